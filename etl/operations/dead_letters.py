@@ -1,54 +1,137 @@
-"""How many dead letters a job has, by what became of them."""
+"""A job's dead letters as their tables have them: how many, and what of the job's rows is not due because of them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.landings import TableLandings
 from kseg.etl.run.context import JobContext
 
 
+def dead_letter_tables(context: JobContext, state: JobState) -> tuple[str, ...]:
+    """Those of the job file and of its runs: the file may name another one by now, or none."""
+    named = [context.job.dead_letters, *(run.plan.dead_letters for run in state.runs.values())]
+    return tuple(dict.fromkeys(table for table in named if table is not None))
+
+
 def dead_letter_counts(context: JobContext, state: JobState) -> dict[str, int]:
-    """Dead letters by their state (`etl.ledger.dead_letters`); empty where the job has no such table."""
-    return dict(sorted(LetterStates(state).count(_letters(context)).items()))
+    """Dead letters by their state (`etl.ledger.dead_letters`); empty where the job has none."""
+    return DeadLetters.read(context, state).counts
 
 
-def dead_letter_notes(context: JobContext, state: JobState) -> list[str]:
-    """What `kseg verify` says of them: how many there are, and how many that the ledger counted are not there."""
-    table = context.job.dead_letters
-    letters = _letters(context)
-    notes = []
-    if counts := LetterStates(state).count(letters):
-        counted = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
-        notes.append(f"dead letters in {table}: {counted}; rows of them are not compared")
-    there = Counter(letter.run_id for letter in letters)
-    gone: dict[str, dict[str, int]] = {}
-    for run in state.runs.values():
-        decoding = run.accounted.counts.decoding if run.accounted is not None and not run.abandoned else None
-        of_run = run.plan.dead_letters or table
-        if decoding is None or of_run is None:
-            continue
-        missing = decoding.dead - (there[run.run_id] if of_run == table else 0)
-        if missing > 0:
-            gone.setdefault(of_run, {})[run.run_id] = missing
-    for path, by_run in gone.items():
-        if path != table:
-            notes.append(
-                f"{sum(by_run.values())} dead letters were committed to {path}, which the job file does not name any "
-                "more: `kseg redrive` does not find them"
+class DeadLetters:
+    """The dead letters of a job; those of other jobs in the same tables are left out."""
+
+    def __init__(self, by_table: Mapping[str, Iterable[Letter]], state: JobState) -> None:
+        """by_table: those of each table of dead letters that the job has had, as far as it is there."""
+        self._state = state
+        states = LetterStates(state)
+        self._by_table: dict[str, Counter[str]] = {}
+        by_run: dict[str, list[Letter]] = {}
+        open_ones: list[Letter] = []
+        counts: Counter[str] = Counter()
+        for table, letters in by_table.items():
+            for letter in letters:
+                if (now := states.of(letter)) == "other":
+                    continue
+                counts[now] += 1
+                by_run.setdefault(letter.run_id, []).append(letter)
+                self._by_table.setdefault(table, Counter())[letter.run_id] += 1
+                if now == "open":
+                    open_ones.append(letter)
+        self.counts: dict[str, int] = dict(sorted(counts.items()))
+        self._by_run = {run_id: _addresses(of_run) for run_id, of_run in by_run.items()}
+        self._open = _addresses(open_ones)
+
+    @classmethod
+    def read(cls, context: JobContext, state: JobState) -> DeadLetters:
+        """From all tables of dead letters that the job has had, as far as they are there."""
+        by_table: dict[str, list[Letter]] = {}
+        for table in dead_letter_tables(context, state):
+            access = context.targets.access(table)
+            rows = access.read(ADDRESS, {}) if access is not None else None
+            if rows is not None:
+                addresses = zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)
+                by_table[table] = [Letter(*address) for address in addresses]
+        return cls(by_table, state)
+
+    @property
+    def excusable(self) -> bool:
+        """Whether it is known of each where its row is due: as many are there as runs have set aside, and none is of a
+        ledger that was lost."""
+        number = sum((of_table for of_table in self._by_table.values()), Counter())
+        runs = [run for run in self._state.runs.values() if run.accounted is not None and not run.abandoned]
+        left_out = {r.run_id: r.accounted.rows_in - r.accounted.rows_out for r in runs if r.accounted is not None}
+        archive = self._state.archive
+        of_dropped = sum(count for run_id, count in number.items() if run_id not in self._state.runs)
+        return (
+            "unknown" not in self.counts
+            and all(count == number[run_id] for run_id, count in left_out.items())
+            and archive.rows_in - archive.rows_out == of_dropped
+        )
+
+    def notes(self, table: str | None) -> list[str]:
+        """What `kseg verify` says of them: how many there are, and how many that the ledger counted are not there.
+
+        table: that of the job file.
+        """
+        notes = []
+        if self.counts:
+            counted = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+            notes.append(f"dead letters: {counted}; where one is open, no row is due")
+        gone: dict[str, dict[str, int]] = {}
+        before: Counter[str] = Counter()
+        for run in self._state.runs.values():
+            decoding = run.accounted.counts.decoding if run.accounted is not None and not run.abandoned else None
+            of_run = run.plan.dead_letters or table
+            if decoding is None or of_run is None:
+                continue
+            missing = decoding.dead - self._by_table.get(of_run, Counter())[run.run_id]
+            if missing > 0:
+                gone.setdefault(of_run, {})[run.run_id] = missing
+            if of_run != table:
+                before[of_run] += decoding.dead
+        notes += [
+            f"{number} dead letters were committed to {path}, which the job file does not name any more: "
+            "`kseg redrive` does not find them"
+            for path, number in before.items()
+            if number
+        ]
+        for path, by_run in gone.items():
+            first = ", ".join(f"run {run_id}: {number}" for run_id, number in list(by_run.items())[:3])
+            notes.append(f"{sum(by_run.values())} dead letters are not in {path} any more ({first})")
+        return notes
+
+    def excused(self, landed: TableLandings) -> dict[TopicPartition, OffsetSet]:
+        """Take the dead letters out of what runs have landed in a table, and give the compared addresses at which no
+        row is due: those of open dead letters that no other run has landed."""
+        for by_run in (landed.standing, landed.kept):
+            for run_id, partitions in by_run.items():
+                for tp, letters in self._by_run.get(run_id, {}).items():
+                    if tp in partitions:
+                        partitions[tp] = partitions[tp].subtract(letters)
+        absent: dict[TopicPartition, OffsetSet] = {}
+        for tp, letters in self._open.items():
+            due = OffsetSet.of(
+                interval
+                for by_run in (landed.standing, landed.kept)
+                for partitions in by_run.values()
+                for interval in partitions.get(tp, EMPTY)
             )
-            continue
-        first = ", ".join(f"run {run_id}: {number}" for run_id, number in list(by_run.items())[:3])
-        notes.append(f"{sum(by_run.values())} dead letters are not in {path} any more ({first})")
-    return notes
+            if found := letters.intersect(landed.compared.get(tp, EMPTY)).subtract(due):
+                absent[tp] = found
+                if tp in landed.older:
+                    landed.older[tp] = landed.older[tp].subtract(found)
+        return absent
 
 
-def _letters(context: JobContext) -> list[Letter]:
-    """All in the job's table, those of other jobs as well."""
-    table = context.job.dead_letters
-    access = context.targets.access(table) if table is not None else None
-    rows = access.read(ADDRESS, {}) if access is not None else None
-    if rows is None:
-        return []
-    return [Letter(*address) for address in zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)]
+def _addresses(letters: Iterable[Letter]) -> dict[TopicPartition, OffsetSet]:
+    offsets: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for letter in letters:
+        offsets.setdefault(letter.tp, []).append((letter.offset, letter.offset + 1))
+    return {tp: OffsetSet.of(of_one) for tp, of_one in offsets.items()}

@@ -184,7 +184,7 @@ def _older(
     once = not state.lost_ledgers and not any(run.mode == APPEND for run in archived)
     landed_in = {names.of(table) for table in state.archive.landed}
     landed_in |= {names.of(table) for run in archived for table in run.landed}
-    moved = bool(landed_in - set(names.current.values()) - {job.quarantine, job.dead_letters})
+    moved = bool(landed_in - set(names.current.values()) - {job.quarantine, job.dead_letters} - names.beside)
     for of_table in found.values():
         if archived or state.archive.runs or state.lost_ledgers:
             of_table.older_superseded = {
@@ -248,7 +248,7 @@ def _depths(sets: list[OffsetSet]) -> Iterator[tuple[Interval, int]]:
 class _Names:
     """One name for each table: two names with one table id in the ledger are one table, called as in the job file.
 
-    current: the table that each topic lands in by the job file.
+    current: the table that each topic lands in by the job file. beside: tables of runs that take no rows.
     """
 
     def __init__(self, job: Job, state: JobState) -> None:
@@ -259,6 +259,7 @@ class _Names:
         ids = {known.id: name for name in self.current.values() if (known := state.tables.get(name)) is not None}
         self._called = {name: ids.get(known.id, name) for name, known in state.tables.items()}
         self._ranges: dict[str, dict[str, ByPartition]] = {}
+        self.beside = {table for run in state.runs.values() for table in run.plan.beside}
 
     def of(self, table: str) -> str:
         return self._called.get(table, table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,19 +18,25 @@ import pyarrow.compute as pc
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.decoding.errors import UnknownSchemas
+from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
+from kseg.etl.ledger.schemas import SchemaText
+from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.planning.plan import Draft
-from kseg.etl.planning.schemas import lineages_of
+from kseg.etl.planning.preflight import preflight, read_without_lease
+from kseg.etl.planning.schemas import extended, lineages_of
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
 from kseg.etl.run.read_options import read_options
 from kseg.etl.run.redrive_jobs import as_records, read_letters
 from kseg.etl.run.report import RunReport
+from kseg.etl.run.schemas import framed_schemas, resolve
 from kseg.etl.telemetry.progress import Progress
 from kseg.etl.transform.transform import transform_of
 
@@ -57,10 +63,6 @@ def run_redrive(
     """
     if job.dead_letters is None:
         raise ConfigurationError.of("decode.on_error", "is not dead_letter: there is nothing to redrive")
-    if any(lineages_of(job)):
-        message = "schemas of a registry cannot be used in a redrive yet"
-        remedy = "write `schema: {file: …}`, or read the records again: `kseg backfill --mode replace`"
-        raise ConfigurationError.of("decode", message, remedy)
     with JobContext.open(job, progress, observe, ledger="required") as context:
         state = context.clients.read_state()
         left = next((run for run in state.unfinished_runs() if run.mode == REDRIVE), None)
@@ -70,8 +72,8 @@ def run_redrive(
                 report.notes.append("an unfinished redrive was completed: repeat the command for other dead letters")
                 return report
         only = find_run(state, run_id).run_id if run_id is not None else None
-        found = _decodable(context, where, only)
         chain = request_run_id(state.ledger_id, job.name, secrets.token_hex(10))
+        found = _decodable(context, chain, where, only)
         notes = list(found.notes)
 
         def decide(draft: Draft) -> ev.RunPlan | None:
@@ -100,51 +102,113 @@ class _Found:
     notes: tuple[str, ...]
 
 
-def _decodable(context: JobContext, where: str | None, run_id: str | None) -> _Found:
+def _decodable(context: JobContext, chain: str, where: str | None, run_id: str | None) -> _Found:
     """The open dead letters that the job decodes now."""
     job = context.job
     assert job.dead_letters is not None
     access = context.targets.access(job.dead_letters)
     equal = {ADDRESS[-1]: run_id} if run_id is not None else {}
     rows = read_letters(access, equal, where) if access is not None else None
-    if rows is None or not rows.num_rows:
-        return _Found((), ("there are no such dead letters",))
-    letters = [Letter(*address) for address in zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)]
+    columns = [rows[name].to_pylist() if rows is not None else [] for name in ADDRESS]
+    letters = [Letter(*address) for address in zip(*columns, strict=True)]
     states = LetterStates(context.clients.read_state())
     is_open = [states.of(letter) == "open" for letter in letters]
-    if not any(is_open):
+    if rows is None or not any(is_open):
         counted = ", ".join(f"{number} {name}" for name, number in sorted(states.count(letters).items()))
-        return _Found((), (f"none of these dead letters is open: {counted or 'they are of other jobs'}",))
+        if letters:
+            counted = counted or "they are of other jobs"
+        return _Found((), (f"none of these dead letters is open: {counted or 'there are none'}",))
     rows = rows.filter(pa.array(is_open))
     letters = [letter for letter, wanted in zip(letters, is_open, strict=True) if wanted]
-    schema = read_options(job).schema
-    again = _Dead()
-    bad_records = BadRecords(again)
+    partitions = set(context.inputs.partitions())
+    is_read = [letter.tp in partitions for letter in letters]
     notes = []
-    for topic in dict.fromkeys(letter.topic for letter in letters):
-        try:
-            steps = transform_of(job).on_batches.decoding.of_topic(topic)
-        except ConfigurationError:
-            notes.append(f"`decode:` says nothing of topic {topic} any more: its dead letters stay open")
-            letters = [letter for letter in letters if letter.topic != topic]
-            continue
-        records = as_records(rows.filter(pc.equal(rows["topic"], topic)), schema)
-        steps.apply(records, steps.output_schema(schema), {"topic": topic}, bad_records)
+    if not all(is_read):
+        count = is_read.count(False)
+        notes.append(f"dead letters of partitions that the job does not read, and that stay open: {count}")
+        rows = rows.filter(pa.array(is_read))
+        letters = [letter for letter in letters if letter.tp in partitions]
+    again = _still_dead(context, chain, rows, letters)
     if again.addresses:
-        first = "".join(f"\n  {line}" for line in bad_records.examples)
-        notes.append(f"{len(again.addresses)} dead letters still cannot be decoded, and stay open. The first:{first}")
+        first = "".join(f"\n  {line}" for line in again.examples)
+        count = len(again.addresses)
+        notes.append(f"dead letters that still cannot be decoded, and stay open: {count}. The first:{first}")
     return _Found(tuple(letter for letter in letters if letter[:3] not in again.addresses), tuple(notes))
 
 
+def _still_dead(context: JobContext, chain: str, rows: pa.Table, letters: Sequence[Letter]) -> _Dead:
+    """What of these dead letters the job does not decode: in a trial, with the schemas that a redrive would have."""
+    job = context.job
+    if not any(lineages_of(job)) or not letters:
+        return _tried(job, rows, {})
+
+    def planned(state: JobState) -> Draft:
+        draft = Draft.unwritten(preflight(context.inputs, state, chain), state, chain)
+        draft.check_and_pin(moves_offsets=False)
+        draft.plan(chain, REDRIVE, _ranges(draft, letters)[0], commit_offsets=False)
+        return draft
+
+    draft = read_without_lease(context.clients.read_state, planned)
+    conflicts: dict[str, str] = {}
+    while True:
+        plan = draft.state.runs[chain].plan
+        try:
+            again = _tried(job, rows, framed_schemas(job, plan, draft.state))
+            break
+        except UnknownSchemas as unknown:
+            for lineage, texts in resolve(context, draft.state, plan, unknown).items():
+                for key, text in texts.items():
+                    if reason := _learned(draft, chain, lineage, key, text):
+                        conflicts[key] = reason
+    unfit = tuple(f"does not know the schema {key}" for key in conflicts)
+    again.examples = [*conflicts.values(), *(line for line in again.examples if not line.endswith(unfit))]
+    return again
+
+
+def _learned(draft: Draft, chain: str, lineage: str, key: str, text: SchemaText | None) -> str:
+    """Add one schema to the trial's plan; where it does not fit the table, as one that nobody knows, and why."""
+    job, state = draft.inputs.job, draft.state
+    plan = state.runs[chain].plan
+    try:
+        draft.add(extended(job, plan, {lineage: {key: text}}, state))
+    except Refused as refused:
+        draft.add(extended(job, plan, {lineage: {key: None}}, state))
+        return refused.message
+    return ""
+
+
+def _tried(job: Job, rows: pa.Table, schemas: Mapping[str, FramedSchemas]) -> _Dead:
+    schema = read_options(job).schema
+    decoding = transform_of(job, schemas).on_batches.decoding
+    again = _Dead()
+    bad_records = BadRecords(again)
+    for topic in pc.unique(rows["topic"]).to_pylist():
+        of_topic = rows.filter(pc.equal(rows["topic"], topic))
+        try:
+            steps = decoding.of_topic(topic)
+        except ConfigurationError:
+            again.add(of_topic)
+            again.examples.append(f"`decode:` says nothing of topic {topic} any more")
+            continue
+        records = as_records(of_topic, schema)
+        steps.apply(records, steps.output_schema(schema), {"topic": topic}, bad_records)
+    again.examples += bad_records.examples
+    return again
+
+
 class _Dead:
-    """Takes the addresses of what still cannot be decoded."""
+    """Takes the addresses of what still cannot be decoded. examples: the first, for messages."""
 
     def __init__(self) -> None:
         self.addresses: set[tuple[str, int, int]] = set()
+        self.examples: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         assert batch.schema == DEAD_LETTERS
-        self.addresses |= set(zip(*(batch.column(name).to_pylist() for name in ADDRESS[:3]), strict=True))
+        self.add(batch)
+
+    def add(self, letters: pa.RecordBatch | pa.Table) -> None:
+        self.addresses |= set(zip(*(letters.column(name).to_pylist() for name in ADDRESS[:3]), strict=True))
 
 
 def _ranges(draft: Draft, letters: Sequence[Letter]) -> tuple[dict[TopicPartition, OffsetSet], int]:

@@ -99,6 +99,7 @@ class TableCheck:
     """The comparison of one table.
 
     offsets: those that are compared with Kafka. others: what the run ids of other jobs in the table begin with.
+    absent: addresses at which no row is due, though Kafka has a record.
     """
 
     context: JobContext
@@ -106,6 +107,7 @@ class TableCheck:
     landed: TableLandings
     offsets: Mapping[TopicPartition, OffsetSet]
     others: frozenset[str] = frozenset()
+    absent: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
     compared_rows: int = 0
 
     @property
@@ -335,7 +337,14 @@ class TableCheck:
         cores = self.context.spark.workers().defaultParallelism
         tasks = read_tasks(job, self.context.clients.logs, ranges, self.state.topics, min_tasks=cores)
         gathered = NoAccumulator() if self.context.spark.remote else None
-        return rows(spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered)
+        frame, range_results = rows(
+            spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered
+        )
+        if self.absent:
+            known = ((*tp, *interval) for tp, offsets in self.absent.items() for interval in offsets)
+            names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
+            frame = frame.join(self._side_table(known, names), _is_within(OWN_ADDRESS, "_kseg_a"), "left_anti")
+        return frame, range_results
 
     def _address(self, columns: Sequence[str]) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):

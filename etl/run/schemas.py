@@ -43,20 +43,28 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
         ConfigurationError: it is of another format.
         SchemaRegistryError: the registry cannot be asked.
     """
-    state = context.clients.read_state()
-    resolved: dict[str, dict[str, SchemaText | None]] = {}
-    for lineage, keys in unknown.found.items():
-        known, pinned = state.lineages[lineage], run.plan.schemas[lineage]
-        writers = known.writers if known.registry == pinned.registry else {}
-        for key in keys:
-            text = state.schema_texts[writers[key]] if key in writers else _asked(context, key, lineage, unknown)
-            resolved.setdefault(lineage, {})[key] = text
+    resolved = resolve(context, context.clients.read_state(), run.plan, unknown)
     names = ", ".join(key for keys in unknown.found.values() for key in keys[:10])
     context.progress.message(f"records name schemas that the plan does not have ({names}): reading again with them")
     job, plan = context.job, run.plan
     after = lease.transition(lambda state: [extended(job, plan, resolved, state)])
     context.observe("schemas:after")
     return after.runs[run.run_id]
+
+
+def resolve(
+    context: JobContext, state: JobState, plan: ev.RunPlan, unknown: UnknownSchemas
+) -> dict[str, dict[str, SchemaText | None]]:
+    """Schemas that records name and the plan does not have, by lineage: from the ledger, or of the registry. Raises as
+    `learn_schemas`."""
+    resolved: dict[str, dict[str, SchemaText | None]] = {}
+    for lineage, keys in unknown.found.items():
+        known, pinned = state.lineages[lineage], plan.schemas[lineage]
+        writers = known.writers if known.registry == pinned.registry else {}
+        for key in keys:
+            text = state.schema_texts[writers[key]] if key in writers else _asked(context, key, lineage, unknown)
+            resolved.setdefault(lineage, {})[key] = text
+    return resolved
 
 
 def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas) -> SchemaText | None:

@@ -27,7 +27,8 @@ Examples:
 @command_config_option
 @common_options
 def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int) -> Result:
-    """Show a job's last runs, its lag by partition, and whether ledger, group offsets and tables agree.
+    """Show a job's last runs, its lag by partition, what became of its dead letters, and whether ledger, group
+    offsets and tables agree.
 
     No JVM is started, nothing is written.
     """
@@ -40,5 +41,7 @@ def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int)
     from kseg.etl.operations.status import status as status_of
 
     document = status_of(job, runs).to_json()
-    lag = document.get("lag")
-    return Result(document, f"{job.name}: {lag} offsets behind" if lag is not None else job.name)
+    headline = f"{job.name}: {document['lag']} offsets behind"
+    if open_letters := document["dead_letters"].get("open"):
+        headline += f", {open_letters} open dead letters"
+    return Result(document, headline)

@@ -2,10 +2,11 @@
 
 One JSON command a line on stdin, one JSON answer a line on stdout; the end of stdin ends it. It is forked (nursery.py).
 
-A command: `job` (path of a job file), `do` (`ingest` or `backfill`), `request` (of a backfill), `take_over`,
-`accept_group_offsets`, and `at` with `signal`: at that step the process sends this signal to itself. SIGKILL and
-SIGSTOP cannot be caught, so nothing is cleaned up: that is the point. `go` names a file to wait for before the work
-begins. `environment`: variables for it and its Spark's workers. `python_path`: a folder whose modules it imports.
+A command: `job` (path of a job file), `do` (`ingest`, `backfill` or `redrive`), `request` (of the latter two),
+`take_over`, `accept_group_offsets`, and `at` with `signal`: at that step the process sends this signal to itself.
+SIGKILL and SIGSTOP cannot be caught, so nothing is cleaned up: that is the point. `go` names a file to wait for before
+the work begins. `environment`: variables for it and its Spark's workers. `python_path`: a folder whose modules it
+imports.
 
 An answer: `exit` (the exit code that `kseg` would end with), `report` or `error`, and `steps` (all that were observed).
 """
@@ -25,6 +26,7 @@ from pyspark import SparkContext
 import shared_jvm
 from kseg.etl.config.load import load_job
 from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.redrive import run_redrive
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.broker.java import use_java
@@ -62,6 +64,8 @@ def carry_out(command: dict[str, Any]) -> dict[str, Any]:
         if command.get("do", "ingest") == "backfill":
             request = BackfillRequest.parse(**command["request"])
             report = run_backfill(job, request, take_over=take_over, observe=observe)
+        elif command.get("do") == "redrive":
+            report = run_redrive(job, take_over=take_over, observe=observe, **command.get("request", {}))
         else:
             accept = command.get("accept_group_offsets", False)
             report = run_ingest(job, take_over=take_over, accept_group_offsets=accept, observe=observe)

@@ -155,6 +155,42 @@ def test_an_abandoned_run_takes_its_dead_letters_with_it(job: Any) -> None:
     assert_exact(job)
 
 
+# --- expectations
+
+
+def test_a_row_that_breaks_an_expectation_is_a_dead_letter(job: Any) -> None:
+    job.change(decode={"expect": {"id": "< 30"}}, sink={"dead_letters": {"max": "60%"}})
+    job.ingest()
+    broken = {n for n in ROWS if n >= 30}
+    assert numbers(_rows(job), "_kseg_") == sorted(ROWS - broken)
+    letters = job.table("dead").to_pyarrow_table().to_pylist()
+    assert numbers(letters) == sorted(DEAD | broken)
+    of_rows = [letter for letter in letters if letter["source"] == "row"]
+    assert numbers(of_rows) == sorted(broken)
+    assert {(letter["error"], letter["path"], letter["value"]) for letter in of_rows} == {
+        ("EXPECTATION", "id", value_of(n)) for n in broken
+    }
+    job.change(decode={"expect": {"id": "< 35"}})
+    job.redrive(where="error = 'EXPECTATION'")
+    assert numbers(_rows(job), "_kseg_") == sorted(n for n in ROWS if n < 35)
+    assert status(job.job).dead_letters["open"] == len(DEAD) + len([n for n in ROWS if n >= 35])
+    assert verify(job.job).ok
+
+
+@pytest.mark.parametrize("on_error", ["dead_letter", "set_null"])
+def test_rows_that_break_an_expectation_land_and_are_counted_where_it_only_warns(job: Any, on_error: str) -> None:
+    job.change(decode={"expect": {"id": "< 30", "else": "warn"}, "on_error": on_error})
+    if on_error == "set_null":
+        job.change(sink={"dead_letters": None})
+    job.ingest()
+    landed = ROWS if on_error == "dead_letter" else ROWS | DEAD
+    assert numbers(_rows(job), "_kseg_") == sorted(landed)
+    assert {row["id"] for row in _rows(job)} - {None} == ROWS, "as they are"
+    (run,) = job.state.runs.values()
+    assert run.accounted.counts.decoding.warned == len([n for n in ROWS if n >= 30])
+    assert verify(job.job).ok
+
+
 # --- redriving
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema as RegisteredSchema
 from confluent_kafka.schema_registry import (
     SchemaRegistryClient,
     record_subject_name_strategy,
@@ -22,6 +23,7 @@ from kseg.client.registry.errors import RegistryUnavailable
 from kseg.client.registry.schemas import Resolved, Schema
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.schema_check import check_against_job, parts_of
+from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 from kseg.jobs.registry.process import EmbeddedRegistry
 
@@ -273,3 +275,48 @@ def test_records_of_a_schema_that_does_not_fit_the_columns_are_dead_letters(
     orders.write(FIRST, first(3))
     job.ingest()
     assert typed(job, ["id", "note"]) == orders.expected(["id", "note"])
+
+
+def test_dead_letters_of_a_registry_s_job_land_once_their_schema_is_known(
+    records: Any, home: Any, registry: EmbeddedRegistry
+) -> None:
+    topic = records.topic(1)
+    orders = Orders(records, registry, topic)
+    orders.write(FIRST, first(1))
+    last = orders.client.register_schema(f"{topic}-last", RegisteredSchema(schema(("x", "int"), name="Last"), "AVRO"))
+    framed = b"\0" + (last + 1).to_bytes(4, "big")
+    orders.producer.produce(topic, framed + b"\x04\x08here", partition=0)
+    orders.producer.produce(topic, framed + b"\x04\x08he", partition=0)
+    orders.producer.produce(topic, b"\0" + (last + 2).to_bytes(4, "big") + b"\x04", partition=0)
+    orders.write(FIRST, first(3))
+    job = home(
+        topic,
+        decode={**DECODE, "on_error": "dead_letter"},
+        sink={"dead_letters": {"path": "./lake/dead", "max": "90%"}},
+        registry={"url": registry.url},
+    )
+    job.ingest()
+    columns = ["id", "note"]
+    assert typed(job, columns) == orders.expected(columns)
+    assert {letter["schema_id"] for letter in job.table("dead").to_pyarrow_table().to_pylist()} == {
+        last + 1,
+        last + 2,
+    }
+    report = job.redrive()
+    assert (report.status, "stay open: 3." in " ".join(report.notes)) == ("nothing-to-do", True)
+
+    added = schema(("id", "int"), ("late", "string"))
+    assert orders.client.register_schema(f"{topic}-other", RegisteredSchema(added, "AVRO")) == last + 1
+    orders.client.register_schema(f"{topic}-unfit", RegisteredSchema(schema(("id", "string")), "AVRO"))
+    job.die_redriving("schemas:after")
+    assert job.redrive(take_over=True).status == "done"
+    notes = " ".join(job.redrive().notes)
+    assert "stay open: 2." in notes
+    assert f"INCOMPATIBLE_SCHEMA: schema {last + 2}: " in notes
+    orders.rows.append((0, {"id": 2, "late": "here"}))
+    columns = [*columns, "late"]
+    assert typed(job, columns) == orders.expected(columns)
+    assert status(job.job).dead_letters == {"open": 2, "redriven": 1}
+    assert verify(job.job).ok
+    job.ingest()
+    assert typed(job, columns) == orders.expected(columns)

@@ -86,7 +86,26 @@ def test_a_letter_of_a_run_without_an_account_is_pending_and_one_of_a_dropped_ru
 ) -> None:
     landed.add(words.plan(landed.state, "r2", (10, 20)))
     states = LetterStates(landed.state)
-    assert (states.of(letter(12, "r2")), states.of(letter(1, "older"))) == ("pending", "open")
+    assert (states.of(letter(12, "r2")), states.of(letter(1, incremental_run_id("L", "orders", 0)))) == (
+        "pending",
+        "open",
+    )
+
+
+def test_what_an_abandoned_replacement_took_along_is_read_again_by_another_run(landed: Any, words: Any) -> None:
+    landed.add(words.lease("replaced"))
+    landed.add(words.plan(landed.state, "replaced", (3, 6), mode="backfill-replace", dead_letters="dead"))
+    where = {"chain": "replaced"}
+    landed.add(words.step(ev.Replacing, "replaced", kept={}, **where))
+    landed.add(words.landed("replaced", **where))
+    landed.add(words.step(ev.Abandoning, "replaced", landed_in=("t",), **where))
+    landed.add(words.step(ev.Abandoned, "replaced", landed_in=("t",), **where))
+    assert 4 not in landed.state.landed(TP)
+    assert LetterStates(landed.state).of(letter(4)) == "replaced"
+    assert LetterStates(landed.state).of(letter(7)) == "open"
+    summed = summary_of(landed.state, runs_kept=0)
+    assert LetterStates(summed).of(letter(4)) == "replaced"
+    assert LetterStates(landed.state).of(letter(4, "replaced")) == "pending"
 
 
 def test_an_offset_that_means_another_record_today_is_not_redriven(landed: Any, words: Any) -> None:
