@@ -148,6 +148,7 @@ def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: str, tmp_p
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_them(
     kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_the
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_messages_have_the_readers_columns_too(
     kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
