@@ -43,6 +43,7 @@ def order(number: int) -> bytes:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_the_file_lands_typed_rows(kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     topic = kafka.topic(2)
