@@ -12,8 +12,8 @@ Messages never quote the text of a scalar: it may be a secret that should not be
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,20 @@ class Document:
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
         return None
+
+
+def with_lines(faults: Iterable[Fault], file: str) -> list[Fault]:
+    """Faults that were found after the file had been read, in its order, each with the line of its path or of the
+    nearest ancestor there."""
+    lines = {dotted(path): line for path, line in read_document(Path(file)).lines.items()}
+    found = [replace(fault, line=fault.line or _nearest(fault.path, lines)) for fault in faults]
+    return sorted(found, key=lambda fault: fault.line or 0)
+
+
+def _nearest(path: str, lines: dict[str, int]) -> int | None:
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path)
 
 
 def dotted(path: PathKey) -> str:

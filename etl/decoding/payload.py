@@ -130,6 +130,10 @@ class PayloadPlan:
         return self.place.removeprefix("decode.")
 
     def _unsound(self, error: PayloadSchemaError) -> ConfigurationError:
+        for column, text in self.columns:
+            if error.place.startswith(f"column {column}, "):
+                where = f"{self.place}.schema.columns.{column}"
+                return ConfigurationError.of(where, f"{text!r}: {error.reason}", "correct the type")
         return ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema")
 
     def _decoder(self) -> PayloadDecoder:
@@ -158,7 +162,12 @@ class PayloadPlan:
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
 
             assert self.schema_text is not None
-            message = parse_base64(self.schema_text).message(self.message)
+            schema = parse_base64(self.schema_text)
+            try:
+                message = schema.message(self.message)
+            except PayloadSchemaError as error:
+                remedy = "write `message:` with the full name of a message in the schema"
+                raise ConfigurationError.of(f"{self.place}.message", str(error), remedy) from None
             return protobuf_decoder(message, nanoseconds=self.nanoseconds)
         from kseg.segment_reader.payload.primitives import primitive_decoder
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
-from kseg.etl.errors import ConfigurationError
 from kseg.etl.planning.schemas import lineages_of
+from kseg.etl.run.check_decode import table_of
 from kseg.etl.run.read_options import read_options
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
@@ -29,7 +29,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
         return ("not checked: the transform's columns, whose schemas are in a registry; `kseg plan` reads them",)
     transform, options = transform_of(job), read_options(job)
     decoded = job.decode is not None
-    tables = {topic: _table(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
+    tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     if not transform.on_frame:
         schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)
         for schema in schemas.values():
@@ -57,13 +57,3 @@ def check_transform(job: Job) -> tuple[str, ...]:
             return plan_warnings(frame)
     finally:
         spark.close()
-
-
-def _table(job: Job, topic: str) -> str:
-    """The table of a topic that `decode:` names; of all others together, the route of all others."""
-    try:
-        return str(job.sink.target(topic))
-    except ConfigurationError:
-        if topic != CATCH_ALL:
-            raise
-        return CATCH_ALL

@@ -117,7 +117,7 @@ def _load_both(invocation: Invocation, job_file: str, bounds: dict[str, Any]) ->
     except ConfigurationError as caught:
         error = caught
     try:
-        job = load_job(invocation, job_file, starts_spark=True)
+        job = load_job(invocation, job_file, starts_spark=True, decodes=True)
     except ConfigurationError as caught:
         before = error.faults if error else ()
         raise ConfigurationError([*before, *caught.faults], file=caught.file) from None

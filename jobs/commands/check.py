@@ -53,13 +53,15 @@ Examples:
 def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> Result:
     """Check job files: list all errors, and files that describe the same job or the same DAG.
 
-    No broker, table or ledger is read; references (${NAME}) are resolved as in a run. Exit 2 if there is an error.
+    No broker, table or ledger is read; references (${NAME}) are resolved as in a run, and schemas of `decode:` are
+    compiled, except those in a registry. Exit 2 if there is an error.
     --json shows each file's `airflow:` section with its defaults.
     """
 
     from kseg.etl.config.check import check_files
 
     checked = check_files(dict.fromkeys(job_files))
+    _check_decoding(checked)
     if connect:
         _check_transforms(checked)
     faulty = [one for one in checked if not one.ok]
@@ -73,6 +75,16 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> 
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
+
+
+def _check_decoding(checked: list[CheckedFile]) -> None:
+    for one in checked:
+        if one.job is not None and one.job.decode is not None:
+            from kseg.etl.config.document import with_lines
+            from kseg.etl.run.check_decode import decode_faults, decode_warnings
+
+            one.faults += with_lines(decode_faults(one.job), one.file)
+            one.warnings += decode_warnings(one.job)
 
 
 def _check_transforms(checked: list[CheckedFile]) -> None:

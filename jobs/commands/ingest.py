@@ -41,7 +41,7 @@ def ingest(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool
     store is not available, try again; 5: another run is active; 1: anything else.
     """
 
-    job = load_job(invocation, job_file, starts_spark=True)
+    job = load_job(invocation, job_file, starts_spark=True, decodes=True)
     progress = invocation.progress
     if dry_run:
         from kseg.etl.run.dry_run import plan_only

@@ -18,7 +18,7 @@ from kseg.jobs.invocation.result import Result
 def plan(invocation: Invocation, job_file: str) -> Result:
     """Show the ranges that the next run would read. Nothing is written, no JVM is started."""
 
-    job = load_job(invocation, job_file)
+    job = load_job(invocation, job_file, decodes=True)
     from kseg.etl.run.dry_run import plan_only
 
     document = plan_only(job).to_json()

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from kseg.etl.config.job import Job
 
 
-def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = False) -> Job:
+def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = False, decodes: bool = False) -> Job:
     """Load and validate a job file.
 
     starts_spark: the command starts a Spark session, so a Java is needed, unless spark-submit started one already.
+    decodes: it plans a run, so the schemas of `decode:` have to compile.
 
     Raises:
         ConfigurationError: the job file, the properties file or the server's address is invalid.
@@ -35,12 +36,23 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     from kseg.jobs.python_api import prepare_spark
 
     job = load(job_file, kafka=_client_properties(invocation.command_config))
+    if decodes and job.decode is not None:
+        _check_decoding(job, job_file)
     if starts_spark:
         job = with_remote(job, invocation.remote)
         prepare_spark(job)
     for properties in (job.kafka_properties(), job.registry_properties(), job.spark_conf()):
         REDACTOR.learn(properties[key] for key in properties.hidden)
     return job
+
+
+def _check_decoding(job: Job, job_file: str) -> None:
+    from kseg.etl.config.document import with_lines
+    from kseg.etl.errors import ConfigurationError
+    from kseg.etl.run.check_decode import decode_faults
+
+    if faults := with_lines(decode_faults(job), job_file):
+        raise ConfigurationError(faults, file=job_file)
 
 
 def with_remote(job: Job, remote: str | None) -> Job:
