@@ -30,6 +30,9 @@ from kseg.client.security.tokens import forget, token_of
 _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _MAX_BYTES: Final = 64 << 20
 _MAX_REFERENCES: Final = 1000
+_NOT_FOUND: Final = range(40400, 40500)
+"""A registry's own error codes with status 404 (40401 subject, 40402 version, 40403 schema): any server has a 404."""
+_APICURIO: Final = "that of Apicurio ends with /apis/ccompat/v7, some proxies add a path"
 K = TypeVar("K")
 V = TypeVar("V")
 E = TypeVar("E", bound=SchemaRegistryError)
@@ -219,6 +222,9 @@ class SchemaRegistry:
             if self._config.oauth is not None:
                 forget(self._config.oauth)
             raise _failure(RegistryRejected, place, f"{words}; check basic.auth.* or bearer.auth.*", **facts)
+        if answer.status == 404 and code not in _NOT_FOUND:
+            told = f"{words}; this URL is not that of a registry's API: {_APICURIO}"
+            raise _failure(SchemaRegistryError, place, told, **facts)
         if answer.status == 404:
             raise _failure(SchemaNotFound, place, words, **facts)
         if answer.passing:

@@ -47,7 +47,8 @@ class UndecodablePayload(Refused):
         super().__init__(
             "payload-undecodable",
             f"the {source}{at} cannot be decoded ({status}): {message}",
-            remedy=f"correct decode.{source} in the job file, then abandon the run (kseg repair) and run again",
+            remedy=f"correct decode.{source} and run again (the unfinished run is abandoned by itself if "
+            "nothing has landed), or set decode.on_error: dead_letter",
             topic=topic,
             partition=partition,
             offset=offset,

@@ -14,4 +14,4 @@ from kseg.etl.errors import ConfigurationError
 
 def bad_argument(name: str, message: str, remedy: str | None = None) -> ConfigurationError:
     """The error for an argument of the command line that cannot be used."""
-    return ConfigurationError(f"{name}: {message}", remedy=remedy)
+    return ConfigurationError.of(name, message, remedy)

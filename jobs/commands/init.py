@@ -63,13 +63,15 @@ def init(
     from kseg.jobs.inference.draft import draft_of, kafka_section
     from kseg.jobs.inference.job_text import job_name
     from kseg.jobs.inference.sampling import sample
+    from kseg.jobs.records.place import check_cluster, topics_exist
 
     place = Path(output or f"{job_name(topic)}.yaml")
     if place.exists() and not force:
         raise bad_argument("-o", f"{place} exists", "give --force to overwrite it, or -o FILE for another file")
     given = client_properties(bootstrap_servers, invocation.command_config, properties)
+    check_cluster(given)
     config = ClientConfig.from_properties(given, client_id="kseg-init")
-    with open_logs(config) as logs:
+    with topics_exist("--topic"), open_logs(config) as logs:
         sampled = sample(logs, topic)
     if not sampled.records:
         held = "it is empty" if not sampled.offsets else "no record in it is committed"

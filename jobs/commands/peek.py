@@ -14,6 +14,7 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import debug_option
 
 if TYPE_CHECKING:
+    from kseg.client.protocol.partition import TopicPartition
     from kseg.etl.config.job import Job
     from kseg.jobs.records.decoded import RecordDecoder
     from kseg.jobs.records.place import Place
@@ -90,7 +91,7 @@ def peek(
     from kseg.etl.source.origin import LogFiles, Origin
     from kseg.jobs.records.peeking import Wanted
     from kseg.jobs.records.peeking import peek as found_by
-    from kseg.jobs.records.place import place_of
+    from kseg.jobs.records.place import place_of, topics_exist
     from kseg.jobs.records.shown import NOTHING_DECODED, as_line, as_object, to_json
 
     if offset is None:
@@ -107,8 +108,9 @@ def peek(
         origin, topics, job = place.config, place.names or _of_job(place), place.job
     wanted = Wanted(offset, count, partitions, isolation_level)
     try:
-        with open_logs(origin) as logs, _decoder(None if raw else job, registry) as decoder:
-            for row in found_by(logs, topics, wanted, follow=follow):
+        known = nullcontext() if log_dirs else topics_exist()
+        with known, open_logs(origin) as logs, _decoder(None if raw else job, registry) as decoder:
+            for row in found_by(logs, topics, wanted, follow=follow, beyond=_beyond):
                 decoded = decoder.decode(row) if decoder is not None else NOTHING_DECODED
                 click.echo(to_json(as_object(row, decoded)) if as_json else as_line(row, whole=full, decoded=decoded))
     except KeyboardInterrupt:
@@ -124,6 +126,10 @@ def _decoder(job: Job | None, registry: str | None) -> AbstractContextManager[Re
     from kseg.jobs.records.decoded import decoder_of  # loads what jobs decode with
 
     return decoder_of(job, registry)
+
+
+def _beyond(place: TopicPartition, end: int) -> None:
+    click.echo(f"{place}: no records from --offset on: the log ends at offset {end}", err=True)
 
 
 def _of_job(place: Place) -> tuple[str, ...]:

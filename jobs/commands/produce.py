@@ -80,10 +80,12 @@ def produce(
     from kseg.jobs.api import bad_argument
     from kseg.jobs.api.properties import client_properties
     from kseg.jobs.records.lines import BadLine, parsed_headers, records_of
+    from kseg.jobs.records.place import check_cluster, topics_exist
     from kseg.jobs.records.producing import Sent, find_or_create
     from kseg.jobs.records.producing import produce as send
 
     given = client_properties(bootstrap_servers, invocation.command_config, properties)
+    check_cluster(given)
     config = ProducerConfig.from_properties(given, client_id="kseg-produce")
     more = parsed_headers(headers, lambda pair: bad_argument("--header", f"{pair!r} is not of the form NAME=VALUE"))
     sent = Sent(topic)
@@ -98,11 +100,11 @@ def produce(
         for one in records_of(file, form, None if key_separator is None else key_separator.encode())
     )
     try:
-        send(config, sent, records)
+        with topics_exist(partition="partition"):
+            send(config, sent, records)
     except BadLine as error:
-        raise ConfigurationError(
-            f"{source}, {error}", remedy=f"correct it; {sent.records} record(s) before it were sent"
-        ) from None
+        remedy = f"correct it; {sent.records} record(s) before it were sent"
+        raise ConfigurationError.of(source, str(error), remedy) from None
     document = sent.to_json()
     made = " (created)" if sent.created else ""
     return Result(document, f"{topic}{made}: {sent.records} record(s) in {len(sent.partitions)} partition(s)")

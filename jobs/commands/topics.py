@@ -54,11 +54,11 @@ def topics(
     that compaction has removed count too. Sizes are those of all replicas, and need the right to describe the cluster.
     """
     from kseg.client.cluster.cluster import Cluster
-    from kseg.jobs.records.place import place_of
+    from kseg.jobs.records.place import place_of, topics_exist
     from kseg.jobs.records.topics import describe_topics
 
     place = place_of(invocation, names, bootstrap_servers, properties)
-    with Cluster(place.config) as cluster:
+    with topics_exist(), Cluster(place.config) as cluster:
         wanted = _wanted(cluster, place)
         found = describe_topics(cluster, wanted, internal=internal, minutes=minutes)
     document: dict[str, Any] = {"topics": [topic.to_json() for topic in found]}

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +20,9 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.progress import progress_for
+
+#: Commands that take up an unfinished run.
+_RUNS: Final = ("ingest", "backfill", "interval", "redrive")
 
 if TYPE_CHECKING:
     from kseg.jobs.report.null_reporter import NullReporter
@@ -53,7 +56,7 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
             except (Exception, KeyboardInterrupt, TerminatedError) as error:
                 if isinstance(error, click.exceptions.Exit):
                     raise
-                failure = failure_of(error)
+                failure = failure_of(error, runs=invocation.command in _RUNS)
                 failure.extra = reporter.close(failure.to_json(), failure.exit_code)
                 if not invocation.debug:
                     failure.write_log(invocation.command)

@@ -31,7 +31,8 @@ _DAMAGE_REMEDY: Final = (
 _NEWER_REMEDY: Final = (
     "a newer release of kseg may read it; source.on_corruption: quarantine skips it and keeps its bytes"
 )
-_LATER: Final = "run the same command again when it is available: an unfinished run continues"
+_LATER: Final = "run the same command again when it is available"
+_CONTINUES: Final = ": an unfinished run continues"
 #: What to do about errors of the decoder, by their class: it knows no job file.
 _REMEDIES: Final = {
     "CorruptRecordBatch": _DAMAGE_REMEDY,
@@ -71,8 +72,8 @@ class Failure:
             self.extra = {**self.extra, "log": str(path)}
 
 
-def failure_of(error: BaseException) -> Failure:
-    """An error's document and exit code."""
+def failure_of(error: BaseException, *, runs: bool = False) -> Failure:
+    """An error's document and exit code. runs: of a command that continues an unfinished run."""
     faults: tuple[Fault, ...] = ()
     if isinstance(error, KsegError):
         faults = error.faults if isinstance(error, ConfigurationError) else ()
@@ -83,9 +84,11 @@ def failure_of(error: BaseException) -> Failure:
     elif isinstance(error, KeyboardInterrupt | click.Abort | TerminatedError):
         kind = "Terminated" if isinstance(error, TerminatedError) else "Interrupted"
         document, code = _document(error, kind.lower(), kind=kind), int(ExitCode.FAILED)
-        document["remedy"] = "run the same command again: an unfinished run continues"
+        document["remedy"] = "run the same command again"
     else:
         document, code = _foreign(error)
+    if runs and document.get("remedy") in (_LATER, "run the same command again"):
+        document["remedy"] += _CONTINUES
     whole = document["message"]
     document["message"] = _shortened(whole)
     unexpected = code == ExitCode.FAILED and document["message"].startswith(_UNEXPECTED)

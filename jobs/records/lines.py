@@ -1,11 +1,12 @@
 """Lines of a text file as records: one a line.
 
     lines   the line is the value; with a separator, what is before its first occurrence is the key
-    json    an object: key, value, headers, partition, timestamp, all optional. What `kseg peek --json` prints.
+    json    an object: value, and if wanted key, headers, partition, timestamp. What `kseg peek --json` prints.
 
 In an object a text is its UTF-8 bytes, null is null, and any other JSON value its text as it is written, so that no
 number is rounded. `keyBase64` and `valueBase64` hold bytes that are no text. headers: an object, or a list of pairs,
-for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone. Other members are ignored.
+for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone. What else `kseg peek --json`
+prints is ignored; other members are errors, and so is an object without a value: a tombstone is `"value": null`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, Literal
 
 from kseg.etl.config.times import epoch_millis, parse_instant
@@ -22,6 +24,13 @@ from kseg.segment_reader.payload.json.document import Refused, Token, Value, par
 LineFormat = Literal["lines", "json"]
 _DEEPEST: Final = 500
 _LARGEST_PARTITION: Final = 2**31 - 1
+_MEMBERS: Final = ("key", "value", "keyBase64", "valueBase64", "headers", "partition", "timestamp")
+#: What `kseg peek --json` prints beside them.
+_SHOWN: Final = (
+    "topic",
+    "offset",
+    *(f"{name}{of}" for name in ("key", "value") for of in ("Schema", "Decoded", "Error")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,13 @@ def _of_json(line: bytes, number: int) -> NewRecord:
     for member in document.members:
         if member.name in members:
             raise BadLine(number, f"has the member {member.name!r} twice")
+        if member.name not in _MEMBERS and member.name not in _SHOWN:
+            near = get_close_matches(member.name, _MEMBERS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_MEMBERS)}"
+            raise BadLine(number, f"has the unknown member {member.name!r}; {hint}")
         members[member.name] = member.value
+    if "value" not in members and "valueBase64" not in members:
+        raise BadLine(number, 'has neither value nor valueBase64; a tombstone is "value": null')
     given = Given(line, number, members)
     return NewRecord(
         given.payload("key"), given.payload("value"), given.headers(), given.partition(), given.timestamp()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -29,8 +29,16 @@ class Wanted:
     isolation_level: IsolationLevel = "read_committed"
 
 
-def peek(logs: Logs, topics: Sequence[str], wanted: Wanted, *, follow: bool = False) -> Iterator[dict[str, Any]]:
-    """Rows of Kafka's columns. follow: then those that arrive, without end.
+def peek(
+    logs: Logs,
+    topics: Sequence[str],
+    wanted: Wanted,
+    *,
+    follow: bool = False,
+    beyond: Callable[[TopicPartition, int], None] = lambda place, end: None,
+) -> Iterator[dict[str, Any]]:
+    """Rows of Kafka's columns. follow: then those that arrive, without end. beyond: told of partitions that end
+    before the wanted offset, or at it.
 
     Raises UnknownTopic, KafkaError, LogFileError, RecordFormatError.
     """
@@ -43,6 +51,9 @@ def peek(logs: Logs, topics: Sequence[str], wanted: Wanted, *, follow: bool = Fa
     committed = wanted.isolation_level == "read_committed"
     ends = {tp: bounds[tp].last_stable if committed else bounds[tp].high_watermark for tp in places}
     last = isinstance(wanted.offset, int) and wanted.offset < 0
+    for tp in places:
+        if not follow and isinstance(wanted.offset, int) and wanted.offset >= max(1, ends[tp]):
+            beyond(tp, ends[tp])
     parts = [_rows(logs, tp, bounds[tp].start, ends[tp], wanted) for tp in places]
     merged = heapq.merge(*parts, key=_time)
     if last and wanted.count is not None:

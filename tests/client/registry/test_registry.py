@@ -52,6 +52,18 @@ def test_a_guid_is_checked_before_it_is_part_of_a_path(registry_server: Any) -> 
             registry.schema_by_guid("../config")
 
 
+@pytest.mark.parametrize("body", [{"error_code": 404, "message": "HTTP 404 Not Found"}, {"detail": "nothing"}, "text"])
+def test_another_server_is_not_taken_for_a_registry_without_the_schema(registry_server: Any, body: Any) -> None:
+    registry_server.answers["/schemas/ids/9"] = (404, body)
+    with (
+        opened(registry_server) as registry,
+        pytest.raises(SchemaRegistryError, match="not that of a registry's API") as caught,
+    ):
+        registry.schema(9)
+    assert not isinstance(caught.value, SchemaNotFound)
+    assert "/apis/ccompat/v7" in str(caught.value)
+
+
 def test_references_come_before_what_uses_them(registry_server: Any) -> None:
     def add(subject: str, text: str, *references: str) -> None:
         documents = [{"name": f"{name}.proto", "subject": name, "version": 1} for name in references]

@@ -129,6 +129,8 @@ def test_the_first_payload_that_cannot_be_decoded_is_an_error_with_its_address()
     error = caught.value
     assert (error.address["topic"], error.address["partition"], error.address["offset"]) == ("orders", 1, 6)
     assert (error.code, error.status, error.path) == ("payload-undecodable", "WRONG_TYPE", "items[1].n")
+    assert "abandoned by itself" in str(error.remedy)
+    assert "decode.on_error: dead_letter" in str(error.remedy)
     assert not error.retriable
     again = error_of_document(error_document(error))
     assert type(again) is UndecodablePayload

@@ -40,7 +40,7 @@ def test_a_persons_word_is_read_and_told_back(text: str, meant: Destination) -> 
 def test_what_says_nobody_is_refused_with_the_forms_that_there_are(text: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         parse(text)
-    assert "leader:TOPIC:PARTITION" in str(raised.value.remedy)
+    assert "leader:TOPIC:PARTITION" in str(raised.value)
 
 
 def asked(api: str, document: dict[str, Any]) -> list[Destination]:

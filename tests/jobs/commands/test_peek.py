@@ -89,6 +89,35 @@ def test_what_arrives_is_shown_until_ctrl_c(kafka: Any) -> None:
 
 @pytest.mark.parametrize(
     ("args", "message"),
+    [
+        (["{topic}-not"], "the cluster has no topic {topic}-not"),
+        (["{topic}", "--partition", "9"], "the topic {topic} has no partition 9"),
+    ],
+)
+def test_what_the_cluster_does_not_have(kafka: Any, filled: str, args: list[str], message: str) -> None:
+    named = [arg.format(topic=filled) for arg in args]
+    result = CliRunner().invoke(cli, ["peek", *named, "--bootstrap", kafka.bootstrap_servers])
+    assert result.exit_code == 2
+    assert message.format(topic=filled) in result.stderr
+    assert "`kseg topics" in result.stderr
+
+
+def test_an_offset_beyond_the_end_says_so(kafka: Any, filled: str) -> None:
+    args = ["peek", filled, "--bootstrap", kafka.bootstrap_servers, "--partition", "1", "--offset", "7"]
+    result = CliRunner().invoke(cli, args)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{filled}-1: no records from --offset on: the log ends at offset 1\n"
+
+
+@pytest.mark.parametrize("command", [["peek", "t"], ["topics"], ["produce", "t"], ["init", "--topic", "t"]])
+def test_without_a_cluster_the_option_is_named(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2
+    assert "give --bootstrap HOST:PORT" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
     [(["t", "--offset", "x"], "none of N"), (["t", "--log-dir", "/x", "--follow"], "--follow needs brokers")],
 )
 def test_options_that_do_not_fit(args: list[str], message: str) -> None:

@@ -80,10 +80,18 @@ def test_a_bad_line_ends_it_and_says_how_many_were_sent(kafka: Any) -> None:
     assert [one.value() for one in read(kafka, topic)] == [b"x", b"y"]
 
 
+def test_a_member_misspelt_is_no_tombstone(kafka: Any) -> None:
+    topic = kafka.topic(1)
+    result = produce(kafka, topic, b'{"key": "a", "vlaue": 1}\n', "--format", "json")
+    assert result.exit_code == 2
+    assert result.stderr.count("unknown member 'vlaue'; did you mean value?") == 1
+    assert read(kafka, topic) == []
+
+
 def test_a_partition_that_is_not_there_is_an_error(kafka: Any) -> None:
     result = produce(kafka, kafka.topic(1), b"x\n", "--partition", "7")
-    assert result.exit_code == 1
-    assert "the topic has 1 partitions" in result.stderr
+    assert result.exit_code == 2
+    assert "has no partition 7" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -73,5 +73,5 @@ def test_the_topics_of_a_job(kafka: Any, filled: str, tmp_path: Path) -> None:
 
 def test_a_topic_that_is_not_there(kafka: Any, filled: str) -> None:
     result = CliRunner().invoke(cli, ["topics", "--bootstrap", kafka.bootstrap_servers, f"{filled}-not"])
-    assert result.exit_code == 1
-    assert "the cluster has no such topic" in result.stderr
+    assert result.exit_code == 2
+    assert f"the cluster has no topic {filled}-not" in result.stderr

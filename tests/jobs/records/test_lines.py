@@ -39,10 +39,14 @@ def test_an_object_names_all_of_a_record() -> None:
         "headers": [["a", "1"], ["a", None]],
         "partition": 3,
         "timestamp": "2026-01-01T01:00:00+01:00",
+        "topic": "t",
         "offset": 17,
+        "keyDecoded": {"a": 1},
+        "valueError": {"class": "TRUNCATED"},
+        "valueSchema": 7,
     }
     assert of_json(line) == [NewRecord(b"k", b"\x00\xff", (("a", b"1"), ("a", None)), 3, 1767225600000)]
-    assert of_json({"headers": {"a": {"b": 1}}, "timestamp": 5}) == [
+    assert of_json({"value": None, "headers": {"a": {"b": 1}}, "timestamp": 5}) == [
         NewRecord(None, None, (("a", b'{"b": 1}'),), None, 5)
     ]
 
@@ -59,17 +63,22 @@ def test_no_digit_of_a_number_in_a_value_is_lost() -> None:
     [
         ("{", "is not JSON: the payload ends within an object"),
         ("[1]", "is no object"),
+        ('{"key": "a", "vlaue": "b"}', "unknown member 'vlaue'; did you mean value?"),
+        ('{"value": "a", "order": 1}', "unknown member 'order'; known are key, value"),
+        ('{"id": 1}', "unknown member 'id'"),
+        ('{"key": "a"}', 'neither value nor valueBase64; a tombstone is "value": null'),
+        ("{}", "neither value nor valueBase64"),
         ('{"key": 1, "key": 2}', "'key' twice"),
-        ('{"key": "a", "keyBase64": "YQ=="}', "both key and keyBase64"),
-        ('{"keyBase64": "%"}', "keyBase64 is not base64"),
-        ('{"keyBase64": 5}', "keyBase64 is not base64"),
-        ('{"headers": ["a"]}', "headers is neither"),
-        ('{"headers": 1}', "headers is neither"),
-        ('{"partition": -1}', "partition is no number"),
-        ('{"partition": 2147483648}', "partition is no number"),
-        ('{"timestamp": "2026-01-01T00:00:00"}', "timestamp is neither"),
-        ('{"timestamp": 1.5}', "timestamp is neither"),
-        ('{"timestamp": 9223372036854775808}', "timestamp is neither"),
+        ('{"value": null, "key": "a", "keyBase64": "YQ=="}', "both key and keyBase64"),
+        ('{"value": null, "keyBase64": "%"}', "keyBase64 is not base64"),
+        ('{"value": null, "keyBase64": 5}', "keyBase64 is not base64"),
+        ('{"value": null, "headers": ["a"]}', "headers is neither"),
+        ('{"value": null, "headers": 1}', "headers is neither"),
+        ('{"value": null, "partition": -1}', "partition is no number"),
+        ('{"value": null, "partition": 2147483648}', "partition is no number"),
+        ('{"value": null, "timestamp": "2026-01-01T00:00:00"}', "timestamp is neither"),
+        ('{"value": null, "timestamp": 1.5}', "timestamp is neither"),
+        ('{"value": null, "timestamp": 9223372036854775808}', "timestamp is neither"),
     ],
 )
 def test_what_is_no_record_names_its_line(line: str, reason: str) -> None:
