@@ -65,12 +65,14 @@ def start(
     directory: Path,
     *,
     nodes: int | None = None,
+    port: int | None = None,
     features: Mapping[str, int] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> tuple[State, bool]:
     """Start a Kafka in a directory, or find the one that runs there.
 
-    nodes: None means as many as the directory holds already, else one.
+    nodes: None means as many as the directory holds already, else one. port: of the first; of one that runs already it
+    is not changed.
     Returns its state, and whether it was started now. Raises BrokerError where the directory holds another number.
     """
     former = read(directory)
@@ -85,7 +87,7 @@ def start(
         if len(former.running) == len(former.nodes):
             return former, False
         stop(directory)
-    kafka = EmbeddedKafka(directory, nodes=nodes, features=features, config=config, detached=True).start()
+    kafka = EmbeddedKafka(directory, nodes=nodes, port=port, features=features, config=config, detached=True).start()
     pids = kafka.pids
     state = State(
         str(directory.absolute()),

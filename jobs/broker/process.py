@@ -15,10 +15,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.child import await_ready, run_logged
+from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.listeners import Listener, scram_arguments
 from kseg.jobs.broker.ports import free_ports, is_free, on_free_ports
@@ -43,6 +45,7 @@ class EmbeddedKafka(Server[int]):
     Args:
         directory: where to keep everything; None takes a temporary one, which is deleted at stop.
         nodes: how many brokers.
+        port: where the first of them listens; None takes its former one, else a free one.
         features: feature levels to format with, such as ``{"transaction.version": 1}``; the rest are the release's.
         config: broker settings over the defaults, the same for every node.
         heap: each JVM's heap.
@@ -62,6 +65,7 @@ class EmbeddedKafka(Server[int]):
         directory: Path | None = None,
         *,
         nodes: int = 1,
+        port: int | None = None,
         features: Mapping[str, int] | None = None,
         config: Mapping[str, str] | None = None,
         heap: str = "512m",
@@ -77,6 +81,7 @@ class EmbeddedKafka(Server[int]):
         super().__init__(directory, "kafka")
         self.version = VERSION
         self._count = nodes
+        self._port = port
         self._features = dict(features or {})
         self._config = {**(_RESTING if light else {}), **(config or {})}
         self._heap = heap
@@ -143,6 +148,10 @@ class EmbeddedKafka(Server[int]):
             for number in range(self._count)
         )
         self._nodes = tuple(_with_former_ports(node) for node in self._nodes)
+        if self._port is not None:
+            if not is_free(self._port):
+                raise StartFailed(f"Port {self._port} is in use by another program.", remedy="Give another --port.")
+            self._nodes = (replace(self._nodes[0], port=self._port), *self._nodes[1:])
         for node in self._nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
             properties = server_properties(node, self._nodes, self._config, self._listeners)

@@ -61,19 +61,28 @@ def broker() -> None:
 @broker.command()
 @click.option("--brokers", type=click.IntRange(1, 9), help="How many nodes. [default: as before in this --dir, else 1]")
 @click.option(
+    "--port", type=click.IntRange(1, 65535), help="Where the first node listens. [default: as before, else a free port]"
+)
+@click.option(
     "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Feature level of a new cluster; repeatable."
 )
 @click.option("--config", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting; repeatable.")
 @_directory
 @json_option
 def start(
-    brokers: int | None, features: tuple[str, ...], settings: tuple[str, ...], directory: Path | None, as_json: bool
+    brokers: int | None,
+    port: int | None,
+    features: tuple[str, ...],
+    settings: tuple[str, ...],
+    directory: Path | None,
+    as_json: bool,
 ) -> None:
     """Start Kafka, or find the one that runs; its topics outlive a stop.
 
     \b
     Example:
       kseg broker start
+      kseg broker start --port 9092
       kseg broker start --brokers 3 --dir /tmp/three
       kseg broker start --dir /tmp/old --feature transaction.version=1 --config log.segment.bytes=1048576
     """
@@ -81,7 +90,9 @@ def start(
     config = _pairs(settings, "--config")
     began = time.monotonic()
     fetch_jars(jars.KAFKA)
-    state, started = detached.start(_SERVER.directory(directory), nodes=brokers, features=levels, config=config)
+    state, started = detached.start(
+        _SERVER.directory(directory), nodes=brokers, port=port, features=levels, config=config
+    )
     _SERVER.print_started(state, started, began, as_json)
 
 

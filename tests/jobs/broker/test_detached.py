@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from kseg.jobs.broker import detached
 from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.cli import cli
 
@@ -29,9 +31,15 @@ def _json(*arguments: str) -> dict[str, Any]:
 def test_start_status_stop(tmp_path: Path) -> None:
     where = str(tmp_path / "kafka")
     assert _run("status", "--dir", where).exit_code == 1
-    started = _json("start", "--dir", where)
+    (port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        taken = _run("start", "--dir", where, "--port", str(port))
+        assert taken.exit_code == 1
+        assert f"Port {port} is in use" in taken.stderr
+    started = _json("start", "--dir", where, "--port", str(port))
     try:
         assert started["started"] is True
+        assert started["bootstrap_servers"] == f"127.0.0.1:{port}"
         status = _json("status", "--dir", where)
         assert status["running"] is True
         assert status["version"] == "4.3.1"
