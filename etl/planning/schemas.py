@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kseg.client.registry.errors import RegistryRejected, SchemaNotFound
+from kseg.client.registry.errors import RegistryRejected, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
@@ -100,11 +100,17 @@ def read_schemas(
 
 @contextmanager
 def accepted() -> Iterator[None]:
-    """Around questions to the registry: that it rejects who asks is an error of the job file (exit 2)."""
+    """Around questions to the registry: that it rejects who asks, or is none, is an error of the job file (exit 2)."""
     try:
         yield
     except RegistryRejected as error:
         raise ConfigurationError.of("registry", error.message, "check basic.auth.* or bearer.auth.*") from error
+    except SchemaNotFound:
+        raise
+    except SchemaRegistryError as error:
+        if error.status != 404:
+            raise
+        raise ConfigurationError.of("registry.url", error.message, "give the base of its REST API") from error
 
 
 @dataclass(slots=True)

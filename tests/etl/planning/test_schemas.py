@@ -277,6 +277,7 @@ def test_each_part_of_the_section_reads_the_subjects_of_its_topics(registry_of: 
     [
         (lambda path: (401, {"error_code": 401, "message": "Unauthorized"}), "status 401"),
         (lambda path: (404, {"error_code": 40401}), "has no subject orders-value"),
+        (lambda path: (404, {"message": "HTTP 404 Not Found"}), "not that of a registry's API"),
         (lambda path: version(path, schemaType="PROTOBUF"), "is of type PROTOBUF, and the format is avro"),
         (lambda path: version(path, schemaType="JSON"), "write format: json_schema"),
     ],
