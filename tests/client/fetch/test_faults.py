@@ -313,7 +313,7 @@ def test_a_throttle_longer_than_the_deadline_is_waited_for(fake: Any, connect: A
 def test_small_throttles_do_not_go_on_without_end(fake: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: FetchResponse(throttle_time_ms=1))
-    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=1000, retry_backoff_ms=50)
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=5000, retry_backoff_ms=50)
     with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
         reader.request(4)
         with pytest.raises(KafkaError, match="throttles this client"):

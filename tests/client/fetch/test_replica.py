@@ -251,7 +251,7 @@ def test_a_reader_never_says_that_it_is_a_replica(brokers: Any, connect: Any):
 
 def test_a_leader_that_sends_us_on_for_ever_ends_with_the_deadline(brokers: Any, fakes: Any, connect: Any):
     brokers[1].on(FetchRequest, fakes.answers.fetch(None, partition={"preferred_read_replica": 77}))
-    cluster = connect(brokers.bootstrap_servers, client_rack="b", default_api_timeout_ms=1000, retry_backoff_ms=50)
+    cluster = connect(brokers.bootstrap_servers, client_rack="b", default_api_timeout_ms=5000, retry_backoff_ms=50)
     with PartitionReader(cluster, TP, isolation_level="read_committed", max_wait_ms=50) as reader:
         reader.request(1)
         with pytest.raises(KafkaError):

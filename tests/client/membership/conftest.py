@@ -88,8 +88,11 @@ class JavaMembers:
 
     def end(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(60)
+        self._reader.join(60)
+        self._process.stdout.close()
 
     def _say(self, *words: str) -> None:
         assert self._process.stdin is not None
