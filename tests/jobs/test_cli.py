@@ -311,12 +311,13 @@ def test_repair_hands_over_the_run(facade: Any, job_file: Path, word: str) -> No
 def test_status_starts_no_spark(facade: Any, job_file: Path) -> None:
     calls = facade(
         "kseg.etl.operations.status.status",
-        Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}]}),
+        Told({"job": "orders", "lag": 5, "partitions": [{"topic": "orders", "lag": 5}], "dead_letters": {"open": 2}}),
     )
     result = run("status", job_file, "--runs", "50")
     assert result.exit_code == 0
     assert calls[0]["args"][1:] == (50,)
     assert "orders: 5 offsets behind" in result.stdout
+    assert "5 offsets behind, 2 open dead letters" in result.stdout
 
 
 def test_bench_prints_what_was_measured(facade: Any) -> None:
