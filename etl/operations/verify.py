@@ -2,7 +2,7 @@
 
     transform                            what is compared
     -----------------------------------  ----------------------------------------------------------------------
-    none                                 every column, as a 128-bit fingerprint of the row
+    none, and no `decode:`               every column, as a 128-bit fingerprint of the row
     one that keeps the number of rows    the addresses, but for those of open dead letters
     one that changed it in some run      counts: rows in the table against those that its runs wrote
 
@@ -63,6 +63,20 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         return not any(table.findings for table in self.tables)
+
+    @property
+    def headline(self) -> str:
+        """What is known now: where nothing was found, of the table of which least was compared."""
+        if not self.ok:
+            return "rows do not agree"
+        compared = {table.compared for table in self.tables}
+        if not compared:
+            return "there is no table to compare"
+        if "counts" in compared:
+            return "the numbers of rows agree; rows were not compared"
+        if "addresses" in compared:
+            return "the addresses of all rows agree; other columns were not compared"
+        return "all rows agree"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys."""

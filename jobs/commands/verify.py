@@ -33,14 +33,13 @@ from kseg.jobs.invocation.result import Result
 def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> Result:
     """Read the landed offsets from Kafka again and compare them with the tables, row by row.
 
-    Every gap, duplicate and mismatch is reported; exit 1 if there is one. Without a transform all columns are compared,
-    with a transform the addresses; if the transform changes the number of rows, only the counts.
+    Every gap, duplicate and mismatch is reported; exit 1 if there is one. All columns are compared where the job has
+    neither `decode:` nor a transform, else the addresses; if the number of rows changes on the way, only the counts.
     """
 
     job = load_job(invocation, job_file, starts_spark=True)
     from kseg.etl.operations.verify import verify as verify_job
 
     report = verify_job(job, progress=invocation.progress, segments=segments)
-    headline = "all rows agree" if report.ok else "rows do not agree"
     code = ExitCode.DONE if report.ok else ExitCode.FAILED
-    return Result(report.to_json(), f"{job.name}: {headline}", int(code))
+    return Result(report.to_json(), f"{job.name}: {report.headline}", int(code))

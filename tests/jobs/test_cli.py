@@ -19,6 +19,7 @@ from kseg.client.errors import BrokerUnavailable, ConfigError, ConfigFault, Offs
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.config.job import Job
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.operations.verify import TableResult, VerifyReport
 from kseg.etl.run.report import RangeReport, RunReport, TableReport
 from kseg.jobs.cli import COMMANDS, cli
 from kseg.jobs.invocation.failures import failure_of
@@ -260,7 +261,7 @@ def test_log_files_are_handed_over(facade: Any, job_file: Path, monkeypatch: pyt
     calls = facade("kseg.etl.operations.backfill.run_backfill", REPORT)
     assert run("backfill", job_file, "--segments", "./data", "--segments", "s3://b/x?region=y").exit_code == 0
     assert calls[0]["args"][1].segments == (str(job_file.parent / "data"), "s3://b/x?region=y")
-    calls = facade("kseg.etl.operations.verify.verify", Told({"ok": True, "findings": []}, True))
+    calls = facade("kseg.etl.operations.verify.verify", VerifyReport("orders"))
     assert run("verify", job_file, "--segments", "./data").exit_code == 0
     assert calls[0]["segments"] == ("./data",)
 
@@ -284,13 +285,13 @@ def test_backfill_tells_the_faults_of_job_and_question_at_once(facade: Any, job_
     assert "did you mean topics?" in result.stderr
 
 
-@pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
-def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: Path, ok: bool, code: int) -> None:
-    document = {"ok": ok, "findings": [] if ok else [{"kind": "gap", "topic": "orders", "offset": 7}]}
-    facade("kseg.etl.operations.verify.verify", Told(document, ok))
-    assert run("verify", job_file).exit_code == code
+@pytest.mark.parametrize("found", [0, 1])
+def test_verify_says_by_its_exit_code_whether_rows_agree(facade: Any, job_file: Path, found: int) -> None:
+    report = VerifyReport("orders", [TableResult("t", "rows", 7, 0, found)])
+    facade("kseg.etl.operations.verify.verify", report)
+    assert run("verify", job_file).exit_code == found
     result = run("verify", job_file, "--json")
-    assert (result.exit_code, only_json(result)) == (code, document)
+    assert (result.exit_code, only_json(result)) == (found, report.to_json())
 
 
 def test_repair_hands_over_the_sources(facade: Any, job_file: Path) -> None:

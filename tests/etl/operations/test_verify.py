@@ -26,7 +26,7 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.operations.landings import TableLandings
 from kseg.etl.operations.table_check import TableCheck, boxes
-from kseg.etl.operations.verify import VerifyReport, verify
+from kseg.etl.operations.verify import TableResult, VerifyReport, verify
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
@@ -301,3 +301,18 @@ def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how
         assert spark.conf.get(setting) == "200"
     finally:
         spark.conf.set(setting, before)
+
+
+@pytest.mark.parametrize(
+    ("compared", "findings", "said"),
+    [
+        (["rows", "rows"], 0, "all rows agree"),
+        (["rows", "addresses"], 0, "the addresses of all rows agree; other columns were not compared"),
+        (["addresses", "counts"], 0, "the numbers of rows agree; rows were not compared"),
+        ([], 0, "there is no table to compare"),
+        (["rows"], 1, "rows do not agree"),
+    ],
+)
+def test_the_headline_says_what_was_compared(compared, findings, said):
+    tables = [TableResult(f"t{number}", one, 7, 0, findings) for number, one in enumerate(compared)]
+    assert VerifyReport("orders", tables).headline == said
