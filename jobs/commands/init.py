@@ -52,9 +52,10 @@ def init(
     """Write a job file for a topic, from a sample of its records.
 
     The first and last 1,000 records of each partition are read, under read_committed. Their format is recognised:
-    JSON, Avro by registry, text, or what Kafka's own serializers write; the columns of JSON are inferred. Comments in
-    the file say how many records had each field and what is ambiguous: read them before the first run. Secrets given
-    with -X are written as references to environment variables; those of --command-config stay there.
+    JSON, a registry's schemas, text, or what Kafka's own serializers write; columns of JSON are inferred. Where one
+    value in ten is of another format, it is left to the job's dead letters. Comments in the file say how many records
+    had each field and what is ambiguous: read them before the first run. Secrets given with -X are written as
+    references to environment variables; those of --command-config stay there.
     """
     from kseg.client.config import ClientConfig
     from kseg.etl.source.logs import open_logs

@@ -16,7 +16,7 @@ from kseg.jobs.api.properties import may_be_secret
 from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown
 from kseg.jobs.inference.json_seen import parsed, seen_in
 from kseg.jobs.inference.json_types import columns_of
-from kseg.jobs.inference.payloads import Recognised, recognise
+from kseg.jobs.inference.payloads import Recognised, kind_of, recognise
 from kseg.jobs.inference.sampling import Sample
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
@@ -65,9 +65,9 @@ def kafka_section(properties: Mapping[str, str], given: Sequence[str]) -> dict[s
 
 
 def _payload(payloads: list[bytes | None], registry: Mapping[str, str] | None, most: int, *, records: bool) -> Payload:
-    found = recognise(payloads)
+    found = recognise(payloads, set_aside=records)
     if found.format == "json" and records:
-        documents = (parsed(payload) for payload in payloads if payload is not None)
+        documents = (parsed(payload) for payload in payloads if payload is not None and kind_of(payload) == "json")
         return Payload(found, columns_of(seen_in(documents), most))
     if found.format == "framed" and registry is not None:
         return Payload(found, schema_type=_schema_type(found, registry))
@@ -89,11 +89,10 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
         found = payload.recognised
         if found.mixed:
             counts = ", ".join(f"{count:,} {word}" for word, count in found.mixed)
-            yield f"{source} are of several formats ({counts}): they land as {found.format}"
+            become = "the others become dead letters" if payload.others else f"they land as {found.format}"
+            yield f"{source} are of several formats ({counts}): {become}"
         if found.format == "framed" and payload.schema_type is None:
             yield f"{source} are framed by a schema registry: they land as bytes; --registry URL decodes them"
-        elif found.format == "framed" and payload.schema_type != "AVRO":
-            yield f"{source} have schemas of type {payload.schema_type}: they land as bytes"
     secrets = [value[2:-1] for value in draft.kafka.values() if value.startswith("${")]
     if secrets:
         yield f"before a run, set {', '.join(secrets)} in the environment"
@@ -103,16 +102,16 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
         yield f"{len(left)} field(s) are not declared and land in _kseg_rescued: {names}"
     columns = {column.name: column.type for column in draft.value.columns if column.type is not None}
     if columns:
-        yield from _undecodable(sampled, columns)
+        yield from _undecodable(sampled, columns, draft.value.others)
 
 
-def _undecodable(sampled: Sample, columns: Mapping[str, str]) -> Iterable[str]:
-    """Sampled values that the job cannot decode: a run would end at the first of them."""
+def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int) -> Iterable[str]:
+    """Sampled values that the job cannot decode, beside those that are set aside: a run would end at the first."""
     payloads = pa.array(sampled.values, pa.binary())
     decoder = json_decoder(parse_columns(columns))
     status = decoder.decode(payloads).status
     bad = np.flatnonzero(status > Status.NULL)
-    if len(bad):
+    if len(bad) > set_aside:
         first = decoder.explain(payloads[int(bad[0])].as_py())
         counts = Counter(Status(int(status[row])).name for row in bad)
         said = ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -17,6 +17,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
 _WORDS_OF_YAML: Final = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null"])
 _LIKE_A_JOB_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _COMMENTS_AT: Final = 44
+_BY_REGISTRY: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Payload:
     recognised: Recognised
     columns: Sequence[Column] = ()
     schema_type: str | None = None
+
+    @property
+    def others(self) -> int:
+        """Sampled payloads that the job cannot decode, since they are of another format than the most."""
+        decoded = any(column.type is not None for column in self.columns) or self.schema_type in _BY_REGISTRY
+        return self.recognised.others if decoded else 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ def job_text(draft: Draft) -> str:
     lines += [
         "sink:",
         f"  path: {_text(draft.table)}",
+        *_most_dead_letters(draft.value),
         f"group: {_text(name + '-etl')}",
         f"ledger: {_text(_beside(draft.table))}",
     ]
@@ -84,7 +92,20 @@ def _decode(draft: Draft) -> list[str]:
     if not key and not value:
         return ["# Keys and values land as bytes: no format was recognised in all of them.", *_why(draft)]
     kept = [] if value else [*_why_value(draft.value)]
-    return ["decode:", *key, *value, *kept, "  keep: [timestamp]"]
+    return ["decode:", *key, *value, *kept, "  keep: [timestamp]", *_set_aside(draft.value)]
+
+
+def _set_aside(payload: Payload) -> list[str]:
+    """What becomes of values that are of another format."""
+    return [_commented("  on_error: dead_letter", _mixed(payload.recognised))] if payload.others else []
+
+
+def _most_dead_letters(payload: Payload) -> list[str]:
+    """Twice the share of the sample."""
+    if not payload.others:
+        return []
+    share = max(1, -(-200 * payload.others // payload.recognised.count))
+    return [_commented(f"  dead_letters: {{max: {share}%}}", "a run with more of them is refused")]
 
 
 def _why(draft: Draft) -> list[str]:
@@ -95,7 +116,7 @@ def _why_value(payload: Payload) -> list[str]:
     found = payload.recognised
     if found.format == "framed":
         return ["# Values are framed by a schema registry: `kseg init --registry URL` decodes them."]
-    if found.mixed:
+    if found.mixed and not payload.others:
         return [f"# Values are of several formats: {_mixed(found)}."]
     return []
 
@@ -115,11 +136,15 @@ def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
     found = payload.recognised
     if found.format == "none":
         return []
-    if found.format == "framed" and payload.schema_type == "AVRO":
+    if found.format == "framed" and payload.schema_type in _BY_REGISTRY:
         ids = ", ".join(str(schema) for schema in found.schemas[:5])
-        return [_commented(f"  {source}:", f"{found.count:,} framed by the registry, schemas {ids}")] + [
+        return [_commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}")] + [
             f"    {line}"
-            for line in ("format: avro", "schema: registry", *([] if source == "value" else ["into: struct"]))
+            for line in (
+                f"format: {_BY_REGISTRY[payload.schema_type]}",
+                "schema: registry",
+                *([] if source == "value" else ["into: struct"]),
+            )
         ]
     form = {"json": "string", "framed": "bytes"}.get(found.format, found.format)
     column = next(name for name in _names(source) if name not in taken)
@@ -137,11 +162,13 @@ def _names(source: str) -> list[str]:
 
 def _json(payload: Payload) -> list[str]:
     found = payload.recognised
-    said = f"{found.count:,} values are JSON objects" + (f", {found.nulls:,} are null" if found.nulls else "")
+    said = f"{found.count - found.others:,} values are JSON objects" + (
+        f", {found.nulls:,} are null" if found.nulls else ""
+    )
     lines = ["  value:", _commented("    format: json", said), "    schema:", "      columns:"]
     left = [column for column in payload.columns if column.type is None]
     lines += [
-        _commented(f"        {_scalar(column.name)}: {_text(column.type)}", _counts(column, found.count))
+        _commented(f"        {_scalar(column.name)}: {_text(column.type)}", _counts(column, found.count - found.others))
         for column in payload.columns
         if column.type is not None
     ]
@@ -152,7 +179,10 @@ def _json(payload: Payload) -> list[str]:
     lines.append(_commented("    unknown_fields: rescue", "fields that are not declared, as JSON in _kseg_rescued"))
     if left:
         lines.append("    # Not declared:")
-        lines += [f"    #   {shown(column.name)}: {_counts(column, found.count)}" for column in left[:_MOST_LEFT]]
+        lines += [
+            f"    #   {shown(column.name)}: {_counts(column, found.count - found.others)}"
+            for column in left[:_MOST_LEFT]
+        ]
     if len(left) > _MOST_LEFT:
         lines.append(f"    #   and {len(left) - _MOST_LEFT:,} more")
     return lines

@@ -11,6 +11,8 @@
 
 Kafka's serializers of numbers mark nothing: 8 bytes that are whole numbers below 2^48 are taken for a long, others for
 a double.
+
+Of values, JSON objects or framed payloads may be nine in ten: then the others are left to the job's dead letters.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from kseg.segment_reader.payload.framing import SchemaKey, frames_of
 
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLAUSIBLE_ID: Final = 2**24
+_MOST_OTHERS: Final = 0.1
 _WORDS: Final = {"json": "JSON objects", "string": "UTF-8 text", "bytes": "bytes", "framed": "framed by a registry"}
 
 
@@ -36,7 +39,8 @@ _WORDS: Final = {"json": "JSON objects", "string": "UTF-8 text", "bytes": "bytes
 class Recognised:
     """The format of keys or values. format: a name of the table above, `json`'s with documents; `none`: all are null.
 
-    mixed: payloads by what each is, where they are not all of one format. schemas: of framed ones.
+    count: of payloads that are not null. mixed: these by what each is, where they are not all of one format.
+    others: how many are not of the format, and are to be set aside. schemas: of framed ones.
     """
 
     format: str
@@ -44,11 +48,15 @@ class Recognised:
     nulls: int
     note: str = ""
     mixed: tuple[tuple[str, int], ...] = ()
+    others: int = 0
     schemas: tuple[SchemaKey, ...] = ()
 
 
-def recognise(payloads: Sequence[bytes | None]) -> Recognised:
-    """The format that all payloads are in. Where there is none but all are text, they are strings, else bytes."""
+def recognise(payloads: Sequence[bytes | None], *, set_aside: bool = False) -> Recognised:
+    """The format that all payloads are in. Where there is none but all are text, they are strings, else bytes.
+
+    set_aside: a tenth of them may be of another format than JSON objects or framed payloads.
+    """
     some = [payload for payload in payloads if payload is not None]
     nulls = len(payloads) - len(some)
     if not some:
@@ -61,10 +69,14 @@ def recognise(payloads: Sequence[bytes | None]) -> Recognised:
     fixed = _fixed_width(some)
     if fixed is not None and not kinds["string"] + kinds["json"]:
         return Recognised(fixed[0], len(some), nulls, fixed[1])
-    if set(kinds) == {"framed"}:
-        return Recognised("framed", len(some), nulls, schemas=frames_of(pa.array(some, pa.binary())).schemas)
-    found = tuple((_WORDS[kind], count) for kind, count in kinds.most_common())
-    return Recognised("string" if set(kinds) <= {"json", "string"} else "bytes", len(some), nulls, mixed=found[:4])
+    found = tuple((_WORDS[kind], count) for kind, count in kinds.most_common())[:4] if len(kinds) > 1 else ()
+    kind, count = kinds.most_common(1)[0]
+    others = len(some) - count
+    if kind in ("json", "framed") and (not others or (set_aside and others <= _MOST_OTHERS * len(some))):
+        framed = [payload for payload in some if kind_of(payload) == "framed"] if kind == "framed" else []
+        schemas = frames_of(pa.array(framed, pa.binary())).schemas
+        return Recognised(kind, len(some), nulls, mixed=found, others=others, schemas=schemas)
+    return Recognised("string" if set(kinds) <= {"json", "string"} else "bytes", len(some), nulls, mixed=found)
 
 
 def kind_of(payload: bytes) -> str:

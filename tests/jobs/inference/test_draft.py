@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
+from kseg.etl.config.load import load_job
 from kseg.jobs.inference.draft import draft_of, kafka_section
 from kseg.jobs.inference.sampling import Sample
 
@@ -29,3 +34,26 @@ def test_documents_that_cannot_be_decoded_are_counted() -> None:
     drafted = draft_of("t", Sample(1, 2, [None, None], values), {"bootstrap.servers": "b:1"}, table="./t")
     (note,) = drafted.notes
     assert note.startswith("1 sampled value(s) cannot be decoded (1 MALFORMED), the first: ")
+
+
+def test_a_tenth_that_is_no_json_is_left_to_dead_letters(tmp_path: Path) -> None:
+    values: list[bytes | None] = [*[b'{"a": 1}'] * 39, b"oops"]
+    drafted = draft_of("t", Sample(40, 40, [None] * 40, values), {"bootstrap.servers": "b:1"}, table="./t")
+    assert drafted.notes == (
+        "values are of several formats (39 JSON objects, 1 UTF-8 text): the others become dead letters",
+    )
+    job = yaml.safe_load(drafted.text)
+    assert (job["decode"]["value"]["schema"], job["decode"]["on_error"]) == (
+        {"columns": {"a": "bigint"}},
+        "dead_letter",
+    )
+    assert job["sink"]["dead_letters"] == {"max": "5%"}
+    (tmp_path / "job.yaml").write_text(drafted.text)
+    assert load_job(tmp_path / "job.yaml").dead_letters is not None
+
+
+def test_framed_values_without_a_registry_land_as_bytes_and_nothing_is_set_aside() -> None:
+    values: list[bytes | None] = [*[b"\0\0\0\0\7abc"] * 39, b"oops"]
+    drafted = draft_of("t", Sample(40, 40, [None] * 40, values), {"bootstrap.servers": "b:1"}, table="./t")
+    job = yaml.safe_load(drafted.text)
+    assert (job["decode"]["value"]["format"], "on_error" in job["decode"]) == ("bytes", False)

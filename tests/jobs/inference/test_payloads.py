@@ -46,3 +46,12 @@ def test_mixed_formats_are_counted() -> None:
     assert (found.format, found.count, found.nulls) == ("string", 3, 1)
     assert found.mixed == (("JSON objects", 2), ("UTF-8 text", 1))
     assert recognise([b'{"a": 1}', b"\xff"]).format == "bytes"
+
+
+@pytest.mark.parametrize("most", [b'{"a": 1}', b"\0\0\0\0\7abcd"])
+def test_a_tenth_of_values_may_be_of_another_format(most: bytes) -> None:
+    found = recognise([most] * 9 + [b"text", None], set_aside=True)
+    assert (found.format, found.count, found.nulls, found.others) == (recognise([most]).format, 10, 1, 1)
+    assert found.schemas == recognise([most]).schemas
+    assert recognise([most] * 9 + [b"text"]).others == 0
+    assert recognise([most] * 8 + [b"text"], set_aside=True).format in ("string", "bytes")
