@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said_under_the_option_s_name(options: dict[str, str], 
     assert message in found.get(place, ""), found
 
 
-def test_a_type_that_is_none_is_told_with_its_option() -> None:
+def test_a_type_that_is_none_is_told_with_its_option_and_column() -> None:
     with pytest.raises(ConfigurationError) as caught:
         schema(value__format="json", value__schema="id varint")
-    assert [fault.path for fault in caught.value.faults] == ["value.schema"]
+    assert [fault.path for fault in caught.value.faults] == ["value.schema.columns.id"]

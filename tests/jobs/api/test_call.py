@@ -227,7 +227,7 @@ def test_a_named_broker(kafka: Broker) -> None:
     assert (code, config["value"], config["configSource"]) == (0, "1", "STATIC_BROKER_CONFIG")
     result = run(kafka, "call", "DescribeCluster", "--to", "broker:9")
     assert result.exit_code == 2
-    assert "broker 9" in json.loads(result.stdout)["error"]["message"]
+    assert "broker 9" in said(json.loads(result.stdout))
     code, answer = call(kafka, "DescribeCluster", {"includeClusterAuthorizedOperations": True}, "--to", "broker:1")
     assert (code, answer["endpointType"], answer["brokers"][0]["brokerId"]) == (0, "BROKERS", 1)
     assert "ALTER_CONFIGS" in answer["clusterAuthorizedOperations"]
@@ -298,6 +298,12 @@ def test_no_version_can_carry_two_things_at_once(kafka: Broker) -> None:
 # ---- what goes wrong
 
 
+def said(document: dict[str, Any]) -> str:
+    """The error's message, with the arguments that are wrong."""
+    faults = document["error"].get("faults", ())
+    return "\n".join([document["error"]["message"], *(f"{fault['path']}: {fault['message']}" for fault in faults)])
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [
@@ -317,7 +323,7 @@ def test_a_wrong_request_is_told_and_not_sent(kafka: Broker, args: tuple[str, ..
     assert result.exit_code == 2
     document = json.loads(result.stdout)
     assert document["exit_code"] == 2
-    assert told in document["error"]["message"]
+    assert told in said(document)
 
 
 def test_a_broker_that_is_away_is_exit_4() -> None:

@@ -55,7 +55,7 @@ def test_partitions_of_two_leaders_are_no_one_request(kafka3: Any) -> None:
     topic = kafka3.topic(3)
     code, answer = call(kafka3, "ListOffsets", list_offsets(topic, 0, 1, 2))
     assert code == 2
-    assert f"leader:{topic}:2 at " in answer["error"]["message"]
+    assert f"leader:{topic}:2 at " in answer["error"]["faults"][0]["message"]
 
 
 def test_a_broker_that_does_not_lead_says_so(kafka3: Any) -> None:
