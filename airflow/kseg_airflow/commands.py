@@ -8,13 +8,16 @@ from typing import Any
 
 #: Commands that take `--run-file`, by which a driver is seen from another host. The others are seen from their own
 #: alone; from elsewhere, one of them is taken for gone after two minutes.
-WITH_RUN_FILE = frozenset({"ingest", "backfill", "verify", "recover", "repair", "maintain"})
+WITH_RUN_FILE = frozenset({"ingest", "backfill", "redrive", "verify", "recover", "repair", "maintain"})
 #: Commands that take `--command-config`.
-WITH_CONNECTION = frozenset({"ingest", "backfill", "verify", "repair", "plan", "status", "interval", "audit"})
-#: Commands that take `--report`.
-WITH_REPORT = frozenset({"ingest", "backfill", "recover", "repair"})
+WITH_CONNECTION = frozenset(
+    {"ingest", "backfill", "redrive", "verify", "repair", "plan", "status", "interval", "audit"}
+    | {"init", "peek", "produce", "topics"}
+)
+#: Commands that take `--report` and `--metrics-file`.
+WITH_REPORT = frozenset({"ingest", "backfill", "redrive", "recover", "repair"})
 #: Commands that take `--take-over`.
-WITH_LEASE = frozenset({"ingest", "backfill", "recover", "repair"})
+WITH_LEASE = frozenset({"ingest", "backfill", "redrive", "recover", "repair", "maintain"})
 
 
 def default_kseg() -> str:
