@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,6 +17,27 @@ def byte_buffers(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], npt.N
     width = np.int64 if pa.types.is_large_binary(payloads.type) else np.int32
     numbers = np.frombuffer(offsets, width)[payloads.offset : payloads.offset + len(payloads) + 1]
     return numbers.astype(np.int64), np.frombuffer(data if data is not None else b"", np.uint8)
+
+
+class KernelInput(NamedTuple):
+    """Payloads as a kernel takes them.
+
+    fields: addresses of the validity bits (or 0), the offsets and the bytes; then the numbers of bytes, of the first
+    row and of bytes in a frame. total: bytes of these payloads. held: what the addresses are of.
+    """
+
+    fields: npt.NDArray[np.int64]
+    total: int
+    held: tuple[object, ...]
+
+
+def kernel_input(payloads: pa.BinaryArray, skip: int) -> KernelInput:
+    """For one call of a kernel; skip: bytes of a frame before each payload."""
+    offsets, data = byte_buffers(payloads)
+    valid = payloads.buffers()[0] if payloads.null_count else None
+    addresses = [valid.address if valid is not None else 0, offsets.ctypes.data, data.ctypes.data]
+    fields = np.array([*addresses, data.size, payloads.offset, skip], np.int64)
+    return KernelInput(fields, int(offsets[-1] - offsets[0]), (valid, offsets, data))
 
 
 def null_mask(payloads: pa.Array) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from kseg.segment_reader.payload.avro.kernel import run
 from kseg.segment_reader.payload.avro.program import Program, Slot, build
 from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Resolution
-from kseg.segment_reader.payload.buffers import byte_buffers
+from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError
 from kseg.segment_reader.payload.text import SLACK
 
@@ -51,21 +51,9 @@ class CompiledDecoder:
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
         n = len(payloads)
         status = np.empty(n, np.uint8)
-        valid = payloads.buffers()[0] if payloads.null_count else None
-        offsets, data = byte_buffers(payloads)
-        columns = _Columns(self._program, n, self._sizes, self._items, int(offsets[-1] - offsets[0]))
-        source = np.array(
-            [
-                valid.address if valid is not None else 0,
-                offsets.ctypes.data,
-                data.ctypes.data,
-                data.size,
-                payloads.offset,
-                skip,
-            ],
-            np.int64,
-        )
-        columns.run(source, status)
+        source = kernel_input(payloads, skip)
+        columns = _Columns(self._program, n, self._sizes, self._items, source.total)
+        columns.run(source.fields, status)
         self._sizes, self._items = columns.used()
         return DecodedPayloads(columns.rows(), status)
 

@@ -71,8 +71,9 @@ from kseg.segment_reader.payload.avro.opcodes import (
     B,
     C,
 )
-from kseg.segment_reader.payload.avro.slots import put_bit, put_nulls, repeats_a_key, take_back
+from kseg.segment_reader.payload.avro.slots import put_bit, put_nulls, take_back
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.map_keys import repeats_a_key
 from kseg.segment_reader.payload.memory import (
     load8,
     load32,
@@ -399,7 +400,7 @@ def run(
                             failed = _GROW + GROW_SCRATCH
                             break
                         if repeats_a_key(
-                            slots[key, S_OFFSETS], slots[key, S_DATA], begin, items_end, scratch, state[SEED]
+                            slots[key, S_OFFSETS], slots[key, S_DATA], 0, begin, items_end, scratch, state[SEED]
                         ):
                             failed = _DUPLICATE_KEY
                             break

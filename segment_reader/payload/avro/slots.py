@@ -22,10 +22,7 @@ from kseg.segment_reader.payload.avro.opcodes import (
     S_WIDTH,
     VALUES,
 )
-from kseg.segment_reader.payload.memory import load8, load32, shift_right, store8, store32, store64
-
-#: Maps of at most so many entries compare each key with each other.
-FEW_KEYS = 8
+from kseg.segment_reader.payload.memory import load8, load32, store8, store32, store64
 
 
 @inlined
@@ -72,48 +69,3 @@ def take_back(slots: Any, levels: Any) -> None:
                 put_bit(slots[slot, S_VALID], index, 1)
     for level in range(levels.shape[0]):
         levels[level, L_COUNT] = levels[level, L_SAVED]
-
-
-@inlined
-def _same(a: Any, b: Any, size: Any) -> Any:
-    n = 0
-    while n < size and load8(a + n) == load8(b + n):
-        n += 1
-    return n == size
-
-
-@compiled
-def repeats_a_key(offsets: Any, data: Any, first: Any, end: Any, scratch: Any, seed: Any) -> Any:
-    """Whether two of a map's keys are the same.
-
-    scratch: a hash table, of four places a key. seed: of the hashes, so that nobody can choose keys that share a place.
-    """
-    count = end - first
-    if count <= FEW_KEYS:
-        for k in range(first + 1, end):
-            at = load32(offsets + 4 * k)
-            size = load32(offsets + 4 * k + 4) - at
-            for other in range(first, k):
-                start = load32(offsets + 4 * other)
-                if load32(offsets + 4 * other + 4) - start == size and _same(data + at, data + start, size):
-                    return True
-        return False
-    places = 16
-    while places < 2 * count:
-        places *= 2
-    for place in range(places):
-        scratch[place] = -1
-    for k in range(first, end):
-        at = load32(offsets + 4 * k)
-        size = load32(offsets + 4 * k + 4) - at
-        mixed = seed ^ size
-        for n in range(size):
-            mixed = (mixed ^ load8(data + at + n)) * 0x100000001B3
-        place = (mixed ^ shift_right(mixed, 32)) & (places - 1)
-        while scratch[place] >= 0:
-            start = load32(offsets + 4 * scratch[place])
-            if load32(offsets + 4 * scratch[place] + 4) - start == size and _same(data + at, data + start, size):
-                return True
-            place = (place + 1) & (places - 1)
-        scratch[place] = k
-    return False

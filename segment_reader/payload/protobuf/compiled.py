@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.segment_reader.payload.buffers import byte_buffers
+from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.buffers import Buffers, Bytes
@@ -46,21 +46,9 @@ class CompiledDecoder:
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
         status = np.empty(len(payloads), np.uint8)
-        offsets, data = byte_buffers(payloads)
-        buffers = Buffers(self._program, len(payloads), int(offsets[-1] - offsets[0]), self._sizes, self._items)
-        valid = payloads.buffers()[0] if payloads.null_count else None
-        source = np.array(
-            [
-                valid.address if valid is not None else 0,
-                offsets.ctypes.data,
-                data.ctypes.data,
-                data.size,
-                payloads.offset,
-                skip,
-            ],
-            np.int64,
-        )
-        self._run(buffers, source, status)
+        source = kernel_input(payloads, skip)
+        buffers = Buffers(self._program, len(payloads), source.total, self._sizes, self._items)
+        self._run(buffers, source.fields, status)
         self._sizes, self._items = buffers.used()
         if self._documents:
             # Of two errors in a row the kernel has seen only the one that is in no document.

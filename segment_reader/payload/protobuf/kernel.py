@@ -13,6 +13,7 @@ from typing import Any
 
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.map_keys import repeats_a_key
 from kseg.segment_reader.payload.memory import (
     load8,
     load32,
@@ -86,7 +87,7 @@ from kseg.segment_reader.payload.protobuf.opcodes import (
     A,
     B,
 )
-from kseg.segment_reader.payload.protobuf.slots import begin, repeats_a_key
+from kseg.segment_reader.payload.protobuf.slots import begin
 from kseg.segment_reader.payload.protobuf.varints import read_short, read_varint
 from kseg.segment_reader.payload.text import copy_bytes, copy_text
 
