@@ -90,8 +90,8 @@ def _decode(draft: Draft) -> list[str]:
     key = _primitive("key", draft.key, taken)
     value = _value(draft.value, taken)
     if not key and not value:
-        return ["# Keys and values land as bytes: no format was recognised in all of them.", *_why(draft)]
-    kept = [] if value else [*_why_value(draft.value)]
+        return ["# Keys and values land as bytes: no format was recognised in all of them.", *_why_value(draft.value)]
+    kept = [] if value else _why_value(draft.value)
     return ["decode:", *key, *value, *kept, "  keep: [timestamp]", *_set_aside(draft.value)]
 
 
@@ -106,10 +106,6 @@ def _most_dead_letters(payload: Payload) -> list[str]:
         return []
     share = max(1, -(-200 * payload.others // payload.recognised.count))
     return [_commented(f"  dead_letters: {{max: {share}%}}", "a run with more of them is refused")]
-
-
-def _why(draft: Draft) -> list[str]:
-    return [*_why_value(draft.value)]
 
 
 def _why_value(payload: Payload) -> list[str]:
