@@ -143,9 +143,11 @@ class ConfigError(KafkaError):
 
 
 class BrokerUnavailable(KafkaError):
-    """No broker at that address, or the connection to it broke."""
+    """No broker at that address, or the connection to it broke. reason: why no connection was made, where all of the
+    host's addresses failed alike."""
 
     retriable = True
+    reason: str | None = None
 
 
 class RebootstrapRequired(BrokerUnavailable):

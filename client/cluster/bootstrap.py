@@ -62,7 +62,10 @@ def nobody_answers(failures: list[KafkaError]) -> KafkaError:
     """One error for several: the only one itself, the first one if none is retriable, or all in one text."""
     if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
         return failures[0]
-    return BrokerUnavailable("no bootstrap server is available: " + "; ".join(str(failure) for failure in failures))
+    error = BrokerUnavailable("no bootstrap server is available: " + "; ".join(str(failure) for failure in failures))
+    reasons = {failure.reason for failure in failures if isinstance(failure, BrokerUnavailable)}
+    error.reason = reasons.pop() if len(reasons) == 1 else None
+    return error
 
 
 def _askable(

@@ -19,6 +19,7 @@ from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answe
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.waiting import WaitNotice
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
 from kseg.client.protocol.api import api_of
@@ -190,12 +191,15 @@ class Cluster:
         """
         seconds = self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
         backoff = self.config.retry.start(Deadline.after(seconds))
-        while True:
-            try:
-                return attempt(backoff.deadline)
-            except KafkaError as error:
-                self.learn(error, coordinator=coordinator)
-                backoff.pause(error)
+        servers = self.config.bootstrap_servers or self.config.bootstrap_controllers
+        with WaitNotice(servers, seconds, first=not self._cache.current.brokers) as notice:
+            while True:
+                try:
+                    return attempt(backoff.deadline)
+                except KafkaError as error:
+                    self.learn(error, coordinator=coordinator)
+                    notice.failed(error)
+                    backoff.pause(error)
 
     def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
         """Drop the cached metadata or coordinator that an error shows to be out of date."""

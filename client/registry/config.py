@@ -1,6 +1,6 @@
 """The registry's properties, by the names of Confluent's clients without `schema.registry.`, as one frozen value.
 
-    url                               one URL, or several with commas: the next is asked where one does not answer
+    url                               one URL, or several with commas: the next is used where one does not answer
     basic.auth.credentials.source     USER_INFO (default where basic.auth.user.info is set), or URL: user:password@host
     basic.auth.user.info              user:password
     bearer.auth.credentials.source    STATIC_TOKEN (default where bearer.auth.token is set), or OAUTHBEARER
@@ -56,7 +56,7 @@ SECRETS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:
-    """Where the registry is and who asks it. Times in milliseconds. At most one of `basic`, `token`, `oauth`.
+    """The registry's address and credentials. Times in milliseconds. At most one of `basic`, `token`, `oauth`.
 
     urls: without user and password. basic: "user:password". headers: sent with every request.
     """

@@ -2,7 +2,7 @@
 
     SchemaRegistryError
     ├── RegistryUnavailable   no connection, no answer in time, or a server error      retriable
-    ├── RegistryRejected      it does not know us, or we may not: status 401, 403
+    ├── RegistryRejected      authentication or authorization failed: status 401, 403
     └── SchemaNotFound        no such id, subject or version: status 404
 
 Error codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
@@ -34,13 +34,13 @@ class SchemaRegistryError(KafkaError):
 
 
 class RegistryUnavailable(SchemaRegistryError):
-    """The registry cannot be reached, does not answer in time, or fails by its own word (5xx, 408, 425, 429)."""
+    """The registry cannot be reached, does not answer in time, or answers with a server error (5xx, 408, 425, 429)."""
 
     retriable = True
 
 
 class RegistryRejected(SchemaRegistryError):
-    """The registry rejects who asks: wrong credentials, none, or lacking permissions."""
+    """The registry rejects the credentials, or requires some, or they lack permissions."""
 
 
 class SchemaNotFound(SchemaRegistryError):

@@ -39,7 +39,7 @@ E = TypeVar("E", bound=SchemaRegistryError)
 
 
 class SchemaRegistry:
-    """Thread-safe. Operations try again until `default.api.timeout.ms` where that can help; see `errors`."""
+    """Thread-safe. Operations retry what is retriable until `default.api.timeout.ms`; see `errors`."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -92,7 +92,7 @@ class SchemaRegistry:
         return sorted(int(number) for number in self._get(f"/subjects/{_quoted(subject)}/versions", list))
 
     def latest(self, subject: str) -> Version:
-        """The newest version: asked anew each time. Raises SchemaNotFound."""
+        """The newest version, requested each time. Raises SchemaNotFound."""
         return self._version(subject, "latest")
 
     def version(self, subject: str, version: int) -> Version:
@@ -189,7 +189,7 @@ class SchemaRegistry:
                 tries += 1
                 answered = error if error.status is not None else answered
                 if tries % len(self._connections) == 0:
-                    # A try that the deadline cut short says less than the answer before it.
+                    # A request that the deadline ended says less than the answer before it.
                     backoff.pause(answered if answered is not None and deadline.passed else error)
 
     def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> Any:

@@ -41,6 +41,9 @@ _TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
 _TLS_MAJOR: Final = 0x03
 
+# How servers of other protocols begin their answer to bytes that they do not understand.
+_OTHERS: Final = {b"HTTP": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis' protocol", b"E\0\0\0": "PostgreSQL's protocol"}
+
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 
 
@@ -81,6 +84,7 @@ class Connection:
         self._frame_bytes = 0  # of the whole frame; the buffer may be smaller yet
         self._target = memoryview(self._size_buffer)
         self._filled = 0
+        self._answered = False  # nothing that is Kafka's has come yet
 
     @property
     def oldest(self) -> Open | None:
@@ -153,6 +157,9 @@ class Connection:
             raise self._fault(
                 "this is a TLS listener: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
             )
+        other = next((name for begins, name in _OTHERS.items() if self._size_buffer.startswith(begins)), None)
+        if other is not None and not self._answered:
+            raise self._fault(f"this port speaks {other}, not Kafka's protocol: check bootstrap.servers")
         raise self._fault(
             f"frame of {size} bytes (first bytes {bytes(self._size_buffer)!r}), allowed are {CORRELATION_ID.size}.."
             f"{self.max_frame}: is this a PLAINTEXT listener of a Kafka broker?"
@@ -169,6 +176,7 @@ class Connection:
                 "the oldest open request"
             )
         self._open.popleft()
+        self._answered = True
         try:
             _, response = decode_response(oldest.api, oldest.version, memoryview(frame))
         except DecodeError as error:

@@ -81,6 +81,9 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
     except RequestTimedOut as error:
         error.message += f" (brokers before 0.10 never answer ApiVersions; for one of these set {FALLBACK_PROPERTY})"
         raise
+    except BrokerUnavailable as error:
+        error.message += " before it answered ApiVersions: is this a listener of a Kafka broker?"
+        raise
     if response.error_code:
         raise error_from_code(response.error_code, "ApiVersions", broker=connection.label)
     if not response.api_keys:

@@ -45,8 +45,9 @@ _enabled: Final[list[logging.Handler]] = []
 class Tally:
     """What went over the wire to one broker for one API and version.
 
-    throttled_ms: sum of the responses' throttle times. errors: responses with an error code anywhere in them, and
-    requests whose connection broke before their response came.
+    requests: those that have ended, by a response or without one: what is gained in any time has no more errors than
+    requests. bytes_out: of those that were sent. throttled_ms: sum of the responses' throttle times. errors: responses
+    with an error code anywhere in them, and requests whose connection broke before their response came.
     """
 
     requests: int = 0
@@ -107,7 +108,7 @@ class Tap:
             known = self._tallies[request.KEY, version] = name, TRAFFIC.tally(broker, name, version)
         name, tally = known
         with TRAFFIC.lock:
-            tally.requests += 1
+            tally.requests += not request.is_answered
             tally.bytes_out += size
         if request.is_answered:
             self._open.append((name, version, correlation_id, time.monotonic(), tally))
@@ -120,6 +121,7 @@ class Tap:
         throttled_ms = getattr(answer.response, "throttle_time_ms", 0)
         refused = holds_error(answer.response)
         with TRAFFIC.lock:
+            tally.requests += 1
             tally.responses += 1
             tally.bytes_in += answer.size
             tally.throttled_ms += throttled_ms
@@ -146,6 +148,7 @@ class Tap:
                 LOGGER.debug("%s !! %s %s", _now(), broker, details)
         with TRAFFIC.lock:
             for *_, tally in self._open:
+                tally.requests += 1
                 tally.errors += 1
         self._open.clear()
 

@@ -64,12 +64,14 @@ class Transport:
         """
         context = None if tls is None else tls.context()
         failures: list[str] = []
+        reasons: set[str] = set()
         for info in _resolve(host, port, label, deadline.within(address_timeout)):
             until = deadline.within(address_timeout)
             try:
                 stream = _dial(info, until, receive_buffer, send_buffer)
             except OSError as error:
                 failures.append(f"{info[4][0]}: {_words(error)}")
+                reasons.add(_words(error).lower())
                 continue
             if tls is None or context is None:
                 return cls(stream, label)
@@ -85,7 +87,10 @@ class Transport:
                         broker=label,
                     ) from error
                 failures.append(f"{info[4][0]}: {error.message}")
-        raise BrokerUnavailable(f"cannot connect to {printable(host)}:{port}: {'; '.join(failures)}", broker=label)
+                reasons.add(error.message)
+        failed = BrokerUnavailable(f"cannot connect to {printable(host)}:{port}: {'; '.join(failures)}", broker=label)
+        failed.reason = reasons.pop() if len(reasons) == 1 else None
+        raise failed
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Hand all of `data` to the system."""

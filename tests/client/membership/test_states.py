@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from kseg.client.errors import GroupError
 from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner
@@ -109,6 +109,9 @@ REFUSALS = st.sampled_from(
 class ClassicWalk(RuleBasedStateMachine):
     """A coordinator that answers whatever it likes."""
 
+    #: How often a member got an assignment, in all walks.
+    synced = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.protocol = Bytes()
@@ -159,6 +162,15 @@ class ClassicWalk(RuleBasedStateMachine):
         assert self.session.synced(response) is None
         assert self.protocol.got == data
         self.open = None
+        ClassicWalk.synced += 1
+
+    @precondition(lambda self: self.open is None)
+    @rule(version=st.integers(0, 9), leads=st.booleans(), skip=st.booleans(), data=st.binary(max_size=5))
+    def join_to_the_end(self, version: int, leads: bool, skip: bool, data: bytes) -> None:
+        """All at once: apart, they seldom follow each other before something goes wrong."""
+        self.join(version)
+        self.admit(leads, skip)
+        self.sync(data)
 
     @precondition(lambda self: self.open is not None)
     @rule(code=REFUSALS)
@@ -209,11 +221,15 @@ class ClassicWalk(RuleBasedStateMachine):
 
 
 TOPICS = [UUID(int=1), UUID(int=2), UUID(int=3)]
-PLACES = st.frozensets(st.tuples(st.sampled_from(TOPICS), st.integers(0, 2)), max_size=6)
+PLACE = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))
+PLACES = st.frozensets(PLACE, max_size=6)
 
 
 class ConsumerWalk(RuleBasedStateMachine):
     """A coordinator that hands out whatever it likes, answers or does not, and a user that comes and goes."""
+
+    #: How often a member came to own something, in all walks.
+    taken = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -330,6 +346,14 @@ class ConsumerWalk(RuleBasedStateMachine):
         self.session.reconciled(step.partitions)
         if not interrupted:
             assert self.session.owned == step.partitions <= self.session.target
+            ConsumerWalk.taken += bool(self.session.owned)
+
+    @precondition(lambda self: self.session.sends_heartbeats)
+    @rule(places=st.frozensets(PLACE, min_size=1, max_size=6))
+    def takes_what_it_is_given(self, places: frozenset[Any]) -> None:
+        """Both at once: apart, they seldom follow each other before something goes wrong."""
+        self.answered(places)
+        self.user_polls(interrupted=False)
 
     @invariant()
     def a_stable_member_owns_its_target(self) -> None:
@@ -342,8 +366,16 @@ class ConsumerWalk(RuleBasedStateMachine):
         assert all(topic_id in self.session.names for topic_id, _ in self.session.owned)
 
 
-TestClassicWalk = ClassicWalk.TestCase
-TestConsumerWalk = ConsumerWalk.TestCase
+def test_a_classic_member_is_where_it_says_on_any_walk():
+    ClassicWalk.synced = 0
+    run_state_machine_as_test(ClassicWalk)
+    assert ClassicWalk.synced > 50, "walks on which nobody joins show nothing"
+
+
+def test_a_member_of_the_new_protocol_owns_what_it_should_on_any_walk():
+    ConsumerWalk.taken = 0
+    run_state_machine_as_test(ConsumerWalk)
+    assert ConsumerWalk.taken > 50, "walks on which nothing is owned show nothing"
 
 
 @pytest.mark.rule(211, 218)

@@ -36,6 +36,7 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitResponse,
 )
 from kseg.client.transactions.states import State
+from kseg.client.wire.trace import TRAFFIC
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
@@ -208,7 +209,13 @@ def test_an_error_within_the_block_aborts_at_once(cluster: Any, kafka: Any, name
 
 
 @pytest.mark.rule(238)
-def test_a_transaction_without_content_ends_without_a_word(cluster: Any, name: str):
+def test_a_transaction_without_content_sends_nothing_but_its_id(cluster: Any, name: str):
+    apis = {"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"}
+
+    def sent() -> int:
+        return sum(tally.requests for (_, api, _), tally in TRAFFIC.snapshot().items() if api in apis)
+
+    before = sent()
     transaction = Transaction(cluster, name)
     transaction.begin()
     transaction.commit_offsets("g", {})
@@ -216,6 +223,11 @@ def test_a_transaction_without_content_ends_without_a_word(cluster: Any, name: s
     transaction.begin_next()
     transaction.abort()
     transaction.abort()
+    assert sent() == before
+    transaction.begin_next()
+    transaction.commit_offsets(name, {topic_on(cluster, name): CommittedOffset(5)})
+    transaction.abort()
+    assert sent() > before
 
 
 def test_a_transaction_that_is_not_open_is_a_mistake(cluster: Any, name: str):

@@ -146,7 +146,7 @@ def test_garbage_and_oversized_frames_close_the_connection(fake: Any, garbage: b
 
 def test_garbage_instead_of_versions_is_a_fault(fake: Any):
     fake.on(ApiVersionsRequest, lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(ProtocolFault, match="PLAINTEXT listener"):
+    with pytest.raises(ProtocolFault, match="speaks HTTP"):
         open_to(fake)
 
 

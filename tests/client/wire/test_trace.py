@@ -36,6 +36,7 @@ from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopi
 from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.wire import trace
 from kseg.client.wire.connection import Answer, Open
+from kseg.etl.telemetry.traffic import since
 
 LINE = re.compile(
     r"\d\d:\d\d:\d\d\.\d{3} (?P<way>->|<-|!!) (?P<broker>.+?) (?P<api>\w+) v(?P<version>\d+) id=(?P<id>\d+)"
@@ -210,6 +211,17 @@ def test_traffic_is_counted_by_broker_api_and_version_without_a_trace(
     assert tally.bytes_out > 0
     assert tally.bytes_in == 3 * 17
     assert any(api == "ApiVersions" for _, api, _ in tallies)
+
+
+def test_between_two_times_there_are_never_more_errors_than_requests(traffic: trace.Traffic) -> None:
+    """Two requests were sent before, and their connection breaks after."""
+    tap = trace.Tap()
+    for number in (1, 2):
+        tap.sent("1 (localhost:9092)", ListGroupsRequest(), 4, number, 100)
+    before = traffic.snapshot()
+    tap.failed("1 (localhost:9092)", KafkaError("broke"))
+    [line] = since(before)
+    assert (line.requests, line.responses, line.errors) == (2, 0, 2)
 
 
 def test_counting_costs_less_than_a_percent_of_a_fetch(fake: Any, connect: Any) -> None:
