@@ -43,6 +43,18 @@ def inlined(function: F) -> F:
     return cast(F, nb.njit(forceinline=True, **_FLAGS)(function))
 
 
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Whether compiled code of this function is in its cache, so that its first call takes no seconds.
+
+    function: one that `compiled` returned. A cache entry of another processor or release of numba counts too: only
+    numba can tell them apart, when it loads one.
+    """
+    if getattr(function, "signatures", ()):  # compiled in this process
+        return True
+    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
+    return file is not None and Path(file._index_path).exists()
+
+
 def cache_entries() -> Iterator[Path]:
     """The files of numba's cache beside this package's sources that belong to the sources as they are."""
     for path in _ROOT.rglob("__pycache__/*.nb[ic]"):

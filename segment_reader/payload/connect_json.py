@@ -1,6 +1,7 @@
 """Kafka Connect's JSON, `{"schema": …, "payload": …}`, as rows of the payload: JSON's decoder under a declared type.
 
-    schema     compared with the declared type, once for each text: as a contradiction, or as nothing at all
+    schema     compared with the declared type, once for each text: as a contradiction, or as nothing at all. Payloads
+               that begin with the bytes of one whose schema was accepted are decoded without it (`repeated_start`)
     payload    the row; null is a tombstone
 
 Of a `payload` the usual formats are Connect's: timestamps as milliseconds, dates as days, decimals as base64.
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.segment_reader.payload.buffers import null_mask
 from kseg.segment_reader.payload.connect_schema import contradiction
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
@@ -25,6 +27,7 @@ from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
 from kseg.segment_reader.payload.json.document import parse
 from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, JSON_TEXT
 from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+from kseg.segment_reader.payload.repeated_start import RepeatedStart, repeated_start
 
 CONNECT_OPTIONS = JsonOptions(timestamp_format="epoch_millis", date_format=EPOCH_DAYS, unknown_fields="ignore")
 
@@ -52,14 +55,40 @@ class ConnectJsonDecoder:
         if self._rescues:
             self._type = pa.struct([*declared, pa.field(options.rescued, pa.string())])
         self._known: dict[str, PayloadSchemaError | None] = {}
+        self._start: RepeatedStart | None = None
 
     @property
     def type(self) -> pa.DataType:
         return self._type
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        start = self._start
+        if start is None or len(start.start) <= skip:
+            return self._decode(payloads, skip)
+        known = start.of(payloads)
+        if not known.any():
+            return self._decode(payloads, skip)
+        rows = np.flatnonzero(known)
+        alike = payloads if known.all() else payloads.filter(pa.array(known))
+        inner = self._inner.decode(start.shortened(alike), skip=start.skip)
+        columns = self._columns(inner)
+        # What is rare is decoded from its first byte: errors, tombstones, a schema that comes a second time.
+        rare = (inner.status != Status.DECODED) | null_mask(columns[_PAYLOAD]) | ~null_mask(columns[_SCHEMA])
+        usual = DecodedPayloads(self._rows(columns, rare), inner.status)
+        known[rows[rare]] = False
+        if known.all():
+            return usual
+        others = np.flatnonzero(~known)
+        rest = self._decode(payloads.take(pa.array(others)), skip)
+        order = np.empty(len(payloads), np.int64)
+        order[rows], order[others] = np.arange(len(rows)), np.arange(len(others)) + len(rows)
+        both = pa.concat_arrays([usual.rows, rest.rows]).take(pa.array(order))
+        return DecodedPayloads(both, np.concatenate([usual.status, rest.status])[order])
+
+    def _decode(self, payloads: pa.BinaryArray, skip: int) -> DecodedPayloads:
+        """Whole documents, of which one gives the start of others."""
         decoded = self._inner.decode(payloads, skip=skip)
-        columns = dict(zip((_SCHEMA, _PAYLOAD, "rescued"), decoded.rows.flatten(), strict=False))
+        columns = self._columns(decoded)
         status = decoded.status.copy()
         sound = status == Status.DECODED
         status[sound & self._contradicts(columns[_SCHEMA])] = Status.INCOMPATIBLE_SCHEMA
@@ -67,11 +96,15 @@ class ConnectJsonDecoder:
             there = self._has_payload(payloads[row].as_py(), skip)
             status[row] = Status.NULL if there else Status.MISSING_FIELD
         lost = status != Status.DECODED
+        accepted = np.flatnonzero(~lost & ~null_mask(columns[_SCHEMA]))
+        if len(accepted):
+            first = payloads[int(accepted[0])].as_py()
+            self._start = repeated_start(first, skip, (_SCHEMA, _PAYLOAD), self._options.max_depth)
         return DecodedPayloads(self._rows(columns, lost), status)
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
         one = pa.array([payload], pa.binary())
-        status = Status(int(self.decode(one, skip=skip).status[0]))
+        status = Status(int(self._decode(one, skip).status[0]))
         if status is Status.MISSING_FIELD:
             hint = "the converter of its producer may have schemas.enable=false: such documents are format: json"
             return PayloadError(status, _PAYLOAD, f"the document has no member {_PAYLOAD}; {hint}")
@@ -81,6 +114,9 @@ class ConnectJsonDecoder:
             assert found is not None
             return PayloadError(status, found.place, found.reason)
         return self._inner.explain(payload, skip=skip)
+
+    def _columns(self, decoded: DecodedPayloads) -> dict[str, pa.Array]:
+        return dict(zip((_SCHEMA, _PAYLOAD, "rescued"), decoded.rows.flatten(), strict=False))
 
     def _rows(self, columns: Mapping[str, pa.Array], lost: npt.NDArray[np.bool_]) -> pa.Array:
         rows = columns[_PAYLOAD]

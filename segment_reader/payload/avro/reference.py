@@ -52,13 +52,14 @@ from kseg.segment_reader.payload.avro.schema import (
     Union,
 )
 from kseg.segment_reader.payload.avro.types import MAX_PRECISION
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, within
 
 _EXACT = decimal.Context(prec=1000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _SIZES: Final = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
 
 
-class ReferenceDecoder:
+class ReferenceDecoder(PlainDecoder):
     """See `segment_reader.payload.decoder.PayloadDecoder`."""
 
     def __init__(self, resolution: Resolution) -> None:
@@ -68,43 +69,13 @@ class ReferenceDecoder:
     def type(self) -> pa.DataType:
         return self._resolution.type
 
-    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
-        status = np.zeros(len(payloads), np.uint8)
-        rows: list[Any] = []
-        for n, payload in enumerate(payloads.to_pylist()):
-            row = None
-            if payload is None:
-                status[n] = Status.NULL
-            else:
-                try:
-                    row = self._row(payload, skip)
-                except _Failure as failure:
-                    status[n] = failure.status
-            rows.append(row)
-        return DecodedPayloads(pa.array(rows, self.type), status)
-
-    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
-        try:
-            self._row(payload, skip)
-        except _Failure as failure:
-            return PayloadError(failure.status, failure.path.lstrip("."), failure.message)
-        raise ValueError("the payload has no error")
-
-    def _row(self, payload: bytes, skip: int) -> Any:
-        if len(payload) < skip:
-            raise _Failure(Status.BAD_FRAME, f"{len(payload)} bytes, fewer than the frame's {skip}")
+    def row(self, payload: bytes, skip: int = 0) -> Any:
         reader = _Reader(payload, skip)
         row = reader.read(self._resolution.node)
         rest = len(payload) - reader.position
         if rest:
-            raise _Failure(Status.TRAILING_BYTES, f"{rest} bytes follow the value")
+            raise BadPayload(Status.TRAILING_BYTES, f"{rest} bytes follow the value")
         return row
-
-
-class _Failure(Exception):
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message, self.path = status, message, ""
 
 
 class _Reader:
@@ -118,7 +89,7 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         if size > self.end - self.position:
-            raise _Failure(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
+            raise BadPayload(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
         self.position += size
         return self.data[self.position - size : self.position]
 
@@ -131,12 +102,12 @@ class _Reader:
                 if value >> 64:
                     break
                 return (value >> 1) ^ -(value & 1)
-        raise _Failure(Status.MALFORMED, "a number of more than 64 bits")
+        raise BadPayload(Status.MALFORMED, "a number of more than 64 bits")
 
     def sized(self) -> bytes:
         size = self.long()
         if size < 0:
-            raise _Failure(Status.MALFORMED, f"a length of {size}")
+            raise BadPayload(Status.MALFORMED, f"a length of {size}")
         return self.take(size)
 
     def text(self) -> str:
@@ -144,7 +115,7 @@ class _Reader:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise _Failure(Status.INVALID_UTF8, f"no UTF-8: {error.reason} at byte {error.start}") from None
+            raise BadPayload(Status.INVALID_UTF8, f"no UTF-8: {error.reason} at byte {error.start}") from None
 
     def bytes_or_fixed(self, size: int | None) -> bytes:
         return self.sized() if size is None else self.take(size)
@@ -152,7 +123,7 @@ class _Reader:
     def branch(self, count: int) -> int:
         branch = self.long()
         if not 0 <= branch < count:
-            raise _Failure(Status.MALFORMED, f"branch {branch} of a union of {count}")
+            raise BadPayload(Status.MALFORMED, f"branch {branch} of a union of {count}")
         return branch
 
     def blocks(self, minimum: int) -> Any:
@@ -164,24 +135,24 @@ class _Reader:
                 count = -count
                 size = self.long()
                 if size < 0 or count >= 1 << 63:
-                    raise _Failure(Status.MALFORMED, f"a block of {count} items and {size} bytes")
+                    raise BadPayload(Status.MALFORMED, f"a block of {count} items and {size} bytes")
                 if size > self.end - self.position:
-                    raise _Failure(Status.TRUNCATED, f"a block of {size} bytes, {self.end - self.position} are left")
+                    raise BadPayload(Status.TRUNCATED, f"a block of {size} bytes, {self.end - self.position} are left")
                 size_end = self.position + size
             if minimum and count > (self.end - self.position) // minimum:
-                raise _Failure(
+                raise BadPayload(
                     Status.TRUNCATED,
                     f"{count} items of at least {minimum} bytes, {self.end - self.position} bytes are left",
                 )
             if not minimum:
                 if count > self.empty_items:
-                    raise _Failure(Status.TOO_LARGE, f"more than {MAX_EMPTY_ITEMS} items that take no bytes")
+                    raise BadPayload(Status.TOO_LARGE, f"more than {MAX_EMPTY_ITEMS} items that take no bytes")
                 self.empty_items -= count
             for _ in range(count):
                 yield number
                 number += 1
             if size_end is not None and self.position != size_end:
-                raise _Failure(Status.MALFORMED, "a block's size is not that of its items")
+                raise BadPayload(Status.MALFORMED, "a block's size is not that of its items")
 
     # -- values
 
@@ -192,7 +163,7 @@ class _Reader:
             case Boolean():
                 byte = self.take(1)[0]
                 if byte > 1:
-                    raise _Failure(Status.MALFORMED, f"a boolean of {byte}")
+                    raise BadPayload(Status.MALFORMED, f"a boolean of {byte}")
                 return bool(byte)
             case Integer():
                 return _integer(self.long(), node)
@@ -215,7 +186,7 @@ class _Reader:
             case Structure():
                 return self._structure(node)
             case Items(item, minimum):
-                return [self._below(f"[{number}]", item) for number in self.blocks(minimum)]
+                return [within(f"[{number}]", self.read, item) for number in self.blocks(minimum)]
             case Entries(value, minimum):
                 return self._entries(value, minimum)
             case Choice(branches):
@@ -223,19 +194,12 @@ class _Reader:
             case Member(number, _, inner):
                 return {f"member{number}": self.read(inner)}
             case Mismatch(reason):
-                raise _Failure(Status.INCOMPATIBLE_SCHEMA, reason)
-
-    def _below(self, step: str, node: Node) -> Any:
-        try:
-            return self.read(node)
-        except _Failure as failure:
-            failure.path = step + failure.path
-            raise
+                raise BadPayload(Status.INCOMPATIBLE_SCHEMA, reason)
 
     def _structure(self, node: Structure) -> dict[str, Any]:
         row: dict[str, Any] = {}
         for step in node.steps:
-            value = self._below(f".{step.name}", step.node)
+            value = within(f".{step.name}", self.read, step.node)
             if step.column is not None:
                 row[node.columns[step.column]] = value
         for column, constant in node.absent:
@@ -245,19 +209,19 @@ class _Reader:
     def _entries(self, value: Node, minimum: int) -> list[tuple[str, Any]]:
         entries: list[tuple[str, Any]] = []
         for number in self.blocks(minimum):
-            key = self._below(f"[{number}]", Text())
-            entries.append((key, self._below(f'["{key}"]', value)))
+            key = within(f"[{number}]", self.read, Text())
+            entries.append((key, within(f'["{key}"]', self.read, value)))
         if len({key for key, _ in entries}) < len(entries):
-            raise _Failure(Status.DUPLICATE_KEY, "a map with the same key twice")
+            raise BadPayload(Status.DUPLICATE_KEY, "a map with the same key twice")
         return entries
 
     def _symbol(self, node: Symbols) -> str:
         number = self.long()
         if not 0 <= number < len(node.symbols):
-            raise _Failure(Status.MALFORMED, f"symbol {number} of an enum of {len(node.symbols)}")
+            raise BadPayload(Status.MALFORMED, f"symbol {number} of an enum of {len(node.symbols)}")
         symbol = node.symbols[number]
         if symbol is None:
-            raise _Failure(Status.UNKNOWN_SYMBOL, f"the reader's enum has no symbol {node.written[number]}")
+            raise BadPayload(Status.UNKNOWN_SYMBOL, f"the reader's enum has no symbol {node.written[number]}")
         return symbol
 
     # -- what is not read
@@ -276,7 +240,7 @@ class _Reader:
             case Union():
                 self._skip(schema.branches[self.branch(len(schema.branches))], depth)
             case _ if depth >= MAX_DEPTH:
-                raise _Failure(Status.TOO_DEEP, f"values are nested more than {MAX_DEPTH} deep")
+                raise BadPayload(Status.TOO_DEEP, f"values are nested more than {MAX_DEPTH} deep")
             case Record():
                 for field in schema.fields:
                     self._skip(field.schema, depth + 1)
@@ -295,29 +259,29 @@ def _constant(constant: Constant) -> Any:
 
 def _integer(value: int, node: Integer) -> int | float:
     if node.bits == 32 and not -(2**31) <= value < 2**31:
-        raise _Failure(Status.OUT_OF_RANGE, f"{value} is no int of 32 bits")
+        raise BadPayload(Status.OUT_OF_RANGE, f"{value} is no int of 32 bits")
     if node.column in (Kind.FLOAT, Kind.DOUBLE):
         number = float(np.float32(value)) if node.column is Kind.FLOAT else float(value)
         if int(number) != value:
-            raise _Failure(Status.INEXACT, f"{value} cannot be a {node.column} without rounding")
+            raise BadPayload(Status.INEXACT, f"{value} cannot be a {node.column} without rounding")
         return number
     value *= node.multiply
     if not -(2**63) <= value < 2**63:
-        raise _Failure(Status.OUT_OF_RANGE, f"{value} does not fit 64 bits")
+        raise BadPayload(Status.OUT_OF_RANGE, f"{value} does not fit 64 bits")
     if value % node.divide:
-        raise _Failure(Status.INEXACT, f"{value} nanoseconds are no whole number of the column's unit")
+        raise BadPayload(Status.INEXACT, f"{value} nanoseconds are no whole number of the column's unit")
     return value // node.divide
 
 
 def _decimal(data: bytes, node: Decimal) -> decimal.Decimal:
     if not data:
-        raise _Failure(Status.MALFORMED, "a decimal without bytes")
+        raise BadPayload(Status.MALFORMED, "a decimal without bytes")
     value = int.from_bytes(data, "big", signed=True)
     if abs(value) >= 10**MAX_PRECISION:
-        raise _Failure(Status.OUT_OF_RANGE, f"a decimal of more than {MAX_PRECISION} digits")
+        raise BadPayload(Status.OUT_OF_RANGE, f"a decimal of more than {MAX_PRECISION} digits")
     if node.shift < 0 and value % 10**-node.shift:
-        raise _Failure(Status.INEXACT, f"{value} has more than {node.scale} digits behind the point")
+        raise BadPayload(Status.INEXACT, f"{value} has more than {node.scale} digits behind the point")
     value = value * 10**node.shift if node.shift >= 0 else value // 10**-node.shift
     if abs(value) >= 10**node.precision:
-        raise _Failure(Status.OUT_OF_RANGE, f"more than the {node.precision} digits of the column")
+        raise BadPayload(Status.OUT_OF_RANGE, f"more than the {node.precision} digits of the column")
     return decimal.Decimal(value).scaleb(-node.scale, _EXACT)

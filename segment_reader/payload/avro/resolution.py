@@ -13,7 +13,7 @@ By the specification's rules of schema resolution, and where columns call for mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum as PythonEnum
 from typing import Final
 
@@ -182,18 +182,13 @@ class _Resolver:
         raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
 
     def _structure(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
-        written = {field.name: field for field in writer.fields}
-        names = {field.name for field in reader.fields}
-        columns: dict[str, int] = {}  # by the writer's name
-        absent: list[tuple[int, Constant | None]] = []
-        for number, field in enumerate(reader.fields):
-            # An alias does not take what another field has by its own name.
-            known = [alias for alias in field.aliases if alias in written and alias not in names]
-            name = field.name if field.name in written else next(iter(known), None)
-            if name is None or name in columns:
-                absent.append((number, self._default(field, at, f"{to}.{field.name}")))
-            else:
-                columns[name] = number
+        columns = _columns(writer, reader)
+        there = frozenset(columns.values())
+        absent: list[tuple[int, Constant | None]] = [
+            (number, self._default(field, at, f"{to}.{field.name}"))
+            for number, field in enumerate(reader.fields)
+            if number not in there
+        ]
         steps = []
         for field in writer.fields:
             column = columns.get(field.name)
@@ -215,6 +210,30 @@ class _Resolver:
         except ValueError as error:
             raise InvalidSchema(to, f"the default is no value of {describe(field.schema)}: {error}") from None
         return Constant(data, self.resolve(field.schema, field.schema, to, to))
+
+
+def narrowed(writer: Schema, reader: Schema) -> Schema:
+    """The reader's record with the fields that the writer's has, or with its first one if that is none."""
+    if not (isinstance(writer, Record) and isinstance(reader, Record) and _named_alike(writer, reader)):
+        return reader
+    kept = sorted(_columns(writer, reader).values()) or [0]
+    if len(kept) >= len(reader.fields):
+        return reader
+    return replace(reader, fields=[reader.fields[number] for number in kept])
+
+
+def _columns(writer: Record, reader: Record) -> dict[str, int]:
+    """Numbers of the reader's fields that the writer has, by the writer's names."""
+    written = {field.name for field in writer.fields}
+    names = {field.name for field in reader.fields}
+    columns: dict[str, int] = {}
+    for number, field in enumerate(reader.fields):
+        # An alias does not take what another field has by its own name.
+        known = [alias for alias in field.aliases if alias in written and alias not in names]
+        name = field.name if field.name in written else next(iter(known), None)
+        if name is not None and name not in columns:
+            columns[name] = number
+    return columns
 
 
 def _named_alike(writer: Named, reader: Named) -> bool:

@@ -72,6 +72,7 @@ class JsonDecoder:
         n = len(payloads)
         offsets, data = byte_buffers(payloads)
         status = np.zeros(n, np.uint8)
+        status[np.diff(offsets[: n + 1]) < skip] = Status.BAD_FRAME
         status[null_mask(payloads)] = Status.NULL
         call = _Call(self._nodes, Rules(skip, self._options.max_depth, self._nodes.rescued, self._seed))
         columns = Columns(self._nodes, n, int(offsets[n]) - int(offsets[0]), self._sizes)

@@ -11,6 +11,7 @@ from enum import Enum
 
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.plain import BadPayload
 
 SPACE = b" \t\n\r"
 DIGITS = b"0123456789"
@@ -31,12 +32,9 @@ def path_text(steps: list[Step]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-class Refused(Exception):
-    """A payload without a row: its status, the path, the byte, and the cause."""
-
-    def __init__(self, status: Status, steps: list[Step], position: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.path, self.position, self.reason = status, path_text(steps), position, reason
+def bad(status: Status, steps: list[Step], position: int, reason: str) -> BadPayload:
+    """The error of a document. position: the byte that shows it."""
+    return BadPayload(status, f"{reason} (byte {position})", path_text(steps))
 
 
 class Token(Enum):
@@ -74,7 +72,7 @@ class Member:
 
 
 def parse(data: bytes, start: int, max_depth: int) -> Value:
-    """The document that begins at `start` and ends with the bytes. Raises Refused."""
+    """The document that begins at `start` and ends with the bytes. Raises BadPayload."""
     return _Parser(data, max_depth).document(start)
 
 
@@ -90,15 +88,15 @@ class _Parser:
         value = self._value(self._space(start))
         at = self._space(value.end)
         if at < self._end:
-            raise Refused(Status.TRAILING_BYTES, [], at, f"{self._shown(at)} follows the document")
+            raise bad(Status.TRAILING_BYTES, [], at, f"{self._shown(at)} follows the document")
         return value
 
     # -- errors
 
-    def _refused(self, at: int, reason: str, status: Status = Status.MALFORMED) -> Refused:
-        return Refused(status, self._steps, at, reason)
+    def _refused(self, at: int, reason: str, status: Status = Status.MALFORMED) -> BadPayload:
+        return bad(status, self._steps, at, reason)
 
-    def _truncated(self, within: str) -> Refused:
+    def _truncated(self, within: str) -> BadPayload:
         return self._refused(self._end, f"the payload ends {within}", Status.TRUNCATED)
 
     def _shown(self, at: int) -> str:

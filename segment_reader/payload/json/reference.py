@@ -22,17 +22,17 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
-from kseg.segment_reader.payload.json.document import Member, Refused, Step, Token, Value, parse
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.json.document import Member, Step, Token, Value, bad, parse
 from kseg.segment_reader.payload.json.formats import FIRST_DAY, LAST_DAY, days_of, instant_in_range, micros_of
 from kseg.segment_reader.payload.json.numbers import Unfit, decimal, double, integer, scaled, shown, single
 from kseg.segment_reader.payload.json.shape import INTEGERS, JsonOptions, Kind, Shape, row_type, shape_of
+from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder
 
 
-class JsonReference:
+class JsonReference(PlainDecoder):
     """See `segment_reader.payload.decoder.PayloadDecoder`. declared: a struct of the columns. Raises InvalidSchema."""
 
     def __init__(self, declared: pa.StructType, options: JsonOptions | None = None) -> None:
@@ -44,42 +44,19 @@ class JsonReference:
     def type(self) -> pa.StructType:
         return self._type
 
-    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
-        rows: list[dict[str, Any] | None] = []
-        status = np.zeros(len(payloads), np.uint8)
-        for number, payload in enumerate(payloads):
-            row = None
-            try:
-                if payload.is_valid:
-                    row = self.row(payload.as_py(), skip)
-                else:
-                    status[number] = Status.NULL
-            except Refused as refused:
-                status[number] = refused.status
-            rows.append(row)
-        return DecodedPayloads(pa.array(rows, self._type), status)
-
     def row(self, payload: bytes, skip: int = 0) -> dict[str, Any]:
-        """Raises Refused."""
         document = parse(payload, skip, self._options.max_depth)
         if document.token is not Token.OBJECT:
-            raise Refused(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
+            raise bad(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
         row: dict[str, Any] = convert(document, self._shape, [], payload)
         if self._options.unknown_fields == "rescue":
             text = _unknown(document, self._shape, payload)
             row[self._options.rescued] = None if text is None else text.decode()
         return row
 
-    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
-        try:
-            self.row(payload, skip)
-        except Refused as refused:
-            return PayloadError(refused.status, refused.path, f"{refused.reason} (byte {refused.position})")
-        raise ValueError("the payload has a row: there is nothing to explain")
-
 
 def convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> Any:
-    """The value as pyarrow takes it for the declared type. steps: the path to it. Raises Refused."""
+    """The value as pyarrow takes it for the declared type. steps: the path to it. Raises BadPayload."""
     if value.token is Token.NULL:
         return None
     if shape.kind is Kind.STRUCT:
@@ -96,11 +73,11 @@ def convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> An
     try:
         return scalar(value.token, value.text, shape)
     except Unfit as unfit:
-        raise Refused(unfit.status, steps, value.start, unfit.reason) from None
+        raise bad(unfit.status, steps, value.start, unfit.reason) from None
 
 
-def _wrong(value: Value, shape: Shape, steps: list[Step]) -> Refused:
-    return Refused(Status.WRONG_TYPE, steps, value.start, f"{value.token.value} is no {type_name(shape)}")
+def _wrong(value: Value, shape: Shape, steps: list[Step]) -> BadPayload:
+    return bad(Status.WRONG_TYPE, steps, value.start, f"{value.token.value} is no {type_name(shape)}")
 
 
 def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> dict[str, Any]:
@@ -110,7 +87,7 @@ def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> di
     row: dict[str, Any] = {}
     for member in value.members:
         if member.name in row:
-            raise Refused(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
+            raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
         if member.name in fields:
             row[member.name] = convert(member.value, fields[member.name], [*steps, member.name], payload)
     return row
@@ -124,7 +101,7 @@ def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[
     seen: set[str] = set()
     for member in value.members:
         if member.name in seen:
-            raise Refused(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the key is written twice")
+            raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the key is written twice")
         seen.add(member.name)
     return pairs
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.known import json_text
 from kseg.segment_reader.payload.protobuf.program import WIDTHS, Program, Slot
 from kseg.segment_reader.payload.protobuf.schema import Enum
-from kseg.segment_reader.payload.protobuf.wire import WireError
 from kseg.segment_reader.payload.text import SLACK
 
 Bytes = npt.NDArray[np.uint8]
@@ -131,7 +131,7 @@ class Buffers:
             for index in np.flatnonzero(self._valid[slot.number][:n]).tolist():
                 try:
                     texts[index] = json_text(data[offsets[index] : offsets[index + 1]].tobytes(), slot.document.json)
-                except WireError:
+                except BadPayload:
                     yield self._row(slot, index)
             self._documents[slot.number] = texts
 

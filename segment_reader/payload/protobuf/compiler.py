@@ -20,6 +20,8 @@ from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
 
 _SECONDS: Final = 60
 _SCHEMA: Final = "schema.proto"
+#: Warnings of protoc, and of the library that it writes its log with.
+_NOISE: Final = re.compile(r"warning:|^WARNING: |^[IW]\d{4} ")
 
 
 def compile_text(text: str, references: Mapping[str, str] | None = None, *, name: str = _SCHEMA) -> bytes:
@@ -89,5 +91,5 @@ def _reason(said: str, folders: Sequence[Path]) -> str:
     """protoc's errors in one line, without its folders."""
     for folder in folders:
         said = said.replace(f"{folder}/", "")
-    lines = [line.strip() for line in said.splitlines() if line.strip() and "warning:" not in line]
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not _NOISE.search(line)]
     return re.sub(r"\s+", " ", "; ".join(lines[:3])) or "protoc refuses the schema"

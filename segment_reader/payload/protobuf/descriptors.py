@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Message, Schema
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader, WireError
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader
 
 _REQUIRED, _REPEATED = 2, 3  # labels
 _MAX_NESTED: Final = 64
@@ -54,8 +55,8 @@ def parse_descriptors(data: bytes) -> Schema:
     """Raises InvalidSchema: no FileDescriptorSet, or one without the files that it imports."""
     try:
         return _Builder().schema(data)
-    except (WireError, UnicodeDecodeError, ValueError) as error:
-        reason = error.message if isinstance(error, WireError) else str(error)
+    except (BadPayload, UnicodeDecodeError, ValueError) as error:
+        reason = error.message if isinstance(error, BadPayload) else str(error)
         raise InvalidSchema("", f"no file descriptor set: {reason}") from None
 
 
@@ -69,7 +70,7 @@ def parse_base64(text: str) -> Schema:
 
 
 def dependencies(data: bytes) -> list[str]:
-    """The paths that one file's descriptor imports. Raises WireError, UnicodeDecodeError."""
+    """The paths that one file's descriptor imports. Raises BadPayload, UnicodeDecodeError."""
     return [_string(each) for each in _all(Reader(data), 3)]
 
 

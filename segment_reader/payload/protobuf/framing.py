@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.protobuf.wire import SHORT, Reader, WireError
+from kseg.segment_reader.payload.plain import BadPayload
+from kseg.segment_reader.payload.protobuf.wire import SHORT, Reader
 
 _FIRST: Final = (0,)
 _MOST: Final = 64  # messages in each other
@@ -55,7 +56,7 @@ def message_indexes(payloads: pa.BinaryArray, skip: npt.NDArray[np.int32]) -> Me
         reader = Reader(data[starts[row] : ends[row]].tobytes())
         try:
             found[row] = _indexes(reader)
-        except WireError:
+        except BadPayload:
             continue
         status[row] = Status.DECODED
         behind[row] += reader.position
@@ -71,7 +72,7 @@ def message_indexes(payloads: pa.BinaryArray, skip: npt.NDArray[np.int32]) -> Me
 def _indexes(reader: Reader) -> tuple[int, ...]:
     count = _zigzag(reader)
     if not 0 <= count <= _MOST:
-        raise WireError(Status.BAD_FRAME, f"{count} message indexes")
+        raise BadPayload(Status.BAD_FRAME, f"{count} message indexes")
     return tuple(_zigzag(reader) for _ in range(count)) or _FIRST
 
 

@@ -10,8 +10,9 @@ import struct
 from typing import Any, Final
 
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf.columns import Json, Time
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, Reader, WireError
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, Reader
 
 #: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, and of the longest Duration, about 10,000 years.
 FIRST_SECOND: Final = -62_135_596_800
@@ -22,27 +23,27 @@ _MAX_DEPTH: Final = 100
 
 
 def microseconds(seconds: int, nanos: int, time: Time) -> int:
-    """Raises WireError: OUT_OF_RANGE, INEXACT."""
+    """Raises BadPayload: OUT_OF_RANGE, INEXACT."""
     if time.instant:
         sound = FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < 10**9
     else:
         sound = abs(seconds) <= MOST_SECONDS and abs(nanos) < 10**9 and not (seconds < 0 < nanos or nanos < 0 < seconds)
     if not sound:
         name = "Timestamp" if time.instant else "Duration"
-        raise WireError(Status.OUT_OF_RANGE, f"{seconds} seconds and {nanos} nanoseconds are no {name}")
+        raise BadPayload(Status.OUT_OF_RANGE, f"{seconds} seconds and {nanos} nanoseconds are no {name}")
     if nanos % 1000 and not time.truncate:
-        raise WireError(Status.INEXACT, f"{nanos} nanoseconds are no whole number of microseconds")
+        raise BadPayload(Status.INEXACT, f"{nanos} nanoseconds are no whole number of microseconds")
     rest = nanos // 1000 if nanos >= 0 else -(-nanos // 1000)
     return seconds * 1_000_000 + rest
 
 
 def json_text(data: bytes, kind: Json) -> str:
-    """Raises WireError."""
+    """Raises BadPayload."""
     return json.dumps(json_value(data, kind), ensure_ascii=False, separators=(",", ":"))
 
 
 def json_value(data: bytes, kind: Json) -> Any:
-    """Raises WireError."""
+    """Raises BadPayload."""
     return {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](Reader(data), 1)
 
 
@@ -127,7 +128,7 @@ def _number(value: float) -> float | int:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and not abs(value) < float("inf"):
-        raise WireError(Status.OUT_OF_RANGE, f"{value} has no place in JSON")
+        raise BadPayload(Status.OUT_OF_RANGE, f"{value} has no place in JSON")
     return value
 
 
@@ -140,14 +141,14 @@ def _bytes(reader: Reader) -> bytes:
 
 
 def decoded(data: bytes) -> str:
-    """Raises WireError: INVALID_UTF8."""
+    """Raises BadPayload: INVALID_UTF8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise WireError(Status.INVALID_UTF8, f"no UTF-8: {error.reason} at byte {error.start}") from None
+        raise BadPayload(Status.INVALID_UTF8, f"no UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _deeper(depth: int) -> int:
     if depth == _MAX_DEPTH:
-        raise WireError(Status.TOO_DEEP, f"JSON is nested more than {_MAX_DEPTH} deep")
+        raise BadPayload(Status.TOO_DEEP, f"JSON is nested more than {_MAX_DEPTH} deep")
     return depth + 1

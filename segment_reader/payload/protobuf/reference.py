@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import decimal
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, within
 from kseg.segment_reader.payload.protobuf.columns import (
     Column,
     Document,
@@ -35,7 +34,7 @@ from kseg.segment_reader.payload.protobuf.columns import (
 )
 from kseg.segment_reader.payload.protobuf.known import decoded, json_text, json_value, microseconds
 from kseg.segment_reader.payload.protobuf.schema import Kind
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader, WireError
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader
 
 #: Values of a message by its fields' numbers, as they are read: scalars, drafts of messages, lists, maps as dicts.
 #: Under -1 and below: the number of the member that is written, of each oneof.
@@ -46,7 +45,7 @@ _INT32 = Scalar(Kind.INT32)
 _INT64 = Scalar(Kind.INT64)
 
 
-class ReferenceDecoder:
+class ReferenceDecoder(PlainDecoder):
     """See `segment_reader.payload.decoder.PayloadDecoder`."""
 
     def __init__(self, struct: Struct) -> None:
@@ -56,44 +55,11 @@ class ReferenceDecoder:
     def type(self) -> pa.DataType:
         return self._struct.type
 
-    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
-        status = np.zeros(len(payloads), np.uint8)
-        rows: list[Any] = []
-        for n, payload in enumerate(payloads.to_pylist()):
-            row = None
-            if payload is None:
-                status[n] = Status.NULL
-            else:
-                try:
-                    row = self._row(payload, skip)
-                except WireError as error:
-                    status[n] = error.status
-            rows.append(row)
-        return DecodedPayloads(pa.array(rows, self.type), status)
-
-    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
-        try:
-            self._row(payload, skip)
-        except WireError as error:
-            return PayloadError(error.status, error.path.lstrip("."), error.message)
-        raise ValueError("the payload has no error")
-
-    def _row(self, payload: bytes, skip: int) -> Any:
-        if len(payload) < skip:
-            raise WireError(Status.BAD_FRAME, f"{len(payload)} bytes, fewer than the frame's {skip}")
+    def row(self, payload: bytes, skip: int = 0) -> Any:
         draft: Draft = {}
         _read_message(Reader(payload, skip), self._struct, draft, None)
         _check_required(self._struct, draft)
         return _finished(self._struct, draft)
-
-
-def _at(step: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """The call, whose errors have the step before their path."""
-    try:
-        return call(*arguments)
-    except WireError as error:
-        error.path = step + error.path
-        raise
 
 
 # -- bytes -> drafts
@@ -104,18 +70,18 @@ def _read_message(reader: Reader, struct: Struct, draft: Draft, group: int | Non
     while True:
         if reader.position == reader.end:
             if group is not None:
-                raise WireError(Status.TRUNCATED, f"group {group} does not end")
+                raise BadPayload(Status.TRUNCATED, f"group {group} does not end")
             return
         number, wire = reader.tag()
         if wire == GROUP_END:
             if number != group:
-                raise WireError(Status.MALFORMED, f"the end of group {number}, which has not begun")
+                raise BadPayload(Status.MALFORMED, f"the end of group {number}, which has not begun")
             return
         column = struct.by_number.get(number)
         if column is None:
             reader.skip(number, wire)
         else:
-            _at(f".{column.name}", _read_field, reader, wire, column, draft)
+            within(f".{column.name}", _read_field, reader, wire, column, draft)
 
 
 def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None:
@@ -125,7 +91,7 @@ def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None
         items = draft.setdefault(number, [])
         packed = reader.below()
         while packed.position < packed.end:
-            value = _at(f"[{len(items)}]", _scalar, packed, node)
+            value = within(f"[{len(items)}]", _scalar, packed, node)
             if value is not _ABSENT:
                 items.append(value)
         return
@@ -135,7 +101,7 @@ def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None
         _read_entry(reader.below(), column, draft.setdefault(number, {}))
     elif column.field.repeated:
         items = draft.setdefault(number, [])
-        value = _at(f"[{len(items)}]", _read, reader, node, None, number if wire == GROUP else None)
+        value = within(f"[{len(items)}]", _read, reader, node, None, number if wire == GROUP else None)
         if value is not _ABSENT:
             items.append(value)
     else:
@@ -170,9 +136,9 @@ def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None
     unknown = False
     for number, kind in reader.fields():
         if number == 1 and kind == wire_type(column.key.kind):
-            key = _at("[]", _scalar, reader, column.key)
+            key = within("[]", _scalar, reader, column.key)
         elif number == 2 and kind == wire:
-            found = _at(_key_step(key), _read, reader, column.node, value, None)
+            found = within(_key_step(key), _read, reader, column.node, value, None)
             unknown |= found is _ABSENT
             value = value if found is _ABSENT else found
         else:
@@ -280,7 +246,7 @@ def _scalar(reader: Reader, node: Scalar) -> Any:
 
 def _fitting(value: int, low: int, high: int, name: str) -> int:
     if not low <= value < high:
-        raise WireError(Status.OUT_OF_RANGE, f"{value} is no {name}")
+        raise BadPayload(Status.OUT_OF_RANGE, f"{value} is no {name}")
     return value
 
 
@@ -309,31 +275,31 @@ def _check_required(struct: Struct, draft: Draft) -> None:
         elif isinstance(column.node, Struct):
             if column.key is not None:
                 for key, each in value.items():
-                    _at(f".{column.name}{_key_step(key)}", _check_required, column.node, each)
+                    within(f".{column.name}{_key_step(key)}", _check_required, column.node, each)
             elif column.field.repeated:
                 for number, each in enumerate(value):
-                    _at(f".{column.name}[{number}]", _check_required, column.node, each)
+                    within(f".{column.name}[{number}]", _check_required, column.node, each)
             else:
-                _at(f".{column.name}", _check_required, column.node, value)
+                within(f".{column.name}", _check_required, column.node, value)
 
 
-def _missing(column: Column) -> WireError:
-    error = WireError(Status.MISSING_FIELD, "the required field is not written")
+def _missing(column: Column) -> BadPayload:
+    error = BadPayload(Status.MISSING_FIELD, "the required field is not written")
     error.path = f".{column.name}"
     return error
 
 
 def _finished(struct: Struct, draft: Draft) -> dict[str, Any]:
-    return {column.name: _at(f".{column.name}", _column, column, draft) for column in struct.columns}
+    return {column.name: within(f".{column.name}", _column, column, draft) for column in struct.columns}
 
 
 def _column(column: Column, draft: Draft) -> Any:
     value, node = draft.get(column.field.number), column.node
     if column.key is not None:
         key = column.key
-        return [(_value(key, own), _at(_key_step(own), _value, node, each)) for own, each in (value or {}).items()]
+        return [(_value(key, own), within(_key_step(own), _value, node, each)) for own, each in (value or {}).items()]
     if column.field.repeated:
-        return [_at(f"[{number}]", _value, node, each) for number, each in enumerate(value or ())]
+        return [within(f"[{number}]", _value, node, each) for number, each in enumerate(value or ())]
     if value is None:
         if column.field.presence or not isinstance(node, Scalar):
             return None

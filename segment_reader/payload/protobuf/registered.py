@@ -10,9 +10,10 @@ import binascii
 from collections.abc import Mapping
 
 from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.descriptors import dependencies
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, WireError
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED
 
 _FILE = 1 << 3 | DELIMITED  # FileDescriptorSet's field `file`
 _OWN_FILES = "google/protobuf/"
@@ -51,7 +52,7 @@ def _descriptor(text: str) -> bytes | None:
 def _imports(data: bytes) -> list[str]:
     try:
         found = dependencies(data)
-    except (WireError, UnicodeDecodeError) as error:
+    except (BadPayload, UnicodeDecodeError) as error:
         raise InvalidSchema("", f"no file descriptor: {error}") from None
     strange = next((path for path in found if '"' in path or "\\" in path or "\n" in path), None)
     if strange is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.plain import BadPayload
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -28,14 +29,6 @@ MAX_GROUPS: Final = 64
 SHORT: Final = 5
 
 
-class WireError(Exception):
-    """`status`, `message` and `path` within the payload, from the outermost field on."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message, self.path = status, message, ""
-
-
 class Reader:
     """A walk over the bytes of one message. end: behind its last byte."""
 
@@ -47,7 +40,7 @@ class Reader:
 
     def take(self, size: int) -> bytes:
         if size > self.end - self.position:
-            raise WireError(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
+            raise BadPayload(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
         self.position += size
         return self.data[self.position - size : self.position]
 
@@ -61,14 +54,14 @@ class Reader:
                 if value >> 64:
                     break
                 return value
-        raise WireError(Status.MALFORMED, f"a varint of more than {most} bytes or 64 bits")
+        raise BadPayload(Status.MALFORMED, f"a varint of more than {most} bytes or 64 bits")
 
     def length(self) -> int:
         size = self.varint(SHORT)
         if size >> 31:
-            raise WireError(Status.MALFORMED, f"a length of {size} bytes")
+            raise BadPayload(Status.MALFORMED, f"a length of {size} bytes")
         if size > self.end - self.position:
-            raise WireError(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
+            raise BadPayload(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
         return size
 
     def below(self) -> Reader:
@@ -82,7 +75,7 @@ class Reader:
         tag = self.varint(SHORT)
         number, kind = tag >> 3, tag & 7
         if tag >> 32 or number == 0 or kind > FIXED32:
-            raise WireError(Status.MALFORMED, f"no field: number {number}, wire type {kind}")
+            raise BadPayload(Status.MALFORMED, f"no field: number {number}, wire type {kind}")
         return number, kind
 
     def skip(self, number: int, kind: int, depth: int = 0) -> None:
@@ -96,15 +89,15 @@ class Reader:
         elif kind == FIXED32:
             self.take(4)
         elif kind == GROUP_END:
-            raise WireError(Status.MALFORMED, f"the end of group {number}, which has not begun")
+            raise BadPayload(Status.MALFORMED, f"the end of group {number}, which has not begun")
         elif depth == MAX_GROUPS:
-            raise WireError(Status.TOO_DEEP, f"groups are nested more than {MAX_GROUPS} deep")
+            raise BadPayload(Status.TOO_DEEP, f"groups are nested more than {MAX_GROUPS} deep")
         else:
             while True:
                 inner, inner_kind = self.tag()
                 if inner_kind == GROUP_END:
                     if inner != number:
-                        raise WireError(Status.MALFORMED, f"group {number} ends as group {inner}")
+                        raise BadPayload(Status.MALFORMED, f"group {number} ends as group {inner}")
                     return
                 self.skip(inner, inner_kind, depth + 1)
 

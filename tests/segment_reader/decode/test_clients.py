@@ -16,6 +16,7 @@ from kseg.segment_reader.decode.batch import frames
 pytestmark = pytest.mark.broker
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+KEPT = {"retention.ms": "-1"}  # the records' timestamps are old
 TXN_INDEX_ENTRY = Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
 
 Row = tuple[int, bytes | None, bytes | None, Any, int, int]
@@ -84,7 +85,7 @@ def as_consumed(rows: list[dict[str, Any]]) -> list[Row]:
 @pytest.mark.rule(129)
 @pytest.mark.parametrize("codec", CODECS)
 def test_librdkafkas_batches_decode_to_what_it_reads(kafka: Any, both: Callable[..., Any], codec: str) -> None:
-    topic = kafka.topic()
+    topic = kafka.topic(config=KEPT)
     produce(kafka, topic, codec)
     data = segment(kafka, topic).read_bytes()
     assert {frame.codec for frame in frames(data)} == {CODECS.index(codec)}
@@ -95,7 +96,7 @@ def test_librdkafkas_batches_decode_to_what_it_reads(kafka: Any, both: Callable[
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_batches_that_the_broker_packs_anew(kafka: Any, both: Callable[..., Any], codec: str) -> None:
-    topic = kafka.topic(config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
+    topic = kafka.topic(config={"compression.type": codec, "message.timestamp.type": "LogAppendTime", **KEPT})
     produce(kafka, topic, "none")
     data = segment(kafka, topic).read_bytes()
     assert {frame.codec for frame in frames(data)} == {CODECS.index(codec)}
@@ -108,7 +109,7 @@ def test_batches_that_the_broker_packs_anew(kafka: Any, both: Callable[..., Any]
 def test_transactions_of_several_producers(
     kafka: Any, both: Callable[..., Any], decode_with: Callable[..., Any]
 ) -> None:
-    topic = kafka.topic()
+    topic = kafka.topic(config=KEPT)
     producers = []
     for i in range(3):
         config = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{i}", "linger.ms": 0}

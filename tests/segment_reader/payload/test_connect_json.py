@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -169,3 +170,61 @@ def test_decimals_of_any_size_are_what_java_writes(numbers: list[int]) -> None:
             assert (status, row["d"]) == (Status.DECODED, Decimal(f"{number}e-2")), number
         else:
             assert status is Status.OUT_OF_RANGE
+
+
+# ---- documents that begin alike
+
+
+@pytest.mark.parametrize("engine", ["reference", "fast"])
+def test_payloads_after_the_first_batch_are_what_they_were_in_it(engine: Engine) -> None:
+    """The second batch is decoded by the first one's start, those that differ as before."""
+    declared = parse_columns({**COLUMNS, "note": "string"})
+    other = {**SCHEMA, "version": 2}
+    rows = [{"id": n, "amount": unscaled(n), "day": n, "at": n, "unknown": [n]} for n in range(4)]
+    documents = [
+        message(rows[0]),
+        message(rows[1]),
+        None,
+        message(rows[2], other),
+        message(None),
+        message(rows[3]).replace(b'"id": 3', b'"id": "3"'),
+        message(rows[3])[:-1] + b', "schema": {}}',
+        message(rows[3])[:-1] + b', "payload": {}}',
+        message(rows[3]) + b" x",
+        message(rows[3])[:-3],
+        message({"id": 2}, {**SCHEMA, "fields": [{"field": "id", "type": "string"}]}),
+        message(rows[3])[:-1] + b', "source": {"deep": [1]}}',
+        b'{"id": 1}',
+    ]
+    payloads = pa.array(documents, pa.binary())
+    for options in (CONNECT_OPTIONS, replace(CONNECT_OPTIONS, unknown_fields="rescue")):
+        fresh = [
+            ConnectJsonDecoder(declared, options, engine=engine).decode(payloads.slice(n, 1))
+            for n in range(len(payloads))
+        ]
+        decoder = ConnectJsonDecoder(declared, options, engine=engine)
+        decoder.decode(payloads)
+        again = decoder.decode(payloads)
+        again.rows.validate(full=True)
+        assert again.status.tolist() == [int(one.status[0]) for one in fresh]
+        assert again.rows.to_pylist() == [one.rows[0].as_py() for one in fresh]
+
+
+def test_a_known_start_leaves_the_schema_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = parse_columns(COLUMNS)
+    decoder = ConnectJsonDecoder(declared)
+    batch = pa.array([message({"id": n}) for n in range(3)], pa.binary())
+    expected = decoder.decode(batch).rows
+    monkeypatch.setattr(decoder, "_decode", lambda *_: pytest.fail("parsed the schema again"))
+    assert decoder.decode(batch).rows.equals(expected)
+    assert decoder.decode(batch.slice(1)).rows.equals(expected.slice(1))
+
+
+def test_a_frame_before_a_known_start_is_part_of_it() -> None:
+    decoder = ConnectJsonDecoder(parse_columns({"id": "bigint"}))
+    frames = [b"\0\0\0\0\1", b"\0\0\0\0\2", b"\0\0\0\0\1"]
+    batch = pa.array([frame + message({"id": n}) for n, frame in enumerate(frames)], pa.binary())
+    for _ in range(2):
+        decoded = decoder.decode(batch, skip=5)
+        assert decoded.rows.to_pylist() == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert decoder.decode(pa.array([message({"id": 9})], pa.binary())).rows.to_pylist() == [{"id": 9}]

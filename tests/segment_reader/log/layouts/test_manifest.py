@@ -41,13 +41,20 @@ def test_sizes_are_read_as_they_were_packed(pack_sizes: Callable[[Sequence[int]]
     assert chunk_sizes(pack_sizes(sizes)).tolist() == sizes
 
 
-@given(data=st.binary(max_size=60))
-def test_any_bytes_are_sizes_or_a_fault(data: bytes) -> None:
-    try:
-        sizes = chunk_sizes(data)
-    except ValueError:
-        return
-    assert (sizes >= 0).all()
+@given(st.data(), st.lists(st.integers(0, 2**31 - 1), max_size=9))
+def test_any_bytes_are_sizes_or_a_fault(
+    pack_sizes: Callable[[Sequence[int]], bytes], data: st.DataObject, sizes: list[int]
+) -> None:
+    changed = bytearray(pack_sizes(sizes))
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(changed[: data.draw(st.integers(0, len(changed)))])
+    for read in (bytes(changed), cut, data.draw(st.binary(max_size=60))):
+        try:
+            found = chunk_sizes(read)
+        except ValueError:
+            continue
+        assert (found >= 0).all()
 
 
 def answer(data: bytes) -> Manifest | None:

@@ -230,7 +230,7 @@ def test_the_first_byte_is_after_the_frame(decode: Callable[..., Any], explain: 
     payloads = pa.array([b"\x00\x00\x00\x00\x07" + b'{"x":1}', b"\x00\x00", None, b"\x00" * 5], pa.binary())
     decoded = decode(pa.struct([pa.field("x", pa.int64())]), payloads, skip=5, unknown_fields="ignore")
     assert decoded.rows.to_pylist() == [{"x": 1}, None, None, None]
-    assert decoded.status.tolist() == [Status.DECODED, TRUNCATED, Status.NULL, TRUNCATED]
+    assert decoded.status.tolist() == [Status.DECODED, Status.BAD_FRAME, Status.NULL, TRUNCATED]
     assert explain(COLUMNS, b'#####{"x":""}', skip=5).endswith("(byte 10)")
 
 
