@@ -68,7 +68,17 @@ class NoProgress(RetriableFailure):
 
 
 class ArrowStepError(KsegError):
-    """An Arrow step of the transform raised, or gave something that is no RecordBatch of the declared schema."""
+    """An Arrow step of the transform raised, or gave something that is no RecordBatch of the declared schema.
+
+    step: its place in the job file, and raised: what it raised, where a record may be the reason.
+    """
+
+    step: str | None = None
+    raised: str | None = None
+
+
+class PythonStepError(KsegError):
+    """A function on the DataFrame (`transform[].python`) raised in the driver."""
 
 
 class RangeResultsIncomplete(RetriableFailure):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import DecodeOptions, Keep, RangeReader, read_range, reading_together
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.spark.narrowing import Crossing
 from kseg.etl.spark.range_results import RangeResults, ResultAccumulator, new_accumulator, watched
 from kseg.etl.tables.parquet.side_table import DeadLetterTable, TaskFiles
 from kseg.etl.telemetry.cost import Meter, TaskCost
@@ -234,7 +235,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
         ) from error
 
 
-def rows(
+def read_rows(
     spark: SparkSession,
     tasks: Sequence[RangeTask],
     origin: TaskOrigin,
@@ -246,8 +247,8 @@ def rows(
     routes: Routes = NO_ROUTES,
     cores: int | None = None,
     topics: Collection[str] = (),
-) -> tuple[DataFrame, RangeResults]:
-    """The records of all tasks as a DataFrame; nothing is read before an action asks for it.
+) -> tuple[ReadRows, RangeResults]:
+    """The records of all tasks, for a DataFrame; nothing is read before an action asks for it.
 
     options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best.
     gathered: where range results are collected; None: an accumulator, which only a session with a SparkContext has.
@@ -263,23 +264,54 @@ def rows(
     plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=False, cores=cores, topics=topics)
     accumulator = gathered if gathered is not None else new_accumulator(spark.sparkContext)
     range_results = RangeResults(tasks, accumulator, plan.transport)
-    schema = spark_schema(next((its.schema for its in plan.rows.values()), None) or steps.output_schema(options.schema))
-    if not tasks:
-        return spark.createDataFrame([], schema), range_results
-
-    def kseg_read_ranges(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _read(plan, accumulator, indexes)
-
-    # The function's name is the node's in a plan, where `etl.transform.plan_warnings` counts it.
-    one_slice_a_pack = spark.range(0, len(plan.packs), 1, len(plan.packs))
-    return one_slice_a_pack.mapInArrow(kseg_read_ranges, schema), range_results
+    schema = next((its.schema for its in plan.rows.values()), None) or steps.output_schema(options.schema)
+    return ReadRows(spark, plan, accumulator, schema), range_results
 
 
-def _read(plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class ReadRows:
+    """The records of a plan as a DataFrame. schema: of its rows."""
+
+    spark: SparkSession
+    plan: Plan
+    accumulator: ResultAccumulator
+    schema: pa.Schema
+
+    def frame(self, crossing: Crossing | None = None) -> DataFrame:
+        """All columns, or what crosses of them. Raises ConfigurationError for a type that Spark does not have."""
+        schema = spark_schema(self.schema if crossing is None else crossing.schema(self.schema))
+        plan, accumulator = self.plan, self.accumulator
+        if not plan.packs:
+            return self.spark.createDataFrame([], schema)
+
+        def kseg_read_ranges(indexes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return _read(plan, accumulator, indexes, crossing)
+
+        # The function's name is the node's in a plan, where `etl.transform.plan_warnings` counts it.
+        one_slice_a_pack = self.spark.range(0, len(plan.packs), 1, len(plan.packs))
+        return one_slice_a_pack.mapInArrow(kseg_read_ranges, schema)
+
+
+def rows(
+    spark: SparkSession,
+    tasks: Sequence[RangeTask],
+    origin: TaskOrigin,
+    options: DecodeOptions,
+    steps: BatchSteps = NO_STEPS,
+    **more: Any,
+) -> tuple[DataFrame, RangeResults]:
+    """The records of all tasks as a DataFrame with all columns. The rest as `read_rows`, which raises the same."""
+    source, range_results = read_rows(spark, tasks, origin, options, steps, **more)
+    return source.frame(), range_results
+
+
+def _read(
+    plan: Plan, accumulator: ResultAccumulator, indexes: Iterator[pa.RecordBatch], crossing: Crossing | None
+) -> Iterator[pa.RecordBatch]:
     with plan.transport.packing():
         for attempt, readings in plan.readings(pack for batch in indexes for pack in batch.column(0).to_pylist()):
             for reading in readings:
-                yield from reading
+                yield from reading if crossing is None else map(crossing.apply, reading)
                 range_result = reading.result
                 accumulator.add({(range_result.index, attempt.attempt_id): range_result})
     _spare_the_collector()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kseg.etl.spark.connect_dataframe import RemoteWorkers
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class JobSession:
         delta: Spark itself reads or writes Delta tables. A user's own steps may do so as well.
         """
         if self._session is None:
-            self.progress.message("starting Spark")
+            _LOG.debug("starting Spark")
             with self.stopwatch.phase("spark"):
                 self._session = self._open_session(delta=delta or self._needs_delta)
             silence_query_contexts()
@@ -64,7 +67,7 @@ class JobSession:
         if self._context is None:
             from kseg.etl.spark.session import open_context
 
-            self.progress.message("starting Spark")
+            _LOG.debug("starting Spark")
             with self.stopwatch.phase("spark"):
                 self._context = open_context(self.job)
             self._report_started(self._context)
@@ -93,7 +96,7 @@ class JobSession:
         """Around work in Spark. When a Connect server is gone, its session is dropped; the next call opens another.
 
         Raises:
-            RetriableFailure: in place of Connect's own exception.
+            RetriableFailure: in place of Connect's own exception, and of Spark's where executors were lost.
             SparkFailure: in place of Spark's or py4j's own, which is its context.
         """
         try:
@@ -108,7 +111,7 @@ class JobSession:
                 if lost is not None:
                     self.close()
                     raise lost from error
-            failure = spark_failure(error)
+            failure = spark_failure(error, self._functions)
             if failure is None:
                 raise
             raise failure from None
@@ -124,6 +127,11 @@ class JobSession:
 
     def _report_started(self, spark: SparkContext) -> None:
         self.progress.event(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))
+
+    @property
+    def _functions(self) -> dict[str, str]:
+        """The functions that the job's steps call, by place in the job file."""
+        return {step.place: reference for step in transform_of(self.job) for reference in step.references}
 
     @property
     def _needs_delta(self) -> bool:

@@ -6,6 +6,10 @@ Three forms are known here:
     Traceback (most recent call last):      Python code that Spark ran: its last line, and the last frame's place
     [ERROR_CONDITION] words … SQLSTATE: …    Spark's own error conditions: the first paragraph
     : java.lang.Some: words                  anything else of the JVM: py4j's second line
+
+A job that Spark's scheduler has aborted because executors or workers were lost is a failure that may pass: a spot
+instance was taken away, or a kernel or a resource manager has killed what needed too much memory. So is one whose
+application was ended from outside. What a task itself raised is none of these.
 """
 
 from __future__ import annotations
@@ -13,33 +17,62 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from kseg.etl.errors import ConfigurationError, KsegError, summary
+from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure, summary
+from kseg.etl.transform.user_frames import Frame, step_of, user_frame
+
+_LOST_REMEDY: Final = "run it again; if it happens again, look for killed executors (memory) in the cluster's log"
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _FRAME: Final = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _END_OF_TRACEBACK: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$", re.MULTILINE)
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\].*")
+# Source: messages of Spark 4.2's DAGScheduler, TaskSetManager, PythonRunner and StandaloneSchedulerBackend.
+_LOST: Final = re.compile(
+    r"org\.apache\.spark\.SparkException[:)] Job aborted due to stage failure: (?:"
+    r"Task [\d.]+ in stage [\d.]+ failed \d+ times?, most recent failure: Lost task [^\n(]*\(TID \d+\) \([^)]*\): "
+    r"(?P<task>(?:ExecutorLostFailure|FetchFailed|TaskKilled|"
+    r"org\.apache\.spark\.SparkException: Python worker exited unexpectedly)[^\n]*)"
+    r"|(?P<stage>(?:\w+Stage \d+ \(.*\) has failed the maximum allowable number of times|Aborting TaskSet"
+    r"|Could not recover from a failed barrier|Master removed our application"
+    r"|All masters are unresponsive|Max number of executor failures)[^\n]*))"
+    r"|org\.apache\.spark\.SparkException[:)] (?P<job>Job \d+ cancelled because SparkContext was shut down[^\n]*)"
+    r"|java\.lang\.IllegalStateException[:)] (?P<context>Cannot call methods on a stopped SparkContext[^\n]*)"
+)
 _REMEDY: Final = "the errors of Spark and Python are in the log, or printed with --debug"
+NO_STEPS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SparkFailure(KsegError):
     """Spark failed, or Python code that Spark ran, such as a step's function. Spark's exception is its context."""
 
 
+class ExecutorsLost(RetriableFailure):
+    """Spark lost the executors or Python workers of a job, or its application was ended. What failed was no task."""
+
+
 class NoFileSystem(ConfigurationError):
     """Spark has no file system for the scheme of a table's URI."""
 
 
-def spark_failure(error: BaseException) -> SparkFailure | None:
-    """The typed error in place of one of Spark's or py4j's; None for any other."""
+def spark_failure(error: BaseException, steps: Mapping[str, str] = NO_STEPS) -> SparkFailure | ExecutorsLost | None:
+    """The typed error in place of one of Spark's or py4j's; None for any other.
+
+    steps: the job's functions, `module:function` by place in the job file.
+    """
     if not _is_sparks(error):
         return None
     text = str(error)
-    in_python = _in_python(text)
+    in_python = _in_python(text, steps)
     if in_python is not None:
         return in_python
+    lost = _LOST.search(text)
+    if lost is not None:
+        words = next(part for part in lost.groups() if part)
+        return ExecutorsLost(f"Spark lost what ran the job: {_cut(words)}", remedy=_LOST_REMEDY)
     condition = _CONDITION.search(text)
     words = condition[0] if condition is not None else summary(error).partition(": ")[2]
     return SparkFailure(f"Spark failed: {_cut(words)}", remedy=_REMEDY)
@@ -60,19 +93,23 @@ def _is_sparks(error: BaseException) -> bool:
     return False
 
 
-def _in_python(text: str) -> SparkFailure | None:
+def _in_python(text: str, steps: Mapping[str, str]) -> SparkFailure | None:
     _, found, traceback = text.rpartition(_TRACEBACK)
     ended = _END_OF_TRACEBACK.search(traceback)
     if not found or ended is None:
         return None
-    frames = list(_FRAME.finditer(traceback, 0, ended.start()))
-    place = frames[-1].groupdict() if frames else {}
+    frames = [
+        Frame(frame["file"], int(frame["line"]), frame["function"])
+        for frame in _FRAME.finditer(traceback, 0, ended.start())
+    ]
+    place = user_frame(frames, steps.values())
     return SparkFailure(
         f"Python code failed in Spark: {_cut(ended['error'])}",
         remedy=_REMEDY,
-        file=place.get("file"),
-        line=int(place["line"]) if place else None,
-        function=place.get("function"),
+        step=step_of(frames, steps),
+        file=place.file if place is not None else None,
+        line=place.line if place is not None else None,
+        function=place.function if place is not None else None,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from kseg.etl.spark.dataframe import TaskAttempt
+from kseg.etl.spark.narrowing import Restoring
 from kseg.etl.tables.parquet.writer import LandingPlan, land
 
 
@@ -24,15 +25,21 @@ class Writer:
         return land(batches, self.plan, task=attempt.number, attempt=attempt.attempt_id)
 
 
-def landing_function(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`land` for `DataFrame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)`."""
+def landing_function(
+    plan: LandingPlan, restoring: Restoring | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`land` for `DataFrame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)`.
+
+    restoring: makes the rows from what crosses.
+    """
 
     def land_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         task, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        yield from land(batches, plan, task=task, attempt=attempt)
+        rows = batches if restoring is None else map(restoring.apply, batches)
+        yield from land(rows, plan, task=task, attempt=attempt)
 
     return land_partition
 

@@ -2,19 +2,24 @@
 
     .option("value.format", "json").option("value.schema", "id bigint, items array<struct<sku:string>>")
     .option("value.format", "avro").option("value.schema", <the schema's text>)
+    .option("value.format", "protobuf").option("value.schema", <a .proto text, or descriptors in base64>)
+    .option("value.format", "avro").option("value.schema", "registry").option("schema.registry.url", "http://sr:8081")
 
 The names behind the dot are those of the section (docs/reference/configuration.md); `formats` and `rename` are JSON
-objects. `keep` names Kafka's own columns that rows have as well, separated by commas.
+objects. `schema.registry.` leads to a property of the registry's client. `keep` names Kafka's own columns that rows
+have as well, separated by commas.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.spark_format.registered import REGISTRY, registered_schemas, registry_options
 
 if TYPE_CHECKING:
     from kseg.etl.transform.decode import DecodeStep
@@ -25,14 +30,18 @@ _COLUMN = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<word>\w+))(?:\s*:\s*
 KEEP = "keep"
 
 
-def decode_step_of_options(options: Mapping[str, str]) -> DecodeStep | None:
-    """The step that decodes; None: keys and values stay bytes. options: names in lower case.
+def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | None = None) -> DecodeStep | None:
+    """The step that decodes; None: keys and values stay bytes. options: names in lower case. topics: as named there.
 
     Raises:
         ConfigurationError: with every fault at once, each under its option's name.
+        SchemaRegistryError: the registry cannot be asked.
     """
     given = {name: str(text) for name, text in options.items() if name.startswith(_SOURCES)}
     if not given:
+        if any(name.startswith(REGISTRY) for name in options):
+            message = "names a registry, and neither keys nor values are decoded"
+            raise ConfigurationError.of(f"{REGISTRY}url", message, "set value.format, or leave it out")
         if KEEP in options:
             raise ConfigurationError.of(KEEP, "names columns beside decoded ones", "set value.format, or leave it out")
         return None
@@ -48,11 +57,12 @@ def decode_step_of_options(options: Mapping[str, str]) -> DecodeStep | None:
     for name, text in given.items():
         source, _, key = name.partition(".")
         try:
-            document.setdefault(source, {})[key] = _value(key, text)
+            document.setdefault(source, {})[key] = _value(key, text, given.get(f"{source}.format"))
         except ValueError as error:
             faults.append(Fault(name, str(error)))
     if KEEP in options:
         document[KEEP] = [name.strip() for name in str(options[KEEP]).split(",") if name.strip()]
+    registry = registry_options(options)
     if not faults:
         try:
             decode = Decode.model_validate(document)
@@ -60,14 +70,20 @@ def decode_step_of_options(options: Mapping[str, str]) -> DecodeStep | None:
             faults += [Fault(dotted(f.path), f.message, f.remedy) for f in findings_of(error, Decode, document)]
         else:
             faults += [
-                Fault(dotted(f.path[1:]), f.message, f.remedy) for f in decode_findings(decode, has_registry=False)
+                Fault(dotted(f.path[1:]), f.message, f.remedy) for f in decode_findings(decode, has_registry=True)
             ]
     if faults:
         raise ConfigurationError(faults)
-    return decode_step(decode, "")
+    by_registry = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.by_registry]
+    if by_registry and "url" not in registry:
+        raise ConfigurationError.of(f"{by_registry[0]}.schema", "needs a schema registry", f"set {REGISTRY}url")
+    if registry and not by_registry:
+        message = "names a registry, and no schema is in it"
+        raise ConfigurationError.of(f"{REGISTRY}url", message, "set value.schema to registry, or leave it out")
+    return decode_step(decode, "", registered_schemas(decode, registry, topics) if by_registry else {})
 
 
-def _value(key: str, text: str) -> Any:
+def _value(key: str, text: str, format: str | None) -> Any:
     if key in _MAPPINGS:
         try:
             found = json.loads(text)
@@ -80,9 +96,26 @@ def _value(key: str, text: str) -> Any:
         return int(text)
     if key != "schema" or text.strip() == "registry":
         return text
+    if format == "protobuf":
+        return {"file": "schema", "text": _descriptors(text)}
     if text.lstrip()[:1] in ("{", "[", '"'):
         return {"file": "schema", "text": text}  # as if it were in a file
     return {"columns": dict(_columns(text))}
+
+
+def _descriptors(text: str) -> str:
+    """Of a .proto text, or in base64 as they are. Raises ValueError."""
+    try:
+        base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+        from kseg.segment_reader.payload.protobuf.compiler import compile_text
+
+        try:
+            return base64.b64encode(compile_text(text)).decode()
+        except PayloadSchemaError as error:
+            raise ValueError(f"cannot be compiled: {error}") from None
+    return "".join(text.split())
 
 
 def _columns(text: str) -> Iterator[tuple[str, str]]:

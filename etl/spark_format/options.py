@@ -137,7 +137,7 @@ class OptionParser:
         fail_on_data_loss = self._truth("failOnDataLoss", self._get("failOnDataLoss", "true"))
         min_partitions = self._positive("minPartitions")
         max_records = self._positive("maxRecordsPerPartition")
-        decode = self._decode(include_headers=include_headers)
+        decode = self._decode(topics or (tuple(assign) if assign else None), include_headers=include_headers)
         if self._faults or origin is None:
             raise ConfigurationError(self._faults)
         return ReadOptions(
@@ -178,9 +178,9 @@ class OptionParser:
             return None
         return int(text)
 
-    def _decode(self, *, include_headers: bool) -> DecodeStep | None:
+    def _decode(self, topics: tuple[str, ...] | None, *, include_headers: bool) -> DecodeStep | None:
         try:
-            step = decode_step_of_options(self._options)
+            step = decode_step_of_options(self._options, topics)
         except ConfigurationError as error:
             self._faults += error.faults
             return None

@@ -56,7 +56,9 @@ def _decode_options(read: ReadOptions) -> DecodeOptions:
 
     return DecodeOptions(
         isolation_level=read.isolation_level,
-        headers=read.include_headers or (read.decode is not None and "headers" in read.decode.keep),
+        # A record's header may name the schema of its payload.
+        headers=read.include_headers
+        or (read.decode is not None and ("headers" in read.decode.keep or read.decode.by_registry)),
         provenance=read.include_provenance,
         # Beside typed columns Kafka's own have names that no payload has.
         addresses=read.decode is not None,

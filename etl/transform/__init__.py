@@ -1,1 +1,1 @@
-"""The steps between decoded records and table rows: SQL, Arrow functions, DataFrame functions."""
+"""The steps between records as they are read and table rows: decoding, SQL, Arrow functions, DataFrame functions."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep
+from kseg.etl.transform.user_frames import raised_at
 from kseg.etl.transform.user_function import load_function
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ class ArrowStep(BatchStep):
         except Exception as error:
             remedy = "fix the function, or let it accept such records; its traceback is in the log"
             message = f"{self.name} raised {type(error).__name__}: {error}"
-            raise ArrowStepError(message, remedy=remedy, **address) from error
+            where = raised_at(error, self.references)
+            failed = ArrowStepError(message, remedy=remedy, **address, step=self.place, **where)
+            if not isinstance(error, OSError | MemoryError):  # of the machine, and not of a record
+                failed.step, failed.raised = self.place, message
+            raise failed from error
         if not isinstance(out, pa.RecordBatch):
             raise ArrowStepError(f"{self.name} returned {type(out).__name__}", remedy=ONE_SCHEMA, **address)
         return out

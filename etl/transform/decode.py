@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -49,8 +49,21 @@ class DecodeStep(BatchStep):
         return pa.schema([*(field for _, fields in parts for field in fields), *own])
 
     @property
+    def decodes(self) -> bool:
+        return True
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return self.on_error == "dead_letter"
+
+    @property
+    def by_registry(self) -> bool:
+        """Whether payloads name schemas of a registry, in front of them or in a header."""
+        return any(plan.framed is not None for plan in self.payloads)
+
+    @property
     def sets_aside(self) -> bool:
-        """Whether fewer rows may come out than records go in, or rows are changed: an account has to count them."""
+        """Whether records can be left out, or values replaced by nulls, so that the account has to count them."""
         warns = self.warns and bool(self.expectations)
         return warns or self.on_error != "fail" or any(plan.drop_nulls for plan in self.payloads)
 
@@ -77,7 +90,7 @@ class DecodeStep(BatchStep):
         columns: list[pa.Array] = []
         dropped, nulled = np.zeros(batch.num_rows, np.bool_), np.zeros(batch.num_rows, np.bool_)
         warned = np.zeros(batch.num_rows, np.bool_)
-        dead: dict[int, BadRecord] = {}
+        dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         for plan in self.payloads:
             decoded = plan.decode(batch)
@@ -86,7 +99,7 @@ class DecodeStep(BatchStep):
                 if self.on_error == "fail":
                     raise _undecodable(plan, batch, int(np.argmax(failing)))
                 if self.on_error == "dead_letter":
-                    dead |= {row: _bad(plan, batch, row) for row in np.flatnonzero(failing).tolist() if row not in dead}
+                    dead |= why.undecodable(plan, failing)
                 else:
                     nulled |= failing
             if plan.drop_nulls:
@@ -102,7 +115,7 @@ class DecodeStep(BatchStep):
         for expected in self.expectations:
             at = names.index(expected.column)
             broken = expected.broken(columns[at]) & has_value[expected.column] & ~dropped
-            broken[list(dead)] = False
+            broken &= ~dead
             if not broken.any():
                 continue
             if self.warns:
@@ -110,15 +123,13 @@ class DecodeStep(BatchStep):
             elif self.on_error == "fail":
                 raise _unexpected(expected, columns[at], batch, int(np.argmax(broken)))
             elif self.on_error == "dead_letter":
-                rows = np.flatnonzero(broken).tolist()
-                dead |= {row: _broken(expected, columns[at], row) for row in rows}
+                dead |= why.broken(expected, columns[at], broken)
             else:
                 columns[at] = with_nulls(columns[at], broken)
                 nulled |= broken
-        bad_records.dead(batch, list(dead.values()))
-        dropped[list(dead)] = False
-        left_out = dropped.copy()
-        left_out[list(dead)] = True
+        bad_records.dead(batch, np.flatnonzero(dead).tolist(), why.of)
+        dropped &= ~dead
+        left_out = dropped | dead
         out = pa.RecordBatch.from_arrays(columns, names=names)
         out = out.filter(pa.array(~left_out)) if left_out.any() else out
         bad_records.count(
@@ -166,8 +177,28 @@ def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, Frame
         message=payload.message,
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
-        framed=schemas.get(f"{place}.{source}".removeprefix("decode.")),
+        framed=schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip(".")),
     )
+
+
+class _Reasons:
+    """Why records of a batch are dead letters: found only for those that are asked for."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._found: list[tuple[npt.NDArray[np.bool_], Callable[[int], BadRecord]]] = []
+
+    def undecodable(self, plan: PayloadPlan, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        self._found.append((rows, lambda row: _bad(plan, self._batch, row)))
+        return rows
+
+    def broken(self, expected: Expectation, column: pa.Array, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        self._found.append((rows, lambda row: _broken(expected, column, row)))
+        return rows
+
+    def of(self, row: int) -> BadRecord:
+        """The first reason."""
+        return next(reason(row) for rows, reason in self._found if rows[row])
 
 
 def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:

@@ -1,10 +1,10 @@
-"""A `decode:` section that says something else for each topic: which step decodes which topic's records."""
+"""A `decode:` section with entries by topic: which step decodes which topic's records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -32,6 +32,14 @@ class DecodeByTopic(BatchStep):
         return tuple(self.steps)
 
     @property
+    def decodes(self) -> bool:
+        return True
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return any(step.has_dead_letters for step in self.steps.values())
+
+    @property
     def sets_aside(self) -> bool:
         return any(step.sets_aside for step in self.steps.values())
 
@@ -48,6 +56,18 @@ class DecodeByTopic(BatchStep):
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         return self.of_topic(address["topic"]).apply(batch, address, bad_records)
+
+
+def as_landed(step: BatchStep, engine: Literal["fast", "reference"] = "fast") -> BatchStep:
+    """A step of `decode:` for records that were decoded before: one that cannot be decoded now is a row of nulls."""
+    if isinstance(step, DecodeByTopic):
+        return replace(step, steps={topic: _as_landed(own, engine) for topic, own in step.steps.items()})
+    return _as_landed(step, engine) if isinstance(step, DecodeStep) else step
+
+
+def _as_landed(step: DecodeStep, engine: Literal["fast", "reference"]) -> DecodeStep:
+    payloads = tuple(replace(plan, engine=engine) for plan in step.payloads)
+    return replace(step, payloads=payloads, on_error="set_null")
 
 
 def decode_step_of(

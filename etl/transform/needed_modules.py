@@ -2,9 +2,8 @@
 
 A job file names functions as `module:function`. Executors need that module and every module of the user that it
 imports, directly or not. A module is the user's if it is neither of the standard library nor installed by pip, below
-`site-packages` or elsewhere: what an installed package brings belongs into the executors' own environment. A package is
-packed whole, since its modules may be imported in ways that no reading of the source finds (`importlib.import_module`,
-data files).
+`site-packages` or elsewhere: executors get installed packages from their own environment. A package is packed whole,
+since it may load modules and data files in ways that its source does not show (`importlib.import_module`).
 
 Imports are read from the syntax tree. One that cannot be found is an error, unless the code itself allows for that: in
 a `try` that catches ImportError, in `suppress(ImportError)`, or below an `if` on the platform, Python's version or

@@ -1,7 +1,7 @@
-"""What a transform's plan says of its rows before they are read: would a task that runs again give the same ones?
+"""Whether a transform is deterministic, by its plan, before rows are read: would a task that runs again give the same?
 
-Rows that differ from one attempt to the next land once all the same: the files of one attempt alone are committed. But
-a run that is taken up again, or verified, finds others. A warning, since a sample may be what is wanted.
+Rows that differ between attempts still land once, since only one attempt's files are committed. But a run that is
+continued or verified finds other rows than those that landed. It is a warning, as a sample may be what the user wants.
 
     text of SQL steps       without Spark (`kseg plan`)                functions, TABLESAMPLE, LIMIT, rows used twice
     Spark's analysed plan   with it (`kseg ingest`, `check --connect`) the same, and steps in Python
@@ -35,7 +35,7 @@ _NOT_SQL: Final = re.compile(r"'(?:[^'\\]|\\.)*'|--[^\n]*|/\*.*?\*/", re.S)
 
 
 def sql_warnings(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Of the SQL steps, by their text: what the analysed plan would show, as far as a text does."""
+    """Warnings about the SQL steps, by their text: those of the analysed plan, as far as the text shows them."""
     found = []
     for step in steps:
         if isinstance(step, SqlStep):
@@ -52,7 +52,7 @@ def sql_warnings(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def plan_warnings(rows: DataFrame) -> tuple[str, ...]:
-    """Of the rows after all steps, by Spark's analysed plan, of which nothing is executed."""
+    """Warnings about the rows after all steps, by Spark's analysed plan; nothing is executed."""
     text, deterministic = _analysed(rows)
     nodes = [match.groups() for line in text.splitlines() if (match := _NODE.match(line))]
     names = {name for name, _ in nodes}

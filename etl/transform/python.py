@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, KsegError, summary
+from kseg.etl.source.errors import PythonStepError
 from kseg.etl.transform.step import FrameStep
+from kseg.etl.transform.user_frames import raised_at
 from kseg.etl.transform.user_function import load_function
 
 if TYPE_CHECKING:
@@ -28,9 +30,28 @@ class PythonStep(FrameStep):
         from pyspark.sql import DataFrame
 
         remedy = "put the module on PYTHONPATH, or install its package"
-        result = load_function(self.function, self.place, remedy=remedy)(rows)
+        function = load_function(self.function, self.place, remedy=remedy)
+        try:
+            result = function(rows)
+        except KsegError:
+            raise
+        except Exception as error:
+            if _is_sparks_failure(error):
+                raise
+            message = f"{self.function} raised {summary(error)}"
+            remedy = "fix the function; its traceback is in the log"
+            where = raised_at(error, self.references)
+            raise PythonStepError(message, remedy=remedy, step=self.place, **where) from error
         if not isinstance(result, DataFrame):
             raise ConfigurationError.of(
                 self.place, f"{self.function} returned {type(result).__name__}, not a DataFrame"
             )
         return result
+
+
+def _is_sparks_failure(error: Exception) -> bool:
+    """Whether Spark failed in what the function made it do; a query that it cannot analyse is the function's error."""
+    from pyspark.errors import AnalysisException
+
+    of_spark = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+    return of_spark and not isinstance(error, AnalysisException)

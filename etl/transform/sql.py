@@ -35,8 +35,8 @@ class SqlStep(FrameStep):
             spark.catalog.dropTempView(ROWS_VIEW)
 
     def _apply_over_connect(self, rows: DataFrame) -> DataFrame:
-        """Over Connect a query is resolved again each time it is asked for, so its rows travel with it, under their
-        name, as those of `spark.sql("… {rows}", rows=rows)` do under one that is made up."""
+        """Over Connect a query is resolved each time it is used, so the view of its rows is sent along with it, as
+        `spark.sql("… {rows}", rows=rows)` does with a generated name."""
         from pyspark.errors import AnalysisException, ParseException
         from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
         from pyspark.sql.connect.plan import SQL, SubqueryAlias

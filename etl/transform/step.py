@@ -1,11 +1,10 @@
-"""What a transform step is: an object that passes whole from the job file to where it is applied.
+"""The interface of a transform step: an object that is made from the job file and sent to where it is applied.
 
     BatchStep    schema -> schema, RecordBatch -> RecordBatch      in the workers, as records are decoded
     FrameStep    DataFrame -> DataFrame, whose schema Spark finds  in the driver, before Spark plans the query
 
 A step is picklable, and its module imports nothing that a worker does not have (no job file, no pydantic, no Spark
-before it is applied). `transform.py` makes steps from the job file; who applies them does not ask of which kind they
-are.
+before it is applied). `transform.py` makes steps from the job file; what applies them does not depend on their kind.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class BatchStep(Step):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics that it names because their rows are made in another way, `*` for all others; () if it names none."""
+        """The topics for which it has steps of their own, `*` for all others; () if it treats all topics alike."""
         return ()
 
     def of_topic(self, topic: str) -> BatchStep:
@@ -54,7 +53,17 @@ class BatchStep(Step):
 
     @property
     def sets_aside(self) -> bool:
-        """Whether it takes records out, or changes them, that the account has to count (`BadRecords`)."""
+        """Whether it leaves out or changes records that the account has to count (`BadRecords`)."""
+        return False
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it is the step of `decode:`, which is the first."""
+        return False
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether a record without a row is a dead letter."""
         return False
 
     @abstractmethod

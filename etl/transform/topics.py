@@ -1,7 +1,7 @@
 """The rows that a transform's steps on batches give, topic by topic: topics of one table give one schema.
 
-A `decode:` section may say something else for each topic. What topics of one table have in common has one type, and a
-column that only some of them have is null in the others' rows.
+A `decode:` section may have entries by topic. Columns that topics of one table share have one type, and a column that
+only some topics have is null in the rows of the others.
 """
 
 from __future__ import annotations

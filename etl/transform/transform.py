@@ -1,7 +1,7 @@
 """All steps of a job in their order: first those on batches, then those on the DataFrame.
 
-The schema that steps on batches give is found in the driver, without rows, and every batch in a worker is held to it:
-a function that builds a column without naming its type would otherwise give another type for another batch.
+The schema that steps on batches give is found in the driver, without rows, and workers compare every batch with it: a
+function that builds a column without naming its type may give another type for another batch.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.bad_records import TRANSFORM, BadRecord, BadRecords
+from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.decode import NO_SCHEMAS
 from kseg.etl.transform.decode_by_topic import decode_step_of
+from kseg.etl.transform.derived import DerivedColumn, DeriveFrameStep, DeriveStep
+from kseg.etl.transform.duckdb_sql import DuckdbStep
+from kseg.etl.transform.failing_records import MoreThanAllowed, without_failing
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep, FrameStep, Step
@@ -27,7 +33,12 @@ if TYPE_CHECKING:
 
     from kseg.etl.config.job import Job
 
-KINDS: Mapping[str, Callable[[str, str], Step]] = {"arrow": ArrowStep, "sql": SqlStep, "python": PythonStep}
+KINDS: Mapping[str, Callable[[str, str], Step]] = {
+    "arrow": ArrowStep,
+    "duckdb": DuckdbStep,
+    "sql": SqlStep,
+    "python": PythonStep,
+}
 """By the key that an item of `transform:` has in the job file: makes the step of the key's text and its place."""
 
 
@@ -42,7 +53,7 @@ class BatchSteps:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics whose rows are made in another way, `*` for all others; () if all are made alike."""
+        """The topics with steps of their own, `*` for all others; () if all topics are treated alike."""
         return next((step.topics for step in self.steps if step.topics), ())
 
     def of_topic(self, topic: str) -> BatchSteps:
@@ -51,7 +62,9 @@ class BatchSteps:
 
     @property
     def decoding(self) -> BatchSteps:
-        """Of these, what sets records aside: a reading for the account alone has to apply it."""
+        """The steps that set records aside, which also a job that only counts has to apply."""
+        if any(step.has_dead_letters for step in self.steps):
+            return self  # a step of the user may raise for a record
         return BatchSteps(tuple(step for step in self.steps if step.sets_aside))
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
@@ -72,12 +85,59 @@ class BatchSteps:
             ArrowStepError: a step failed, or what came out has another schema.
         """
         bad_records = bad_records or BadRecords()
-        for step in self.steps:
-            batch = step.apply(batch, address, bad_records)
-        if not batch.schema.equals(expected):
-            message = f"the steps returned {_difference(expected, batch.schema)}"
-            raise ArrowStepError(message, remedy=ONE_SCHEMA, **address)
-        return batch
+        records, rows = batch, batch
+        of_user = self.steps
+        if of_user and of_user[0].decodes:
+            rows = of_user[0].apply(records, address, bad_records)
+            of_user = of_user[1:]
+
+        def steps(rows: pa.RecordBatch) -> pa.RecordBatch:
+            for step in of_user:
+                rows = step.apply(rows, address, bad_records)
+            if not rows.schema.equals(expected):
+                message = f"the steps returned {_difference(expected, rows.schema)}"
+                raise ArrowStepError(message, remedy=ONE_SCHEMA, **address)
+            return rows
+
+        try:
+            return steps(rows)
+        except ArrowStepError as error:
+            if error.raised is None:
+                raise
+            return self._without_failing(records, rows, steps, error, bad_records)
+
+    def _without_failing(
+        self,
+        records: pa.RecordBatch,
+        rows: pa.RecordBatch,
+        steps: Callable[[pa.RecordBatch], pa.RecordBatch],
+        error: ArrowStepError,
+        bad_records: BadRecords,
+    ) -> pa.RecordBatch:
+        """What steps of the user give for rows of these records, of which some are the reason that they raise.
+
+        Raises ArrowStepError with the first record's address, or TooManyDeadLetters.
+        """
+        sets_aside = any(step.has_dead_letters for step in self.steps)
+        found = offsets_of_rows(rows)
+        try:
+            outputs, failing = without_failing(rows, steps, error, bad_records.most_more if sets_aside else 0)
+        except MoreThanAllowed as more:
+            outputs, failing = [], more.failing
+        if not sets_aside:
+            row, first = next(iter(failing.items()))
+            first.address["offset"] = found[row].as_py()
+            raise first
+        at = pc.index_in(found.take(pa.array(list(failing), pa.int64())), records.column("offset")).to_pylist()
+        errors = dict(zip(at, failing.values(), strict=True))
+
+        def explain(row: int) -> BadRecord:
+            of_row = errors[row]
+            return BadRecord(row, "row", TRANSFORM, of_row.step or "", of_row.raised or "")
+
+        bad_records.count(DecodingCounts(decoded=-len(errors)))
+        bad_records.dead(records, sorted(errors), explain)
+        return pa.concat_batches(outputs) if outputs else steps(rows.slice(0, 0))
 
 
 NO_STEPS = BatchSteps()
@@ -102,9 +162,9 @@ class Transform:
 
 
 def transform_of(job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> Transform:
-    """The steps of a job file, which lets none on batches come behind one on the DataFrame; decoding comes first.
+    """The steps of a job file: decoding first, then those on batches, then those on the DataFrame.
 
-    schemas: of a registry, as a run has pinned them; without them such a job's rows have no schema yet.
+    schemas: those of a registry, as a run has pinned them; without them such a job's rows have no schema yet.
     """
     steps: list[Step] = [decode_step_of(job.decode, schemas)] if job.decode is not None else []
     steps += [
@@ -112,9 +172,26 @@ def transform_of(job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) ->
         for number, section in enumerate(job.transform)
         for kind, text in section
     ]
+    if derived := derived_columns(job):
+        frame = any(isinstance(step, FrameStep) for step in steps)
+        steps.append(DeriveFrameStep(derived) if frame else DeriveStep(derived))
     return Transform(
         BatchSteps(tuple(step for step in steps if isinstance(step, BatchStep))),
         tuple(step for step in steps if isinstance(step, FrameStep)),
+    )
+
+
+def offsets_of_rows(rows: pa.RecordBatch) -> pa.Array:
+    """Offsets of records, or of rows that were decoded: a payload's own field `offset` is none."""
+    own = KSEG_ADDRESS.offset
+    return rows.column(own if own in rows.schema.names else "offset")
+
+
+def derived_columns(job: Job) -> tuple[DerivedColumn, ...]:
+    """Partition columns that are made of others: the last step of all."""
+    return tuple(
+        DerivedColumn(one.name, one.function, one.column, one.buckets, place)
+        for place, one in job.sink.derived_partitions.items()
     )
 
 

@@ -185,7 +185,8 @@ def test_errors_of_workers_arrive_typed(spark: Any, client_config: ClientConfig,
     frame, range_results = rows(spark, [task], client_config, DecodeOptions(), steps_of(breaks))
     with pytest.raises(ArrowStepError, match="ZeroDivisionError") as caught, range_results.typed_errors():
         frame.collect()
-    assert caught.value.address == {"topic": topic, "partition": 1, "offset": 5}
+    record = {"topic": topic, "partition": 1, "offset": 5}
+    assert dict(caught.value.address) | record | {"step": "transform[0].arrow"} == caught.value.address
 
     hasty = replace(client_config, default_api_timeout_ms=3000)
     frame, range_results = rows(spark, [RangeTask("no-such-topic", 0, 0, 5)], hasty, DecodeOptions())

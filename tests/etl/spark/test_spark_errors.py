@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kseg.etl.errors import ExitCode
-from kseg.etl.spark.spark_errors import SparkFailure, spark_failure
+from kseg.etl.errors import ExitCode, KsegError
+from kseg.etl.spark.spark_errors import ExecutorsLost, SparkFailure, spark_failure
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +50,40 @@ def by_the_jvm(spark: Any) -> None:
     spark._jvm.java.lang.Integer.parseInt("no number")
 
 
-def failure_of(act: Callable[[Any], None], spark: Any) -> SparkFailure:
+def kill_worker(batches: Iterator[Any]) -> Iterator[Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield from batches
+
+
+# Executors are processes of their own only in a cluster, and a process has one SparkContext.
+LOSE_EXECUTORS = """
+import os, signal, time
+from pyspark.sql import SparkSession
+from kseg.etl.spark.spark_errors import spark_failure
+
+def kill_executor(batches):
+    for batch in batches:
+        pid = os.getpid()
+        while "java" not in open(f"/proc/{pid}/comm").read():
+            pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(600)
+        yield batch
+
+spark = (
+    SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", False)
+    .config("spark.task.maxFailures", 2).config("spark.executor.memory", "512m").getOrCreate()
+)
+try:
+    spark.range(1).mapInArrow(kill_executor, "id long").collect()
+except Exception as error:
+    failure = spark_failure(error)
+    print(failure.kind, int(failure.exit_code), failure.message, flush=True)
+spark.stop()
+"""
+
+
+def failure_of(act: Callable[[Any], None], spark: Any) -> KsegError:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of Spark's many classes
         act(spark)
     failure = spark_failure(caught.value)
@@ -72,5 +110,48 @@ def test_any_other_exception_of_the_jvm_is_its_own_first_line(spark: Any):
     assert failure.message == 'Spark failed: For input string: "no number"'
 
 
+def test_a_worker_that_was_killed_may_be_tried_again(spark: Any):
+    """A kernel that ran out of memory kills the largest process. The task was failed for good."""
+    failure = failure_of(lambda spark: spark.range(1).mapInArrow(kill_worker, "id long").collect(), spark)
+    assert isinstance(failure, ExecutorsLost), failure
+    assert (failure.exit_code, failure.retriable) == (ExitCode.RETRIABLE, True)
+    assert "Python worker exited unexpectedly" in failure.message
+
+
+@pytest.mark.timeout(600)
+def test_executors_that_were_killed_may_be_tried_again():
+    ran = subprocess.run([sys.executable, "-c", LOSE_EXECUTORS], capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith("ExecutorsLost 4 Spark lost what ran the job: ExecutorLostFailure (executor "), (
+        ran.stdout + ran.stderr
+    )
+
+
+def test_what_a_task_raised_is_none_of_these(spark: Any):
+    """Also where it has the words: records are of any content."""
+    words = "Job aborted due to stage failure: Aborting TaskSet"
+    failure = failure_of(lambda spark: spark.sql(f"SELECT CAST('{words}' AS int)").collect(), spark)
+    assert isinstance(failure, SparkFailure), failure
+
+
 def test_an_error_of_ours_is_none_of_sparks():
     assert spark_failure(ValueError("x")) is None
+
+
+def parse(value: Any) -> str:
+    return str(json.loads(f"no JSON: {value}"))
+
+
+def by_a_library(spark: Any) -> None:
+    from pyspark.sql.functions import udf
+
+    spark.range(1).select(udf(lambda value: parse(value))("id")).collect()
+
+
+def test_the_line_of_the_user_is_named_and_the_step_whose_module_it_is_in(spark: Any):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of Spark's many classes
+        by_a_library(spark)
+    failure = spark_failure(caught.value, {"transform[2].python": f"{Path(__file__).stem}:by_a_library"})
+    assert failure is not None, repr(caught.value)
+    assert "JSONDecodeError" in failure.message
+    assert (failure.address["function"], failure.address["step"]) == ("parse", "transform[2].python")
+    assert Path(str(failure.address["file"])).name == Path(__file__).name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.partition import typed_schema
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 ADDRESS = ["_kseg_topic", "_kseg_partition", "_kseg_offset"]
@@ -91,3 +93,55 @@ def test_a_type_that_is_none_is_told_with_its_option_and_column() -> None:
     with pytest.raises(ConfigurationError) as caught:
         schema(value__format="json", value__schema="id varint")
     assert [fault.path for fault in caught.value.faults] == ["value.schema.columns.id"]
+
+
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; message Item { string sku = 1; } repeated Item items = 2; }'
+
+
+def test_a_proto_text_or_its_descriptors() -> None:
+    columns = {"id": pa.int64(), "items": pa.list_(pa.struct({"sku": pa.string()}))}
+    descriptors = base64.b64encode(compile_text(PROTO)).decode()
+    for text in (PROTO, descriptors):
+        found = schema(value__format="protobuf", value__schema=text, value__message="Order")
+        assert dict(zip(found.names[:2], found.types[:2], strict=True)) == columns
+    with pytest.raises(ConfigurationError, match=r"schema: cannot be compiled: schema\.proto:1:1: Expected top-level"):
+        schema(value__format="protobuf", value__schema="rubbish!")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schema__registry__url": "http://sr"}, "schema.registry.url: names a registry, and neither"),
+        (
+            {"value__format": "string", "schema__registry__url": "http://sr"},
+            "schema.registry.url: names a registry, and no schema is in it",
+        ),
+        ({"value__format": "avro", "value__schema": "registry"}, "value.schema: needs a schema registry"),
+        (
+            {"value__format": "avro", "value__schema": "registry", "schema__registry__user": "me"},
+            "schema.registry.user: unknown property",
+        ),
+        (
+            {"value__format": "avro", "value__schema": "registry", "schema__registry__url": "ftp://sr"},
+            "schema.registry.url: is not a URL",
+        ),
+    ],
+)
+def test_a_registry_and_what_needs_one_go_together(options: dict[str, str], message: str) -> None:
+    if "schema__registry__user" in options:
+        options = options | {"schema__registry__url": "http://sr"}
+    with pytest.raises(ConfigurationError) as error:
+        schema(**options)
+    assert message in str(error.value)
+
+
+def test_a_pattern_needs_a_subject() -> None:
+    given = {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "subscribePattern": "o.*",
+        "value.format": "avro",
+        "value.schema": "registry",
+        "schema.registry.url": "http://sr",
+    }
+    with pytest.raises(ConfigurationError, match=r"value\.subject: the options name no topics"):
+        ReadOptions.parse(given)

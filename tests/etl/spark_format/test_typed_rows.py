@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kseg.etl.spark_format.datasource import KsegDataSource
+from registries import SharedRegistry, behind_a_password
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -75,3 +79,48 @@ def test_a_payload_that_does_not_fit_ends_the_query_with_its_address(
     frame = session.read.format("kseg").options(**options_of(kafka, topic)).load()
     with pytest.raises(Exception, match=r"the value at id cannot be decoded \(WRONG_TYPE\)"):
         frame.collect()
+
+
+def order_schema(*fields: tuple[str, str]) -> str:
+    listed = [{"name": name, "type": kind} for name, kind in fields]
+    return json.dumps({"type": "record", "name": "Order", "fields": listed})
+
+
+def test_schemas_of_a_registry(
+    session: Any, kafka: Any, produce: Callable[..., Any], schema_registry: SharedRegistry
+) -> None:
+    """Three versions in one read: columns of the newest, widened, then what an older one alone has."""
+    topic = kafka.topic(partitions=1)
+    old = order_schema(("id", "int"), ("gone", "string"))
+    new = order_schema(("id", "long"), ("amount", "double"))
+
+    def avro(text: str, value: dict[str, Any]) -> bytes:
+        serializer = AvroSerializer(schema_registry.client, text)
+        data = serializer(value, SerializationContext(topic, MessageField.VALUE))
+        assert data is not None
+        return data
+
+    records = [avro(old, {"id": 1, "gone": "x"}), avro(new, {"id": 2**40, "amount": 1.5}), None]
+    produce(topic, [(0, b"k", record) for record in records])
+    with behind_a_password(schema_registry.url, "me:hunter22") as guarded:
+        options = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "value.format": "avro",
+            "value.schema": "registry",
+            "schema.registry.url": guarded,
+            "schema.registry.basic.auth.user.info": "me:hunter22",
+        }
+        frame = session.read.format("kseg").options(**options).load()
+        assert frame.schema.simpleString().startswith("struct<id:bigint,amount:double,gone:string,_kseg_topic:")
+        rows = frame.orderBy("_kseg_offset").collect()
+        assert [(row.id, row.amount, row.gone) for row in rows] == [(1, None, "x"), (2**40, 1.5, None), (None,) * 3]
+        with pytest.raises(Exception, match="basic"):
+            session.read.format("kseg").options(**options | {"schema.registry.basic.auth.user.info": "me:no"}).load()
+    options["schema.registry.url"] = schema_registry.url
+    with pytest.raises(Exception, match="has no subject other-value"):
+        session.read.format("kseg").options(**options | {"subscribe": "other"}).load()
+    produce(topic, [(0, b"k", b"\0\0\x0f\x42\x40x")])
+    with pytest.raises(Exception, match="1000000"):
+        session.read.format("kseg").options(**options).load().collect()

@@ -1,0 +1,97 @@
+"""`schema.registry.…` of `format("kseg")`: what a read decodes with where payloads name the schemas of a registry.
+
+The registry is asked when a read is planned: all versions of each topic's subject. Rows have the newest version's
+columns, widened to the types of the others, then the fields that only others have (unless unknown fields are ignored).
+A read keeps no ledger: the columns are those of the moment at which it was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from kseg.client.errors import ConfigError
+from kseg.client.registry.config import RegistryConfig
+from kseg.client.registry.registry import SchemaRegistry
+from kseg.etl.errors import ConfigurationError, Fault, Refused
+
+if TYPE_CHECKING:
+    from kseg.etl.config.decoding import Decode, Payload
+    from kseg.etl.decoding.framed import FramedSchemas
+    from kseg.etl.planning.schemas import FoundSchemas
+
+REGISTRY: Final = "schema.registry."
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    decode: Decode
+
+
+def registry_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a registry's client among a read's options."""
+    return {name.removeprefix(REGISTRY): str(text) for name, text in options.items() if name.startswith(REGISTRY)}
+
+
+def registered_schemas(
+    decode: Decode, properties: Mapping[str, str], topics: Sequence[str] | None
+) -> dict[str, FramedSchemas]:
+    """By `key` and `value`, those that are in a registry. topics: None where options do not name them.
+
+    Raises:
+        ConfigurationError: under the options' names: there is no subject, or its schemas have no columns.
+        SchemaRegistryError: the registry cannot be asked.
+    """
+    from kseg.etl.ledger.state import JobState
+    from kseg.etl.planning.schemas import lineages_of, read_schemas
+
+    read = _Read(decode)
+    lineages = dict(lineages_of(read))
+    if topics is None:
+        unnamed = [name for name, payload in lineages.items() if "{topic}" in (payload.subject or "{topic}")]
+        if unnamed:
+            message = "the options name no topics, so there is no subject of theirs"
+            raise ConfigurationError.of(f"{unnamed[0]}.subject", message, "give it, or subscribe to topics by name")
+    try:
+        config = RegistryConfig.from_properties(properties)
+    except ConfigError as error:
+        raise ConfigurationError([Fault(REGISTRY + f.key, f.message, f.remedy) for f in error.faults]) from None
+    try:
+        with SchemaRegistry(config) as registry:
+            found = read_schemas(read, registry, topics or ("*",), JobState(job="", ledger_id=""))
+        return {name: _framed(payload, name, found[name]) for name, payload in lineages.items()}
+    except ConfigurationError as error:
+        raise ConfigurationError([replace(fault, path=_option(fault.path)) for fault in error.faults]) from None
+
+
+def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
+    """Raises ConfigurationError: the versions contradict each other in the newest's columns."""
+    from kseg.etl.decoding.framed import FramedSchemas, schema_key
+    from kseg.etl.decoding.schema_formats import schema_format
+    from kseg.etl.planning.schemas import grown
+
+    try:
+        reader = grown(payload, name, (), found.newest, found.texts.values())
+    except Refused as error:
+        raise ConfigurationError.of(f"{name}.subject", error.message, error.remedy) from None
+    for text in found.texts.values():
+        if text.unusable:
+            continue
+        try:
+            reader = grown(payload, name, (reader,), [("a version", text)])
+        except Refused:
+            continue  # its records are errors
+    writers = ((key, found.texts[hash]) for key, hash in found.writers.items())
+    return FramedSchemas(
+        reader,
+        tuple((schema_key(key), text.unusable or (text.text, text.uses)) for key, text in writers),
+        schema_format(payload),
+    )
+
+
+def _option(path: str) -> str:
+    """A place in a job file as an option's name."""
+    if path.startswith("registry"):
+        return REGISTRY + (path.removeprefix("registry").lstrip(".") or "url")
+    return path.removeprefix("decode.")

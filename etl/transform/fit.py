@@ -1,0 +1,48 @@
+"""The last step of rows that are compared with a table and not landed: the table's columns, whatever the steps gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.etl.transform.step import Address, BatchStep
+
+if TYPE_CHECKING:
+    from kseg.etl.decoding.bad_records import BadRecords
+
+
+@dataclass(frozen=True)
+class FitStep(BatchStep):
+    """columns: the table's. without: those that are null in these rows. partition_by: among them, where an empty string
+    is null (Delta protocol, "Partition Value Serialization")."""
+
+    columns: pa.Schema
+    without: frozenset[str] = frozenset()
+    partition_by: frozenset[str] = frozenset()
+    place: str = "decode"
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        return self.columns
+
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        spelled = {name.lower(): name for name in batch.schema.names}
+        arrays = []
+        for field in self.columns:
+            name = spelled.get(field.name.lower())
+            known = name is not None and field.name not in self.without
+            arrays.append(_as(batch.column(name), field.type) if known else pa.nulls(batch.num_rows, field.type))
+            if field.name in self.partition_by and pa.types.is_string(field.type):
+                empty = pc.equal(arrays[-1], "")
+                arrays[-1] = pc.if_else(empty, pa.scalar(None, field.type), arrays[-1])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values as they are landed in a column of this type; nulls where none of them can be, as in no table's row."""
+    try:
+        return column if column.type == kind else pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(column), kind)
