@@ -26,6 +26,7 @@ from kseg.etl.config.values import (
     RouteName,
     Section,
     Text,
+    absolute,
     exactly_one,
     fault,
     fields_by_key,
@@ -75,7 +76,8 @@ class PayloadSchema(Section):
     def _read(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, dict) and isinstance(value.get("file"), str) and value.get("text") is None:
             folder = (info.context or {}).get("folder") or Path.cwd()
-            return {**value, "text": _schema_text(Path(folder) / value["file"], Path(folder))}
+            place = absolute(value["file"], info)
+            return {**value, "text": _schema_text(Path(place), Path(folder))}
         return value
 
 
@@ -260,6 +262,8 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
     for place, section in sections_of(decode).items():
         if section.key is None and section.value is None:
             yield Finding(place, "decodes nothing", "give `key:`, `value:` or both")
+        if section.on_error == "set_null" and "else" not in section.expect:
+            yield from _without_effect(section, place)
         for name in ("key", "value"):
             payload = getattr(section, name)
             if payload is None:
@@ -268,6 +272,16 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
             if payload.by_registry and "registry" in _SCHEMAS.get(payload.format, ()) and not has_registry:
                 remedy = "add `registry: {url: https://host:8081}`"
                 yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
+
+
+def _without_effect(section: Decode, place: tuple[str, ...]) -> Iterator[Finding]:
+    """Expectations that `on_error: set_null` would answer with the null that breaks them."""
+    from kseg.etl.decoding.expectations import parse_expectation  # loads Arrow
+
+    for column, condition in section.expect.items():
+        if parse_expectation(column, condition).test == "not null":
+            why = "not null has no effect with on_error: set_null, which puts a null in place of what breaks it"
+            yield Finding((*place, "expect", column), why, "set on_error to fail or dead_letter, or add `else: warn`")
 
 
 def _example(form: str, kind: str) -> str:
@@ -294,8 +308,6 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
     if payload.envelope != "none" and place[-1] == "key":
         yield Finding((*place, "envelope"), "is around values", "remove it")
-    elif payload.envelope != "none" and payload.format == "protobuf":
-        yield Finding((*place, "envelope"), "is not possible with protobuf yet", "decode the envelope's own fields")
     if not payload.by_registry:
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
     elif payload.format != "avro":

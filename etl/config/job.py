@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -78,12 +79,15 @@ class Job(Section):
         return self._resolved("segments", (segments and segments.options) or {})
 
     def client_config(self) -> ClientConfig:
-        """The configuration of a `Cluster`. Valid, since loading checked it. Raises ValueError without brokers."""
+        """The configuration of a `Cluster`, none of whose operations lasts longer than `run.deadline`. Valid, since
+        loading checked it. Raises ValueError without brokers."""
         from kseg.client.config import ClientConfig
 
         if self.kafka is None:
             raise ValueError("the job has no brokers")
-        return ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+        config = ClientConfig.from_properties(self.kafka_properties(), client_id=self.client_id)
+        longest = round(self.run.deadline.total_seconds() * 1000)
+        return replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, longest))
 
     def registry_config(self) -> RegistryConfig:
         """The configuration of a `SchemaRegistry`. Raises ValueError for a job without one."""

@@ -30,6 +30,7 @@ from kseg.etl.config.rules import all_rules
 from kseg.etl.config.scheduling import Airflow, airflow_findings
 from kseg.etl.config.secrets import names_file, referenced_names, sounds_secret
 from kseg.etl.config.sections import Sink, Source
+from kseg.etl.config.untrusted import Restrictions
 from kseg.etl.config.view import View
 from kseg.etl.errors import ConfigurationError, Fault
 
@@ -86,6 +87,12 @@ class _Loading:
     findings: list[Finding] = field(default_factory=list)
     over: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
+    restrictions: Restrictions | None = field(default_factory=Restrictions.of_process)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What values are validated with (`etl.config.values`)."""
+        return {"folder": self.folder, "restrictions": self.restrictions}
 
     def job(self) -> Job:
         value = self.document.value
@@ -96,6 +103,10 @@ class _Loading:
                 )
             raise self._error()
         raw = _without_nulls(value)
+        if self.restrictions is not None:
+            self.findings += self.restrictions.findings(raw, self.folder)
+            if self.findings:  # nothing of such a file is used
+                raise self._error()
         if self.over and raw.get("kafka") is None:
             raw["kafka"] = {}
         kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env, over=self.over)
@@ -125,7 +136,7 @@ class _Loading:
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
         try:
-            return model.model_validate(data, context={"folder": self.folder})
+            return model.model_validate(data, context=self.context)
         except ValidationError as error:
             known = {finding.path for finding in self.findings}
             self.findings += [f for f in findings_of(error, model, raw) if f.path not in known]
@@ -147,7 +158,8 @@ class _Loading:
             "decode", TypeAdapter(AnyDecode), partial(decode_findings, has_registry=has_registry), filled
         )
         self.findings += self._rules_within("interval", TypeAdapter(IntervalRules), interval_findings, filled)
-        self.findings += self._rules_within("airflow", TypeAdapter(Airflow), airflow_findings, filled)
+        if not self.filled:  # how a pinned job was scheduled need not satisfy rules of later versions
+            self.findings += self._rules_within("airflow", TypeAdapter(Airflow), airflow_findings, filled)
 
     def _rules_within(
         self, name: str, model: TypeAdapter[S], rules: Callable[[S], Iterator[Finding]], filled: Mapping[str, Any]
@@ -155,14 +167,14 @@ class _Loading:
         """Of a section whose values are sound, each for itself."""
         if name not in filled or any(finding.path[:1] == (name,) for finding in self.findings):
             return []
-        return list(rules(model.validate_python(filled[name], context={"folder": self.folder})))
+        return list(rules(model.validate_python(filled[name], context=self.context)))
 
     def _lenient(self, model: type[M], data: Any) -> M:
         """As much of a section as is sound: faulty keys have their defaults."""
         data = dict(data) if isinstance(data, dict) else {}
         while data:
             try:
-                return model.model_validate(data, context={"folder": self.folder})
+                return model.model_validate(data, context=self.context)
             except ValidationError as error:
                 for details in error.errors(include_url=False, include_input=False, include_context=False):
                     data.pop(details["loc"][0], None)

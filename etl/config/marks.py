@@ -91,7 +91,7 @@ def marks_below(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, 
         mark = mark_of(field)
         here = f"{place}{name}"
         yield here, mark
-        between = {"transform": "[].", "routes": ".*."}.get(name, ".")
+        between = {"transform": "[].", "partition_by": "[].", "routes": ".*."}.get(name, ".")
         for inner in models_in(field.annotation):
             for below, own in marks_below(inner, here + between):
                 yield below, mark if mark is Mark.HOW_IT_RUNS else own

@@ -12,13 +12,14 @@ from typing import Any
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
+from kseg.etl.config.partitioning import DerivedPartition
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
 from kseg.etl.config.rules_beside import (
     corruption_has_its_table,
     dead_letters_have_their_table,
     tables_beside_stand_apart,
 )
-from kseg.etl.config.sections import CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
+from kseg.etl.config.sections import BATCH_KINDS, CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
 from kseg.etl.config.times import format_instant
 from kseg.etl.config.view import View, nearest, place_of, reads, sound_targets, target_paths, topics_of_route
 
@@ -35,6 +36,11 @@ PROVENANCE_COLUMNS = (
 )
 LATE_COLUMN = "_kseg_late"
 RUN_COLUMN = "_kseg_run"
+# What times, and what buckets may be made of where rows are Kafka's records.
+_DERIVED_OF = (
+    (("timestamp",), "a timestamp"),
+    (("key", "value", "topic", "partition", "offset"), "an integer, string or binary"),
+)
 _MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
 
 # Stores where Spark's own commit does not exclude a second driver, unless a log store is configured that does.
@@ -143,7 +149,7 @@ def start_comes_before_end(view: View) -> Iterator[Finding]:
                     )
 
 
-def arrow_steps_stand_first(view: View) -> Iterator[Finding]:
+def steps_on_batches_stand_first(view: View) -> Iterator[Finding]:
     """They run in the worker, before the rows become a DataFrame; none can run after."""
     steps = view.raw.get("transform")
     if not isinstance(steps, list | tuple):
@@ -151,13 +157,16 @@ def arrow_steps_stand_first(view: View) -> Iterator[Finding]:
     frame = False
     for index, step in enumerate(steps):
         kinds = [kind for kind in STEP_KINDS if kind in step] if isinstance(step, Mapping) else []
-        if kinds == ["arrow"] and frame:
+        if len(kinds) != 1:
+            continue
+        if kinds[0] not in BATCH_KINDS:
+            frame = True
+        elif frame:
             yield Finding(
-                ("transform", index, "arrow"),
-                "an arrow step follows an sql or python step",
-                "arrow steps run in the workers, before all others: move it up",
+                ("transform", index, kinds[0]),
+                f"{'an' if kinds[0] == 'arrow' else 'a'} {kinds[0]} step follows an sql or python step",
+                f"{' and '.join(BATCH_KINDS)} steps run in the workers, before all others: move it up",
             )
-        frame = frame or (len(kinds) == 1 and kinds != ["arrow"])
 
 
 def routes_take_every_topic(view: View) -> Iterator[Finding]:
@@ -263,14 +272,24 @@ def layout_names_columns(view: View) -> Iterator[Finding]:
     for key in ("partition_by", "cluster_by"):
         if not view.sound("sink", key):
             continue
-        for index, column in enumerate(getattr(view.sink, key)):
+        for index, named in enumerate(getattr(view.sink, key)):
+            column = named if isinstance(named, str) else named.column
             if column not in columns:
                 known = did_you_mean(column, columns) or f"the rows have {', '.join(columns)}"
                 yield Finding(("sink", key, index), f"the rows have no column {column}", known)
+            elif not isinstance(named, str):
+                yield from _derived_of_records(("sink", key, index), named)
             elif column == "headers":
                 yield Finding(
                     ("sink", key, index), "headers is a list", "choose a column that is not a list, map or struct"
                 )
+
+
+def _derived_of_records(place: PathKey, partition: DerivedPartition) -> Iterator[Finding]:
+    takes, kinds = _DERIVED_OF[partition.function == "bucket"]
+    if partition.column not in takes:
+        remedy = f"use {', '.join(takes[:-1])} or {takes[-1]}" if len(takes) > 1 else f"use {takes[0]}"
+        yield Finding(place, f"{partition.function} is made of {kinds}, and {partition.column} is none", remedy)
 
 
 def decoded_rows_have_addresses(view: View) -> Iterator[Finding]:
@@ -304,7 +323,7 @@ RULES: tuple[Rule, ...] = (
     committing_needs_a_group,
     offsets_name_what_is_read,
     start_comes_before_end,
-    arrow_steps_stand_first,
+    steps_on_batches_stand_first,
     routes_take_every_topic,
     decode_takes_every_topic,
     topics_fit_table_names,

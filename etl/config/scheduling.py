@@ -133,12 +133,18 @@ TagOfDag = Annotated[Text, AfterValidator(_tag), InSchema(maxLength=_MAX_TAG)]
 
 
 class Execution(Section):
-    """How a task runs the job: where the driver lives, and through which of Airflow's connections."""
+    """How a task runs the job: where the driver lives, and through which of Airflow's connections.
+
+    submit_options: what the operators' argument of that name takes, for spark-submit and Livy. poll_interval: between
+    two polls of the driver.
+    """
 
     submit: Literal["local", "spark-submit", "livy"] = "local"
     deferrable: bool = True
     spark_conn_id: Text | None = None
     kafka_conn_id: Text | None = None
+    submit_options: dict[str, Any] | None = None
+    poll_interval: Annotated[Duration, at_least(timedelta(seconds=0.1))] | None = None
 
 
 class Airflow(Section):
@@ -196,3 +202,20 @@ def airflow_findings(section: Airflow) -> Iterator[Finding]:
         )
     if section.pool is None and section.pool_slots > 1:
         yield Finding((*place, "pool_slots"), "is above 1 without a pool", "add `pool:`, or remove it")
+    yield from _execution_findings(section.execution, (*place, "execution"))
+
+
+def _execution_findings(execution: Execution, place: PathKey) -> Iterator[Finding]:
+    options = execution.submit_options or {}
+    if execution.submit == "livy" and not options.get("file"):
+        yield Finding(
+            (*place, "submit_options"),
+            "names no `file`, and submit is livy",
+            "add `file:`, where the cluster reads kseg_driver.py of the Airflow package",
+        )
+    if execution.submit == "local" and options:
+        yield Finding(
+            (*place, "submit_options"),
+            "is given, and submit is local",
+            "remove it, or write `submit: spark-submit` or `submit: livy`",
+        )

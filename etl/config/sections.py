@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.marks import DecidesRows, DecidesRowsInAnyOrder, HowItRuns
+from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
 from kseg.etl.config.values import (
@@ -178,6 +179,12 @@ class ArrowSection(Section):
     arrow: DecidesRows[Function]
 
 
+class DuckdbSection(Section):
+    """DuckDB's SQL over each batch, which is called `__rows__`, in the worker."""
+
+    duckdb: DecidesRows[Sql]
+
+
 class SqlSection(Section):
     """SQL over `__rows__`."""
 
@@ -190,7 +197,9 @@ class PythonSection(Section):
     python: DecidesRows[Function]
 
 
-STEP_KINDS = ("arrow", "sql", "python")
+STEP_KINDS = ("arrow", "duckdb", "sql", "python")
+BATCH_KINDS = ("arrow", "duckdb")
+"""Those that run in the workers, on batches; the others are steps on the DataFrame."""
 
 
 def _step_kind(value: Any) -> str | None:
@@ -205,12 +214,15 @@ def _step_shape(value: Any) -> Any:
     kinds = [kind for kind in STEP_KINDS if kind in value] if isinstance(value, Mapping) else []
     if len(kinds) != 1:
         problem = "is not a step" if not kinds else f"has more than one key: {' and '.join(kinds)}"
-        raise fault(problem, 'a step is one of arrow: "module:function", sql: "…" and python: "module:function"')
+        raise fault(
+            problem, 'a step is one of arrow: "module:function", duckdb: "…", sql: "…", python: "module:function"'
+        )
     return value
 
 
 AnyStep = Annotated[
     Annotated[ArrowSection, Tag("<arrow>")]
+    | Annotated[DuckdbSection, Tag("<duckdb>")]
     | Annotated[SqlSection, Tag("<sql>")]
     | Annotated[PythonSection, Tag("<python>")],
     Discriminator(_step_kind),
@@ -297,13 +309,24 @@ class Sink(Section):
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
     routes: DecidesRows[Annotated[dict[RouteName, Route], BeforeValidator(not_empty_map)] | None] = None
-    partition_by: DecidesRows[Columns] = ()
+    partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False
     single_driver: HowItRuns[bool] = False
     addresses: DecidesRows[bool] = True
     quarantine: HowItRuns[QuarantineTable | None] = None
     dead_letters: HowItRuns[DeadLetters | None] = None
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The names of the partition columns."""
+        return names_of(self.partition_by)
+
+    @property
+    def derived_partitions(self) -> dict[str, DerivedPartition]:
+        """Those that are made of other columns, by their place in the job file."""
+        derived = ((f"sink.partition_by[{at}]", one) for at, one in enumerate(self.partition_by))
+        return {place: one for place, one in derived if isinstance(one, DerivedPartition)}
 
     @property
     def targets(self) -> dict[str, Target]:

@@ -186,18 +186,27 @@ def _placeholders(text: str) -> str:
     return text
 
 
-def _absolute(text: str, info: ValidationInfo) -> str:
+def absolute(text: str, info: ValidationInfo) -> str:
+    """A path as `normal_path` has it, from the job file's folder. Raises a fault."""
     folder = (info.context or {}).get("folder") or Path.cwd()
     try:
-        return normal_path(text, folder)
+        return _allowed(normal_path(text, folder), info)
     except ValueError as error:
         raise fault(str(error), "a local path, or a URL as in s3://bucket/folder") from None
+
+
+def _allowed(place: str, info: ValidationInfo) -> str:
+    """The place, where job files are trusted or it is one for untrusted ones (`etl.config.untrusted`)."""
+    restrictions = (info.context or {}).get("restrictions")
+    if restrictions is not None and not restrictions.allow(place):
+        raise fault(f"lies outside of {restrictions.root}", "a path within it (KSEG_UNTRUSTED_ROOT)")
+    return place
 
 
 def _location(text: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder") or Path.cwd()
     try:
-        return location(text, folder)
+        return _allowed(location(text, folder), info)
     except ValueError as error:
         raise fault(str(error), "a folder of log.dirs: a local path, or a URL as in s3://bucket/folder") from None
 
@@ -289,7 +298,7 @@ Function = Annotated[
 Sql = Annotated[str, AfterValidator(_sql), InSchema(pattern="__[Rr][Oo][Ww][Ss]__")]
 Column = Text
 Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)]
-PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(_absolute)]
+PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(absolute)]
 TableTemplate = Annotated[
     str,
     AfterValidator(_placeholders),
@@ -299,7 +308,7 @@ TableTemplate = Annotated[
 PlainPath = Annotated[
     Text,
     AfterValidator(_matching(re.compile(r"[^{}]*"), "has a placeholder", "write the path without a placeholder")),
-    AfterValidator(_absolute),
+    AfterValidator(absolute),
 ]
 Location = Annotated[Text, AfterValidator(_location)]
 Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]

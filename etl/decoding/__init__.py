@@ -1,1 +1,1 @@
-"""A job's `decode:` section at work: payloads of keys and values as typed columns, in the tasks."""
+"""Carries out a job's `decode:` section in the tasks: payloads of keys and values become typed columns."""

@@ -1,4 +1,4 @@
-"""Records that have no row: what becomes of them in the task that meets them (`decode.on_error`).
+"""Records that cannot be decoded, or break an expectation: how a task handles them (`decode.on_error`).
 
     fail          UndecodablePayload with the record's address
     set_null      a row with nulls in place of what could not be decoded
@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -42,6 +42,9 @@ DEAD_LETTERS: Final = pa.schema(
     ]
 )
 
+TRANSFORM: Final = "TRANSFORM"
+"""The error class of a dead letter that a step of the transform raised for."""
+
 RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 """Of a dead letter, what the record had."""
 
@@ -62,16 +65,22 @@ class BadRecord:
 
 
 class LetterWriter(Protocol):
-    """Where a task's dead letters go to (`etl.tables.parquet.side_table.TaskFiles`)."""
+    """Where a task's dead letters go to (`etl.tables.parquet.side_table.TaskFiles`).
+
+    wants_reasons: whether they say why; else the first ones do.
+    """
+
+    @property
+    def wants_reasons(self) -> bool: ...
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
 
 class BadRecords:
-    """What one attempt at one task sets aside in decoding.
+    """The records that one attempt of one task sets aside in decoding.
 
-    letters: None where dead letters are counted alone (their table has landed). most: dead letters that the whole run
-    may have; a task that has more by itself need not read on.
+    letters: None where dead letters are only counted (their table has landed). most: the limit of dead letters in the
+    whole run; a task that exceeds it alone fails at once.
     """
 
     def __init__(self, letters: LetterWriter | None = None, most: int | None = None) -> None:
@@ -83,18 +92,33 @@ class BadRecords:
     def counts(self) -> DecodingCounts:
         return self._counts
 
-    def dead(self, batch: pa.RecordBatch, found: Sequence[BadRecord]) -> None:
-        """Set these records of a batch aside. Raises TooManyDeadLetters."""
-        if not found:
+    @property
+    def most_more(self) -> int | None:
+        """How many more there may be; None: any number."""
+        return None if self._most is None else max(self._most - self._counts.dead, 0)
+
+    def dead(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
+        """Set records of a batch aside, by their rows. Raises TooManyDeadLetters.
+
+        explain: why one of them has no row. It takes long, so it is asked for examples alone where that is enough:
+        where nothing is written, or there are too many.
+        """
+        if not rows:
             return
-        letters = dead_letters(batch, found)
-        self.count(DecodingCounts(dead=letters.num_rows))
+        self.count(DecodingCounts(dead=len(rows)))
+        too_many = self._most is not None and self._counts.dead > self._most
+        explained = len(rows)
+        if too_many or self._letters is None or not self._letters.wants_reasons:
+            explained = min(MAX_EXAMPLES, explained)
+        found = [explain(row) for row in rows[:explained]]
+        found += [BadRecord(row, "", "", "", "") for row in rows[explained:]]
         for bad in found[: MAX_EXAMPLES - len(self.examples)]:
             self.examples.append(example(batch, bad))
-        if self._most is not None and self._counts.dead > self._most:
+        if too_many:
+            assert self._most is not None
             raise TooManyDeadLetters(self._counts.dead, self._most, self.examples)
         if self._letters is not None:
-            self._letters.write(letters)
+            self._letters.write(dead_letters(batch, found))
 
     def count(self, counts: DecodingCounts) -> None:
         self._counts += counts

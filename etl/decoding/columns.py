@@ -23,7 +23,7 @@ _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Column of the rows -> name, of what decoded rows have of Kafka's own columns."""
+    """The columns of Kafka's own that decoded rows have: column as it is read -> name in the table."""
     for name in rows.names:
         if name.startswith(RESERVED_PREFIX):
             yield name, name
@@ -88,7 +88,7 @@ def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
 
 
 def _without_values(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
-    """Path and words of what Avro has and Delta has not."""
+    """Path and description of types that Avro has and Delta or Parquet lacks."""
     if pa.types.is_null(kind):
         yield path, "the type null, which Delta does not have"
     elif pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""What became of a range's records in decoding, as counts. Plain values: tasks count, and the ledger keeps the sums."""
+"""How many of a range's records were decoded, set aside or dropped. Tasks count, and the ledger keeps the sums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class DecodingCounts:
-    """Records by what became of them; `decoded`, `dead` and `dropped` add up to the records that were read.
+    """Records by result; `decoded`, `dead` and `dropped` add up to the records that were read.
 
     decoded: rows of decoded columns. dead: records that went to the dead-letter table. dropped: tombstones that
     `tombstones: drop` left out.

@@ -17,9 +17,9 @@ def address_of(records: pa.RecordBatch, row: int) -> dict[str, Any]:
 
 
 class UnknownSchemas(KsegError):
-    """Records name schemas that the run's plan does not know: the driver asks the registry, and reads again.
+    """Records name schemas that the run's plan lacks: the driver fetches them from the registry, and reads again.
 
-    found: ids and GUIDs as text, by lineage. The address is of the first such record.
+    found: ids and GUIDs as text, by lineage. The address is that of the first such record.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class UnknownSchemas(KsegError):
         listed = ", ".join(key for keys in found.values() for key in keys[:10])
         super().__init__(
             f"the {source} names a schema that the plan does not know: {listed}",
-            remedy="run the job again",
+            remedy="run the job or the query again: it asks the registry when it is planned",
             topic=topic,
             partition=partition,
             offset=offset,
@@ -59,7 +59,7 @@ class UndecodablePayload(Refused):
 
 
 class ExpectationBroken(Refused):
-    """A value of a decoded column that is not what `decode.expect` says of it."""
+    """A value of a decoded column that breaks its condition in `decode.expect`."""
 
     def __init__(self, column: str, message: str, topic: str, partition: int, offset: int) -> None:
         super().__init__(
@@ -75,9 +75,9 @@ class ExpectationBroken(Refused):
 
 
 class TooManyDeadLetters(Refused):
-    """More records of a run cannot be decoded than `sink.dead_letters.max` lets pass; nothing was committed.
+    """More records of a run cannot be decoded than `sink.dead_letters.max` allows; nothing was committed.
 
-    dead: how many, of the whole run or of the task that met the limit first. most: how many may be.
+    dead: how many, in the whole run or in the task that first exceeded the limit. most: the limit.
     """
 
     def __init__(self, dead: int, most: int, examples: Sequence[str] = (), run: str | None = None) -> None:

@@ -5,7 +5,7 @@
     status: [placed, paid]         one of a list
     id: not null
 
-A null breaks `not null` alone, as in SQL's CHECK; rows whose key or value is null or was not decoded break nothing.
+A null breaks only `not null`, as in SQL's CHECK. Rows whose key or value is null, or was not decoded, break nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Expectation:
         return f"{self.test} {self.literals[0]}"
 
     def broken(self, column: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which values break it. Raises ValueError where its literals are not of the column's type."""
+        """A mask of the values that break it. Raises ValueError where its literals do not fit the column's type."""
         if self.test == "not null":
             return np.asarray(column.is_null())
         values = [literal(text, column.type) for text in self.literals]
@@ -72,7 +72,7 @@ class Expectation:
         return ~np.asarray(pc.fill_null(holds, True))
 
     def check(self, kind: pa.DataType) -> None:
-        """Raises ValueError where the expectation means nothing for values of this type."""
+        """Raises ValueError where the expectation cannot be evaluated on values of this type."""
         try:
             self.broken(pa.nulls(0, kind))
         except pa.ArrowException as error:

@@ -1,4 +1,4 @@
-"""Payloads that say which schema they were written with: each group of one schema by its own decoder, in row order.
+"""Payloads that name their writer's schema: those of one schema are decoded together, and rows keep their order.
 
 frames of a batch ──► one (schema, message, frame size) for all rows: that decoder reads the batch as it is
                  └──► several: rows sorted by it, each part decoded, the parts joined and put back in order
@@ -6,6 +6,7 @@ frames of a batch ──► one (schema, message, frame size) for all rows: that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
+from kseg.etl.decoding.schema_formats import AvroSchemas, Engine, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 from kseg.segment_reader.payload.framing import (
@@ -49,19 +50,21 @@ class UnknownKeys(Exception):
 class FramedSchemas:
     """The schemas of framed payloads. Picklable.
 
-    reader: the rows'. writers: by id or GUID; None: the registry does not know it.
+    reader: the rows'. writers: by id or GUID; None: the registry does not know it; a text: why none of its payloads can
+    be decoded. closed: the registry knows no other.
     """
 
     reader: str
-    writers: tuple[tuple[SchemaKey, WriterTexts | None], ...] = ()
+    writers: tuple[tuple[SchemaKey, WriterTexts | str | None], ...] = ()
     format: SchemaFormat = field(default_factory=AvroSchemas)
+    closed: bool = False
 
 
 class FramedDecoder:
     """Decodes framed payloads as rows of one reader's schema. Not picklable."""
 
-    def __init__(self, schemas: FramedSchemas) -> None:
-        self._schemas = schemas
+    def __init__(self, schemas: FramedSchemas, engine: Engine = "fast") -> None:
+        self._schemas, self._engine = schemas, engine
         self._writers = dict(schemas.writers)
         self._parsed: dict[SchemaKey, Any] = {}
         self._decoders: dict[tuple[SchemaKey, Message], PayloadDecoder | str] = {}
@@ -79,12 +82,12 @@ class FramedDecoder:
         """n payloads as n rows, in their order. source: `key` or `value`: whose header may name the schema.
 
         Raises:
-            UnknownKeys: a payload names a schema that is not among the writers.
+            UnknownKeys: a payload names a schema that is not among the writers, and they are not closed.
         """
         frames = _frames(payloads, headers, source)
         met = np.unique(frames.which[frames.which >= 0]).tolist()
         unknown = [number for number in met if frames.schemas[number] not in self._writers]
-        if unknown:
+        if unknown and not self._schemas.closed:
             row = int(np.flatnonzero(np.isin(frames.which, unknown))[0])
             raise UnknownKeys(tuple(frames.schemas[number] for number in unknown), row)
         frames, messages = self._with_messages(frames, payloads)
@@ -93,9 +96,10 @@ class FramedDecoder:
         bare = frames.status[order[: framed[0] if framed else len(order)]]
         if len(framed) == 1 and (bare == Status.NULL).all():
             # A decoder gives null rows for null payloads itself.
-            return self._part(payloads, frames, messages, int(order[framed[0]]))
+            part = self._part(payloads, frames, messages, int(order[framed[0]]))
+            return DecodedPayloads(_joined([part.rows], self.type), part.status)
         sorted_payloads = payloads.take(pa.array(order))
-        rows = [pa.nulls(len(bare), self.type)]
+        rows = [pa.nulls(len(bare), self.type)] if len(bare) or not framed else []
         statuses = [bare]
         for start, end in pairwise([*framed, len(order)]):
             part = self._part(sorted_payloads.slice(start, end - start), frames, messages, int(order[start]))
@@ -103,10 +107,10 @@ class FramedDecoder:
             statuses.append(part.status)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return DecodedPayloads(pa.concat_arrays(rows).take(pa.array(back)), np.concatenate(statuses)[back])
+        return DecodedPayloads(_joined(rows, self.type).take(pa.array(back)), np.concatenate(statuses)[back])
 
     def explain(self, payload: bytes | None, headers: pa.ListArray | None, source: str) -> PayloadError:
-        """Why one payload has no row. headers: of its record alone."""
+        """Why one payload has no row. headers: those of its record."""
         one = pa.array([payload], pa.binary())
         frames = _frames(one, headers, source)
         if payload is None or frames.status[0] != Status.DECODED:
@@ -124,7 +128,7 @@ class FramedDecoder:
         return decoder.explain(payload, skip=int(frames.skip[0]))
 
     def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
-        """Which message each payload is, and the frames with the indexes of it."""
+        """The message type of each payload, and the frames with the message indexes included."""
         if not self._schemas.format.indexed:
             return frames, _Messages((), np.zeros(len(payloads), np.int64))
         from kseg.segment_reader.payload.protobuf.framing import message_indexes
@@ -156,7 +160,7 @@ class FramedDecoder:
         return DecodedPayloads(pa.nulls(len(payloads), self.type), statuses)
 
     def _why_not(self, key: SchemaKey) -> Status:
-        return Status.UNKNOWN_SCHEMA if self._writers[key] is None else Status.INCOMPATIBLE_SCHEMA
+        return Status.UNKNOWN_SCHEMA if self._writers.get(key) is None else Status.INCOMPATIBLE_SCHEMA
 
     def _decoder(self, key: SchemaKey, message: Message) -> PayloadDecoder | str:
         """The decoder of a writer's schema, or why there is none."""
@@ -169,14 +173,16 @@ class FramedDecoder:
         return known
 
     def _made(self, key: SchemaKey, message: Message) -> PayloadDecoder | str:
-        texts = self._writers[key]
+        texts = self._writers.get(key)
         if texts is None:
             return f"the registry does not know the schema {key}"
+        if isinstance(texts, str):
+            return f"schema {key} {texts}"
         form = self._schemas.format
         try:
             if key not in self._parsed:
                 self._parsed[key] = form.writer(*texts)
-            return form.decoder(self._parsed[key], self._reader, message)
+            return form.decoder(self._parsed[key], self._reader, message, engine=self._engine)
         except PayloadSchemaError as error:
             return f"schema {key}: {error}"
 
@@ -201,6 +207,35 @@ def _frames(payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str)
     if headers is None:
         return frames_of(payloads)
     return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
+
+
+def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Rows of this type, one part after the other. A part may lack columns of a struct: they are null in its rows.
+
+    Of a table with many columns most parts lack most of them: such costs by the columns that parts have.
+    """
+    if not pa.types.is_struct(kind) or all(part.type.num_fields == kind.num_fields for part in parts):
+        return pa.concat_arrays(parts)
+    placed: dict[str, list[tuple[int, pa.Array]]] = {}
+    total = 0
+    for part in parts:
+        if part.null_count < len(part):
+            for child, values in zip(part.type, part.flatten(), strict=True):
+                placed.setdefault(child.name, []).append((total, values))
+        total += len(part)
+    columns = [_with_gaps(placed.get(child.name, ()), total, child.type) for child in kind]
+    nulls = pa.concat_arrays([part.is_null() for part in parts])
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=nulls)
+
+
+def _with_gaps(placed: Iterable[tuple[int, pa.Array]], total: int, kind: pa.DataType) -> pa.Array:
+    """A column of which there are these pieces, by their first rows; the other rows are null."""
+    pieces, end = [], 0
+    for start, values in placed:
+        pieces += [pa.nulls(start - end, kind), values]
+        end = start + len(values)
+    pieces.append(pa.nulls(total - end, kind))
+    return pa.concat_arrays([piece for piece in pieces if len(piece)] or pieces)
 
 
 def _groups(frames: Frames, messages: _Messages) -> tuple[npt.NDArray[np.int64], list[int]]:

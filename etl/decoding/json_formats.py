@@ -4,7 +4,7 @@
     connect_json    columns, or a schema     the document's `payload`
     json_schema     a schema                 the document, with or without a registry's frame before it
 
-Declared columns are a row's, also within Debezium's envelope; a schema is the envelope's own.
+With Debezium's envelope, declared columns are those of the row within it, and a schema is that of the whole envelope.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.debezium import DebeziumDecoder, Envelope, envelope_formats, envelope_type
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.framed import FramedDecoder
-from kseg.segment_reader.payload.json.decoder import json_decoder
+from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
 from kseg.segment_reader.payload.json.formats import EPOCH_DAYS
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.json_schema import read_json_schema
@@ -30,7 +30,13 @@ _CONNECT = {"timestamp_format": "epoch_millis", "date_format": EPOCH_DAYS}
 
 
 def json_format_decoder(
-    format: str, columns: Mapping[str, str], schema_text: str | None, options: Mapping[str, Any], *, debezium: bool
+    format: str,
+    columns: Mapping[str, str],
+    schema_text: str | None,
+    options: Mapping[str, Any],
+    *,
+    debezium: bool,
+    engine: Engine = "fast",
 ) -> PayloadDecoder:
     """columns: DDL types by name, where there is no schema_text. options: of `JsonOptions`, as far as they are given.
     debezium: the documents are its envelopes. Raises InvalidSchema, UnsupportedSchema."""
@@ -47,7 +53,8 @@ def json_format_decoder(
     usual = _CONNECT if format == "connect_json" else {}
     made = JsonOptions(**{**usual, **options, "formats": formats})
     connect = format == "connect_json"
-    decoder: PayloadDecoder = ConnectJsonDecoder(declared, made) if connect else json_decoder(declared, made)
+    make = ConnectJsonDecoder if connect else json_decoder
+    decoder: PayloadDecoder = make(declared, made, engine=engine)
     if format == "json_schema":
         decoder = FramedDecoder(decoder)
     return DebeziumDecoder(decoder) if debezium else decoder

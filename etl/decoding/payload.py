@@ -33,7 +33,8 @@ class PayloadPlan:
     its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
     into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
     of what has keys and values, empty where there is none. message, nanoseconds: of Protobuf. envelope: what is around
-    records, whose fields are those of its rows. framed: schemas of a registry, which payloads name.
+    records, whose fields are those of its rows. framed: schemas of a registry, which payloads name. engine: `reference`
+    is the decoder in plain Python.
     """
 
     source: Literal["key", "value"]
@@ -50,6 +51,7 @@ class PayloadPlan:
     nanoseconds: Literal["fail", "truncate"] = "fail"
     envelope: Literal["none", "debezium"] = "none"
     framed: FramedSchemas | None = None
+    engine: Literal["fast", "reference"] = "fast"
 
     @property
     def place(self) -> str:
@@ -113,7 +115,7 @@ class PayloadPlan:
     def by_frames(self) -> FramedDecoder:
         """The decoder of payloads that name their schemas."""
         assert self.framed is not None
-        return FramedDecoder(self.framed)
+        return FramedDecoder(self.framed, self.engine)
 
     @cached_property
     def _envelopes(self) -> Envelope | None:
@@ -144,19 +146,19 @@ class PayloadPlan:
 
             debezium = self.envelope == "debezium"
             return json_format_decoder(
-                self.format, dict(self.columns), self.schema_text, dict(self.json), debezium=debezium
+                self.format,
+                dict(self.columns),
+                self.schema_text,
+                dict(self.json),
+                debezium=debezium,
+                engine=self.engine,
             )
         if self.format == "avro":
             from kseg.segment_reader.payload.avro.decoder import avro_decoder
             from kseg.segment_reader.payload.avro.schema import parse_schema
 
             assert self.schema_text is not None
-            decoder = avro_decoder(parse_schema(self.schema_text))
-            if self.envelope == "debezium":
-                from kseg.segment_reader.payload.debezium import DebeziumDecoder
-
-                return DebeziumDecoder(decoder)
-            return decoder
+            return self._unwrapped(avro_decoder(parse_schema(self.schema_text), engine=self.engine))
         if self.format == "protobuf":
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
@@ -168,10 +170,17 @@ class PayloadPlan:
             except PayloadSchemaError as error:
                 remedy = "write `message:` with the full name of a message in the schema"
                 raise ConfigurationError.of(f"{self.place}.message", str(error), remedy) from None
-            return protobuf_decoder(message, nanoseconds=self.nanoseconds)
+            return self._unwrapped(protobuf_decoder(message, nanoseconds=self.nanoseconds, engine=self.engine))
         from kseg.segment_reader.payload.primitives import primitive_decoder
 
         return primitive_decoder(self.format)
+
+    def _unwrapped(self, decoder: PayloadDecoder) -> PayloadDecoder:
+        if self.envelope == "none":
+            return decoder
+        from kseg.segment_reader.payload.debezium import DebeziumDecoder
+
+        return DebeziumDecoder(decoder)
 
     def __getstate__(self) -> dict[str, Any]:
         # The decoder is made where it runs: it holds compiled code and buffers.

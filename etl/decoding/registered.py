@@ -1,6 +1,6 @@
 """Schemas as a registry has them -> the type of the rows that they describe, and a decoder of single payloads.
 
-Without a job: whatever the type, Avro, JSON Schema or Protobuf, what docs/reference/types.md says of it.
+For commands without a job. Avro, JSON Schema and Protobuf become the types that docs/reference/types.md lists.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _type(schema: Resolved, message: tuple[int, ...]) -> pa.DataType:
 
 
 def registered_decoder(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) -> PayloadDecoder:
-    """The plain decoder of what follows a frame that names the schema. Raises PayloadSchemaError."""
+    """The decoder of payloads without their frame, made from the writer's schema alone. Raises PayloadSchemaError."""
     if schema.schema.type == "AVRO":
         from kseg.segment_reader.payload.avro.decoder import avro_decoder
         from kseg.segment_reader.payload.avro.schema import parse_schema
@@ -81,8 +81,7 @@ def _by_name(schema: Resolved) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What one type has and another has not, by path. changed: types before and after, where values of the second do
-    not fit the first."""
+    """How two types differ, by path. changed: both types, where values of the second do not fit the first."""
 
     added: tuple[tuple[str, pa.DataType], ...]
     missing: tuple[str, ...]

@@ -22,6 +22,9 @@ from kseg.segment_reader.payload.errors import IncompatibleSchemas
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Payload
 
+Engine = Literal["fast", "reference"]
+"""The compiled decoder, or the one in plain Python."""
+
 Uses = Sequence[str] | Mapping[str, str]
 """Texts of the schemas that a schema uses; by name where the format has such names."""
 
@@ -52,8 +55,10 @@ class SchemaFormat(Protocol):
     def text(self, reader: Any) -> str:
         """As the ledger keeps it."""
 
-    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
-        """message: its indexes, where the format has such."""
+    def decoder(
+        self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
+    ) -> PayloadDecoder:
+        """message: its indexes, where the format has such. Its rows may lack columns, which are null then."""
 
 
 def schema_format(payload: Payload) -> SchemaFormat:
@@ -115,11 +120,15 @@ class AvroSchemas:
 
         return schema_text(reader)
 
-    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+    def decoder(
+        self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
+    ) -> PayloadDecoder:
         from kseg.segment_reader.payload.avro.decoder import avro_decoder
-        from kseg.segment_reader.payload.avro.resolution import Missing
+        from kseg.segment_reader.payload.avro.resolution import Missing, narrowed
 
-        return avro_decoder(writer, reader, missing=Missing.FILL if self.fill else Missing.NULL)
+        if self.fill:
+            return avro_decoder(writer, reader, missing=Missing.FILL, engine=engine)
+        return avro_decoder(writer, narrowed(writer, reader), engine=engine)
 
 
 class _OfColumns:
@@ -176,12 +185,14 @@ class JsonSchemas(_OfColumns):
         read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
         return _Writer(from_arrow(read.type), read)
 
-    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+    def decoder(
+        self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
+    ) -> PayloadDecoder:
         from kseg.segment_reader.payload.json.decoder import json_decoder
         from kseg.segment_reader.payload.json.shape import JsonOptions
 
         options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
-        return _aligned(self, json_decoder(writer.made.type, options), writer, reader)
+        return _aligned(self, json_decoder(writer.made.type, options, engine=engine), writer, reader)
 
 
 @dataclass(frozen=True)
@@ -198,7 +209,9 @@ class ProtobufSchemas(_OfColumns):
         schema = parse_base64(text)
         return _Writer(_record(schema.message(self.message), self.nanoseconds), schema)
 
-    def decoder(self, writer: Any, reader: Any, message: tuple[int, ...] = ()) -> PayloadDecoder:
+    def decoder(
+        self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
+    ) -> PayloadDecoder:
         from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
 
         wanted = writer.made.message(self.message)
@@ -206,7 +219,8 @@ class ProtobufSchemas(_OfColumns):
         if named is not wanted:
             reason = f"the payload is a {named.name}, and the columns are those of {wanted.name}"
             raise IncompatibleSchemas("", "", reason)
-        return _aligned(self, protobuf_decoder(wanted, nanoseconds=self.nanoseconds), writer, reader)
+        decoder = protobuf_decoder(wanted, nanoseconds=self.nanoseconds, engine=engine)
+        return _aligned(self, decoder, writer, reader)
 
 
 def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:

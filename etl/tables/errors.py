@@ -14,6 +14,17 @@ ACCEPT_TABLE: Final = (
 """What a person can do about a table that is not as the ledger left it."""
 
 
+def table_missing(table: str) -> Refused:
+    """A table that rows have landed in is gone."""
+    return Refused(
+        "table-missing",
+        "rows have landed in a table that does not exist any more",
+        remedy=f"restore the table; or accept that it is gone, `kseg repair JOB --accept-table {table} --no-verify`, "
+        "and land again what Kafka still has, `kseg backfill JOB --mode replace --from TOPIC:PARTITION:OFFSET|TIME`",
+        table=table,
+    )
+
+
 NEWER_LEDGER: Final = (
     "use the newest copy of this ledger: this one was restored from an older one. If there is no newer one, move the "
     "ledger's whole folder away, and make a new one from the tables for each of its jobs: `kseg repair JOB "
@@ -25,8 +36,12 @@ NEWER_LEDGER: Final = (
 class IncompatibleSchema(ConfigurationError):
     """The rows do not fit the table: one fault for each of `columns`, all at once."""
 
-    def __init__(self, table: str, faults: Iterable[tuple[str, str, str | None]]) -> None:
+    def __init__(self, table: str, faults: Iterable[tuple[str, str, str | None]], schemas: str = "") -> None:
+        """schemas: the columns of rows and table side by side, for people; behind the last remedy."""
         found = tuple(faults)
+        if schemas:
+            *others, (column, message, remedy) = found
+            found = (*others, (column, message, f"{remedy or ''}. All columns:\n{schemas}"))
         super().__init__([Fault(f"sink.{column}", message, remedy) for column, message, remedy in found], table=table)
         self.columns = tuple(column for column, _, _ in found)
         self.table = table

@@ -8,7 +8,9 @@ which Spark may, since Spark would overwrite that commit too.
     <table>/_kseg/lease/     a ledger (`etl.ledger.store`) of leases alone, which delta-rs commits put-if-absent
 
 It is renewed, expires and is fenced by number as the leases of chains are. The next holder of the same chain, who has
-that chain's lease already (it expired, or was taken over), takes it at once; others wait for its end.
+that chain's lease already (it expired, or was taken over), takes it at once; others wait for its end. So does a
+holder whose chain's lease was taken at once because the process before it is known to be dead: that process' JVM may
+outlive it by seconds, in the middle of a commit.
 
 What it cannot do: Spark's commit carries no fencing token. A driver that is suspended for longer than the lease between
 the last check and Spark's commit can still overwrite a commit of the driver that came after it.
@@ -23,6 +25,7 @@ from datetime import timedelta
 from typing import Final
 
 from kseg.etl.errors import AnotherRunActive, KsegError
+from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.lease import Lease, acquire, owner_name
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.store import Ledger
@@ -40,6 +43,12 @@ LONGEST_PAUSE: Final = 15.0
 """Between two questions for the lease of another run, which may hold it for minutes: each reads the lease's ledger."""
 
 _FOR: Final = " for "
+
+
+def _may_take(before: str, chain: str, holder: Lease) -> bool:
+    """Whether the live lease of this owner may be taken by the present holder of the chain."""
+    process, _, its_chain = before.partition(_FOR)
+    return its_chain == chain and (holder.taken_over or not known_dead(process))
 
 
 @contextmanager
@@ -65,7 +74,7 @@ def table_lease(location: TableLocation, holder: Lease, *, wait: timedelta) -> I
                 NAME,
                 owner=f"{owner_name()}{_FOR}{chain}",
                 duration=timedelta(seconds=holder.duration),
-                succeeds=lambda before: before.partition(_FOR)[2] == chain,
+                succeeds=lambda before: _may_take(before, chain, holder),
             )
             break
         except AnotherRunActive as active:

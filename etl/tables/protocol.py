@@ -22,7 +22,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.parquet.align import TableColumns
@@ -40,6 +41,8 @@ from kseg.etl.tables.values import (
     RunCommit,
     TableDescription,
 )
+
+NO_VALUES: Final[Mapping[str, str | int]] = MappingProxyType({})
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,8 +123,14 @@ class TableAccess(ABC):
         """The columns of the newest snapshot; none where there is no table."""
 
     @abstractmethod
-    def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows of the newest snapshot, batch by batch."""
+    def partition_columns(self) -> Sequence[str]:
+        """Those that the newest snapshot is partitioned by; none where there is no table."""
+
+    @abstractmethod
+    def scan(
+        self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """What `read` gives, batch by batch; nothing where there is no table."""
 
     @abstractmethod
     def clean_up(

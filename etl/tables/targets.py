@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
+from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
 from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.errors import ACCEPT_TABLE, table_older_than_ledger
+from kseg.etl.tables.errors import ACCEPT_TABLE, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.removal import OfRun, Removal
@@ -174,9 +175,7 @@ class Targets:
                 raise Refused(
                     "ledger-lost",
                     f"the table has landed runs of this job with another ledger ({other})",
-                    remedy="set `ledger:` to that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes "
-                    "one from the tables. --accept-group-offsets starts a new one at the group's offsets instead: rows "
-                    "that landed after the last commit of offsets land again",
+                    remedy=ledger_lost_remedy(self._job.group),
                     table=table,
                 )
 
@@ -196,9 +195,10 @@ def _refuse_incidents(table: str, access: TableAccess | None, known: TableState 
     if known is None:
         return
     if access is None:
-        message = "rows have landed in a table that no longer exists"
-        raise Refused("table-missing", message, remedy=ACCEPT_TABLE, table=table)
+        raise table_missing(table)
     for incident in access.incidents_since(known, now):
+        if incident.code == "table-missing":
+            raise table_missing(table)
         raise Refused(incident.code, incident.message, remedy=ACCEPT_TABLE, table=table, version=incident.version)
 
 

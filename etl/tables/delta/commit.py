@@ -45,6 +45,7 @@ from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, table_lease
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
+from kseg.etl.tables.parquet.statistics import null_counts
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.protocol import FileTarget
 from kseg.etl.tables.removal import OfRun, Removal
@@ -299,6 +300,7 @@ class _Call:
             files=len(files) + len(rewrite.added),
             bytes=sum(file.size for file in (*files, *rewrite.added)),
             kept=self.run.facts.get("kept"),
+            nulls=null_counts(file.stats for file in files) or None,
         )
 
     def clean_up(self, *, others_landed: bool) -> None:

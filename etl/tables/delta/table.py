@@ -8,8 +8,10 @@ over from the new snapshot, so it sees what was committed in between.
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -29,7 +31,7 @@ from kseg.etl.tables.delta.rewrite import Rewriter
 from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import (
     UNKNOWN_VERSION,
@@ -43,6 +45,8 @@ T = TypeVar("T")
 
 RACE_PAUSE = 0.2
 FAULT_PAUSE = 5.0
+
+_GENERIC = re.compile(r"^((Generic (DeltaTable )?|C Data interface |External |Parquet |External: )error: )+")
 
 
 class LostRace(Exception):
@@ -147,16 +151,10 @@ class DeltaAccess(TableAccess):
         table = self.load()
         if table is None:
             return None
-        conditions = [f'"{name}" = {sql_literal(value)}' for name, value in equal.items()]
-        predicate = " AND ".join([*conditions, *([f"({where})"] if where is not None else [])])
         # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
         # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
-        try:
-            return pa.table(table.scan(list(columns), predicate or None))
-        except (DeltaError, ValueError) as error:
-            if where is None:
-                raise
-            raise ConfigurationError.of("--where", str(error), f"SQL over {', '.join(self.column_names())}") from error
+        with self._condition(where):
+            return pa.table(table.scan(list(columns), _predicate(equal, where)))
 
     def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
         if commit is not None and (commit.version == UNKNOWN_VERSION or not commit.files):
@@ -179,10 +177,36 @@ class DeltaAccess(TableAccess):
         table = self.load()
         return () if table is None else table_schema(table).names
 
-    def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def partition_columns(self) -> Sequence[str]:
         table = self.load()
-        if table is not None:
-            yield from pa.RecordBatchReader.from_stream(table.scan(list(columns)))
+        return () if table is None else table.metadata().partition_columns
+
+    def scan(
+        self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        table = self.load()
+        if table is None:
+            return
+        with self._condition(where):
+            batches = iter(pa.RecordBatchReader.from_stream(table.scan(list(columns), _predicate(equal, where))))
+        while True:
+            with self._condition(where):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _condition(self, where: str | None) -> Iterator[None]:
+        """Around a scan: that it fails with a condition of the user is the condition's error."""
+        try:
+            yield
+        except (DeltaError, ValueError, OSError) as error:
+            if where is None:
+                raise
+            text = _GENERIC.sub("", str(error).strip().partition("\n")[0])
+            # Without its cause, which says the same once more.
+            raise ConfigurationError.of("--where", text, f"SQL over {', '.join(self.column_names())}") from None
 
     def clean_up(
         self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
@@ -249,6 +273,12 @@ def table_state(table: DeltaTable) -> TableState:
     if rows:
         rows -= deletion_vectors.deleted_rows(table)
     return TableState(str(table.metadata().id), table.version(), rows)
+
+
+def _predicate(equal: Mapping[str, str | int], where: str | None) -> str | None:
+    conditions = [f'"{name}" = {sql_literal(value)}' for name, value in equal.items()]
+    # On lines of its own: a comment at its end must not take the parenthesis along.
+    return " AND ".join([*conditions, *([f"(\n{where}\n)"] if where is not None else [])]) or None
 
 
 def sql_literal(value: str | int) -> str:

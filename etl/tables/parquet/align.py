@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from kseg.etl.tables.errors import IncompatibleSchema
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, AddressColumns, SinkSchema, delta_type, part_of, same_type
+from kseg.etl.tables.parquet.schema import (
+    LATE_COLUMN,
+    AddressColumns,
+    SinkSchema,
+    delta_type,
+    derived_as,
+    part_of,
+    same_type,
+)
 
 Found = tuple[str, str, str | None]
 
@@ -78,6 +86,7 @@ def align(
         IncompatibleSchema: with a fault for every column that does not fit.
     """
     faults: list[Found] = []
+    unfit = False
     spelled = {f.name.lower(): f for f in table_schema}
     written: list[pa.Field] = []
     added: list[pa.Field] = []
@@ -107,10 +116,12 @@ def align(
         elif part_of(column.type, kind):
             kind = column.type
         if not can_write(column.type, kind):
+            unfit = True
             faults.append(
                 (column.name, f"the rows have {column.type}, the table has {there.type}", "cast it in the transform")
             )
-        written.append(pa.field(there.name, kind))
+        faults += derived_faults(column, there)
+        written.append(pa.field(there.name, kind, metadata=there.metadata))
     names = {f.name for f in written}
     faults += [
         (f.name, "the table's column is NOT NULL and the rows do not have it", "add it in the transform")
@@ -122,7 +133,7 @@ def align(
     partition_by = tuple(table_partition_by)
     faults += _partition_faults(full, names, partition_by, tuple(asked_partition_by))
     if faults:
-        raise IncompatibleSchema(table, faults)
+        raise IncompatibleSchema(table, faults, side_by_side(sink.columns, table_schema) if unfit else "")
     return TableColumns(
         names=tuple(sink.columns.names),
         schema=pa.schema(written),
@@ -131,6 +142,20 @@ def align(
         required=frozenset(f.name for f in table_schema if not f.nullable),
         added=pa.schema(added),
     )
+
+
+def side_by_side(rows: pa.Schema, table: pa.Schema) -> str:
+    """The columns of both, a line each: those of the rows, then those that the table alone has."""
+    spelled = {field.name.lower(): field for field in table}
+    lines = [("the rows", "the table")]
+    lines += [(_shown(column), _shown(spelled.pop(column.name.lower(), None))) for column in rows]
+    lines += [(_shown(None), _shown(field)) for field in spelled.values()]
+    wide = max(len(left) for left, _ in lines)
+    return "\n".join(f"  {left.ljust(wide)}  {right}" for left, right in lines)
+
+
+def _shown(field: pa.Field | None) -> str:
+    return f"{field.name}: {field.type}" if field is not None else "-"
 
 
 def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
@@ -145,18 +170,28 @@ def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
     return bool(rows == pa.float32() and table == pa.float64())
 
 
+def derived_faults(column: pa.Field, there: pa.Field) -> list[Found]:
+    """Values of one partition column that are made in two ways would leave rows where nobody asks for them."""
+    asked, made = derived_as(column), derived_as(there)
+    if asked is None or made is None or asked == made:
+        return []
+    message = f"the table's column is made by {made}, the job makes it by {asked}"
+    return [(there.name, message, "write it as the table has it, or land in a new table")]
+
+
+def other_partitions(partition_by: Sequence[str], asked: Sequence[str]) -> list[Found]:
+    """Where a table's partition columns are not those that the job asks for; of a job that asks for none, never."""
+    if not asked or [name.lower() for name in asked] == [name.lower() for name in partition_by]:
+        return []
+    message = f"asked for {', '.join(asked)}, the table is partitioned by {', '.join(partition_by) or 'nothing'}"
+    return [("partition_by", message, "leave partition_by out, or land in a new table")]
+
+
 def _partition_faults(
     columns: pa.Schema, written: set[str], partition_by: tuple[str, ...], asked: tuple[str, ...]
 ) -> list[Found]:
-    if asked and [name.lower() for name in asked] != [name.lower() for name in partition_by]:
-        return [
-            (
-                "partition_by",
-                f"asked for {', '.join(asked)}, the table is partitioned by {', '.join(partition_by) or 'nothing'}",
-                "leave partition_by out, or land in a new table",
-            )
-        ]
-    faults: list[Found] = []
+    if faults := other_partitions(partition_by, asked):
+        return faults
     spelled = {f.name.lower(): f for f in columns}
     for name in partition_by:
         there = spelled.get(name.lower())

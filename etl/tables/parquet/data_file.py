@@ -1,26 +1,20 @@
-"""One Parquet data file: rows are collected into row groups, written column by column, and described by a WrittenFile.
-
-Keys, values and other high-cardinality columns are written plain, offsets and timestamps as deltas (a few bits a row),
-what repeats through a dictionary.
-"""
+"""One Parquet data file: rows are collected into row groups, written column by column, described by a WrittenFile."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kseg.etl.tables.parquet.encoding import encodings
 from kseg.etl.tables.parquet.statistics import StatsCollector
 from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.parquet.task_output import WrittenFile
-
-# Written as deltas: they rise steadily within a batch. Dictionaries of them would be as large as they are.
-_DELTA_ENCODED = frozenset({"offset", "_kseg_offset", "batchBaseOffset", "sequence"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class DataFile:
             return 0
         rows = pa.Table.from_batches(self._batches, schema=self._schema)
         self._batches = []
-        writer = self._begin()
+        writer = self._begin(rows)
         self._stats.add(rows)
         writer.write_table(rows, row_group_size=self._options.row_group_rows)
         self.size = self._sink.tell()
@@ -80,7 +74,7 @@ class DataFile:
     def close(self, table: str, partition_values: Mapping[str, str | None]) -> WrittenFile:
         """Finish the file and return its description, from the footer that the store gives back."""
         self.flush()
-        writer = self._begin()
+        writer = self._begin(self._schema.empty_table())
         writer.close()
         self.size = self._sink.tell()
         self._sink.close()
@@ -102,55 +96,25 @@ class DataFile:
         if self._sink is None:
             return
         with contextlib.suppress(Exception):
-            self._begin().close()
+            self._begin(self._schema.empty_table()).close()
         with contextlib.suppress(Exception):
             self._sink.close()
         with contextlib.suppress(Exception):
             self._store.fs.delete_file(self._store.path(self.path))
 
-    def _begin(self) -> pq.ParquetWriter:
+    def _begin(self, rows: pa.Table) -> pq.ParquetWriter:
+        """rows: the first row group."""
         if self._writer is None:
             parent = self.path.rpartition("/")[0]
             if parent:
                 self._store.fs.create_dir(self._store.path(parent), recursive=True)
             self._sink = self._store.fs.open_output_stream(self._store.path(self.path))
-            self._writer = pq.ParquetWriter(self._sink, self._schema, **_settings(self._schema, self._options))
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=self._options.compression,
+                compression_level=self._options.compression_level,
+                store_schema=False,
+                **encodings(rows),
+            )
         return self._writer
-
-
-def _settings(schema: pa.Schema, options: WriterOptions) -> dict[str, Any]:
-    dictionary: list[str] = []
-    bounded: list[str] = []
-    deltas: dict[str, str] = {}
-    for column in schema:
-        if column.name in _DELTA_ENCODED or pa.types.is_timestamp(column.type):
-            deltas[column.name] = "DELTA_BINARY_PACKED"
-            bounded.append(column.name)
-            continue
-        for path, kind in _leaves([column]):
-            if not pa.types.is_binary(kind) and not pa.types.is_boolean(kind):
-                dictionary.append(path)
-                bounded.append(path)
-    return {
-        "compression": options.compression,
-        "compression_level": options.compression_level,
-        "use_dictionary": dictionary or False,
-        "write_statistics": bounded or False,
-        "column_encoding": deltas or None,
-        "store_schema": False,
-    }
-
-
-def _leaves(fields: Sequence[pa.Field], parent: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    """Parquet's dotted paths of all leaves."""
-    for child in fields:
-        path, kind = f"{parent}{child.name}", child.type
-        if pa.types.is_struct(kind):
-            yield from _leaves(list(kind), f"{path}.")
-        elif pa.types.is_list(kind):
-            yield from _leaves([pa.field("element", kind.value_type)], f"{path}.list.")
-        elif pa.types.is_map(kind):
-            entries = [pa.field("key", kind.key_type), pa.field("value", kind.item_type)]
-            yield from _leaves(entries, f"{path}.key_value.")
-        else:
-            yield path, kind

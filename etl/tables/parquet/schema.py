@@ -11,9 +11,10 @@ integers the next wider signed type, dictionaries their values. What Delta has n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -49,6 +50,12 @@ DECODED_COLUMNS = frozenset(
 )
 ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())
 
+COMMENT: Final = b"comment"
+"""Delta keeps a column's comment under this name in the field's metadata; so does Arrow here."""
+DERIVED: Final = "made by kseg: "
+"""What the comment of a partition column begins with that is made of another column."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class SinkSchema:
@@ -64,12 +71,26 @@ class SinkSchema:
     check_address: AddressColumns | None = None
 
 
-def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False, decoded: bool = False) -> SinkSchema:
+def derived_as(field: pa.Field) -> str | None:
+    """What a partition column is made by (`day(created_at)`), as its comment says; None where it says nothing."""
+    comment = (field.metadata or {}).get(COMMENT, b"").decode(errors="replace")
+    return comment.removeprefix(DERIVED) if comment.startswith(DERIVED) else None
+
+
+def sink_schema(
+    rows: pa.Schema,
+    *,
+    addresses: bool = True,
+    late: bool = False,
+    decoded: bool = False,
+    derived: Mapping[str, str] = _NONE,
+) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 
     addresses: False lands rows of any shape (`sink.addresses: false`); they have no address then.
     late: the rows had `_kseg_late` before the transform, and may have it still.
     decoded: keys or values were decoded: Kafka's own columns are those with the prefix, and all others are a payload's.
+    derived: partition columns that are made of others, and by what; their comments say so.
 
     Raises:
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
@@ -86,7 +107,9 @@ def sink_schema(rows: pa.Schema, *, addresses: bool = True, late: bool = False, 
     fields = []
     for field in kept:
         try:
-            fields.append(pa.field(field.name, delta_type(field.type)))
+            made_by = derived.get(field.name)
+            metadata = {COMMENT: f"{DERIVED}{made_by}".encode()} if made_by is not None else None
+            fields.append(pa.field(field.name, delta_type(field.type), metadata=metadata))
         except UnlandableType as error:
             faults.append(
                 Fault("transform", f"column {field.name}: {error}", "cast it to a type that Delta has, or drop it")

@@ -23,6 +23,8 @@ from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter
 class TaskFiles:
     """The files that one attempt at one task writes to a table beside. There are none before there is a row."""
 
+    wants_reasons = True
+
     def __init__(self, plan: LandingPlan, task: int, attempt: int) -> None:
         self._writer = TaskWriter(plan, task=task, attempt=attempt)
 

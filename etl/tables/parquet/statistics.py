@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -293,3 +293,19 @@ def _json(value: Any) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
     return json.dumps(value, ensure_ascii=False)
+
+
+def null_counts(files: Iterable[str]) -> dict[str, int]:
+    """Nulls by column, added up over the statistics of files as Delta's JSON; a struct's field is `struct.field`."""
+    sums: dict[str, int] = {}
+
+    def add(counts: Mapping[str, Any], above: str) -> None:
+        for name, found in counts.items():
+            if isinstance(found, Mapping):
+                add(found, f"{above}{name}.")
+            else:
+                sums[above + name] = sums.get(above + name, 0) + int(found)
+
+    for stats in files:
+        add(json.loads(stats).get("nullCount") or {}, "")
+    return sums

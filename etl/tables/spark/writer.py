@@ -27,7 +27,7 @@ from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
-from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_state
+from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema, table_state
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_closed, refuse_other_ranges, refuse_other_run
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
@@ -35,6 +35,7 @@ from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.exclusion import Exclusion
+from kseg.etl.tables.spark.making import check_partitions, create_table
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
@@ -176,23 +177,21 @@ class SparkTarget(FrameTarget):
         self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
     ) -> TableState:
         from pyspark.errors import PySparkException
-        from pyspark.sql.types import StructField, StructType
 
         if not self.exists():
             self.check_store()
-            # A literal is never null, and the table's columns must not become NOT NULL: later rows may differ.
-            fields = [StructField(field.name, field.dataType) for field in project(rows, sink, "").schema]
-            ddl = f"CREATE TABLE IF NOT EXISTS {self._sql_name} ({StructType(fields).toDDL()}) USING delta"
-            for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
-                if names:
-                    ddl += f" {clause} ({', '.join(quoted(name) for name in names)})"
+            landed = project(rows, sink, "").schema
+            ddl = create_table(self._sql_name, landed, sink, partition_by, cluster_by)
             self.check_lease()
             try:
                 self._spark.sql(ddl)
             except PySparkException as error:
                 raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
-        elif LATE_COLUMN in sink.columns.names:
-            self._add_late_column()
+        else:
+            there = self._load()[1]
+            check_partitions(self.name, table_schema(there), there.metadata().partition_columns, sink, partition_by)
+            if LATE_COLUMN in sink.columns.names:
+                self._add_late_column()
         self.check_lease()  # a table that was just created: from here on with its lease
         return table_state(self._load()[1])
 

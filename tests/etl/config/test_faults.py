@@ -148,9 +148,16 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     (
         {"transform": [{"sql": "SELECT * FROM __rows__"}, {"arrow": "a:b"}]},
         "transform[1].arrow",
-        "follows an",
+        "an arrow step follows an",
         "move it up",
     ),
+    (
+        {"transform": [{"python": "a:b"}, {"duckdb": "SELECT * FROM __rows__"}]},
+        "transform[1].duckdb",
+        "a duckdb step follows an",
+        "move it up",
+    ),
+    ({"transform": [{"duckdb": "SELECT 1"}]}, "transform[0].duckdb", "does not read __rows__", "__rows__"),
     # sink
     ({"sink": ...}, "sink", "is missing", "path"),
     ({"sink": {}}, "sink", "does not say where", "path, table and routes"),

@@ -252,6 +252,7 @@ OTHER = [
     {"source/provenance": True},
     {"sink/path": "./other"},
     {"sink/partition_by": ["topic"]},
+    {"sink/partition_by": [{"day": "timestamp"}]},
     {"sink/merge_schema": True},
     {"sink/addresses": False},
     {"transform": [{"sql": "SELECT * FROM __rows__"}]},

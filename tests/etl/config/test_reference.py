@@ -36,7 +36,7 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key of the job file by its path in the reference; offsets by time stand in a table of their own."""
-    between = {"transform": "[].", "routes": ".*."}
+    between = {"transform": "[].", "partition_by": "[].", "routes": ".*."}
     for name, info in fields_by_key(model).items():
         if info.json_schema_extra == {"readOnly": True}:
             continue  # not a job file's, but a pinned job's

@@ -37,7 +37,8 @@ FULL: dict[str, Any] = {
     "priority_weight": -5,
     "queue": "big",
     "deadline": "2h",
-    "execution": {"submit": "spark-submit", "deferrable": False, "spark_conn_id": "spark", "kafka_conn_id": "kafka"},
+    "execution": {"submit": "spark-submit", "deferrable": False, "spark_conn_id": "spark", "kafka_conn_id": "kafka"}
+    | {"submit_options": {"archives": "env.tar.gz", "conf": {"spark.driver.memory": "2g"}}, "poll_interval": "30s"},
     "verify": True,
 }
 
@@ -55,6 +56,8 @@ def test_every_key_is_read(load: Load) -> None:
     assert section.start_date == datetime(2026, 1, 1, tzinfo=UTC)
     assert (section.retry_delay, section.deadline) == (timedelta(seconds=90), timedelta(hours=2))
     assert (section.execution.submit, section.execution.spark_conn_id) == ("spark-submit", "spark")
+    assert section.execution.submit_options == {"archives": "env.tar.gz", "conf": {"spark.driver.memory": "2g"}}
+    assert section.execution.poll_interval == timedelta(seconds=30)
 
 
 @pytest.mark.parametrize("changes", [{"airflow": FULL}, {"interval": {"idle_after": "1m"}}])
@@ -133,6 +136,9 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"airflow/owner": "${OWNER}"}, "airflow.owner", "has a reference", "write the value itself"),
     ({"airflow/execution/submit": "yarn"}, "airflow.execution.submit", "is not one of", "local"),
     ({"airflow/execution/defer": True}, "airflow.execution.defer", "unknown key", "deferrable"),
+    ({"airflow/execution/submit": "livy"}, "airflow.execution.submit_options", "names no `file`", "kseg_driver.py"),
+    ({"airflow/execution/poll_interval": "0s"}, "airflow.execution.poll_interval", "shorter than 100ms", "100ms"),
+    ({"airflow/execution/submit_options": {"conf": {}}}, "airflow.execution.submit_options", "submit is local", "livy"),
     ({"airflow/shedule": "@daily"}, "airflow.shedule", "unknown key", "did you mean schedule?"),
     ({"airflow": "@daily"}, "airflow", "is text where a mapping", "pairs"),
     ({"interval/idle_after": "5"}, "interval.idle_after", "is not a duration", "unit"),

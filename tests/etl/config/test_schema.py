@@ -77,7 +77,12 @@ ACCEPTED: list[dict[str, Any]] = [
     {"source": {"assign": {"orders": [0, 1]}}},
     {"run": {"lease": "1h 30m", "deadline": "1.5h"}},
     {"airflow": {"schedule": "0 6 * * 1-5"}},
-    {"airflow": {"schedule": {"assets": ["/lake/a"]}, "execution": {"submit": "livy"}}},
+    {
+        "airflow": {
+            "schedule": {"assets": ["/lake/a"]},
+            "execution": {"submit": "livy", "submit_options": {"file": "/f"}},
+        }
+    },
     {"spark/conf": {"spark.executor": {"memory": "2g"}}, "spark/executor_secrets": "resolved"},
 ]
 

@@ -14,6 +14,7 @@ from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.spark.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
@@ -43,6 +44,8 @@ def batch(values: list[bytes | None], keys: list[bytes | None] | None = None) ->
 
 
 class Letters:
+    wants_reasons = True
+
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
@@ -113,3 +116,27 @@ def test_each_record_is_a_row_or_dead_or_dropped(values: list[bytes | None], on_
     ids = dict(zip(out.column("_kseg_offset").to_pylist(), out.column("id").to_pylist(), strict=True))
     assert ids == {at: 1 if values[at - 5] == GOOD else None for at in ids}
     assert np.all(np.diff(out.column("_kseg_offset")) > 0)
+
+
+def test_only_as_many_records_are_explained_as_may_be_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why a record has no row is found one by one in Python: not for records of a run that is refused."""
+    asked: list[int] = []
+    explained = PayloadPlan.explain
+
+    def counted(plan: PayloadPlan, records: pa.RecordBatch, row: int) -> Any:
+        asked.append(row)
+        return explained(plan, records, row)
+
+    monkeypatch.setattr(PayloadPlan, "explain", counted)
+    many = batch([BAD] * 10_000)
+    bad = BadRecords(Letters(), most=100)
+    with pytest.raises(TooManyDeadLetters) as caught:
+        step_of("dead_letter").apply(many, ADDRESS, bad)
+    assert (caught.value.dead, len(bad.examples), asked) == (10_000, 3, [0, 1, 2])
+    asked.clear()
+    counting = BadRecords()
+    step_of("dead_letter").apply(many, ADDRESS, counting)
+    assert (counting.counts.dead, asked) == (10_000, [0, 1, 2]), "letters that are written by nobody"
+    asked.clear()
+    step_of("dead_letter").apply(batch([GOOD, BAD, BAD]), ADDRESS, BadRecords(Letters(), most=2))
+    assert asked == [1, 2]

@@ -83,6 +83,8 @@ def batch() -> pa.RecordBatch:
 
 
 class Letters:
+    wants_reasons = True
+
     def __init__(self) -> None:
         self.rows: list[Any] = []
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
-from kseg.etl.decoding.schema_formats import JsonSchemas
+from kseg.etl.decoding.schema_formats import JsonSchemas, ProtobufSchemas
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 
 def text(**row: Any) -> str:
@@ -73,3 +76,55 @@ def test_why_an_envelope_has_no_row(payload: bytes, status: Status, path: str) -
     assert PLAN.decode(records).status.tolist() == [Status.DECODED, status]
     error = PLAN.explain(records, 1)
     assert (error.status, error.path) == (status, path)
+
+
+# ---- Protobuf
+
+PROTO = """
+syntax = "proto3";
+package shop.orders;
+message Value { int64 id = 1; optional string note = 2; }
+message Source { string connector = 1; int64 ts_ms = 2; }
+message Envelope { Value before = 1; Value after = 2; Source source = 3; string op = 4; optional int64 ts_ms = 5; }
+message Key { int64 id = 1; }
+"""
+
+
+def protobuf_plans() -> tuple[PayloadPlan, PayloadPlan, Any]:
+    """By a file, by a registry, and the class of the message."""
+    descriptors = compile_text(PROTO)
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptors)
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.orders.Envelope"))
+    text = base64.b64encode(descriptors).decode()
+    named: dict[str, Any] = {"message": "shop.orders.Envelope", "envelope": "debezium", "column": "value"}
+    form = ProtobufSchemas("shop.orders.Envelope")
+    schemas = FramedSchemas(form.text(form.first(form.writer(text))), ((7, (text, ())),), form)
+    return (
+        PayloadPlan("value", "protobuf", schema_text=text, **named),
+        PayloadPlan("value", "protobuf", framed=schemas, **named),
+        made,
+    )
+
+
+def test_envelopes_of_protobuf() -> None:
+    by_file, by_registry, envelope = protobuf_plans()
+    payloads = [
+        envelope(op="c", after={"id": 1}, source={"ts_ms": 5}).SerializeToString(),
+        None,
+        envelope(op="u", before={"id": 1}, after={"id": 2, "note": "b"}, ts_ms=6).SerializeToString(),
+        envelope(op="d", before={"id": 3}).SerializeToString(),
+        envelope(op="c").SerializeToString(),
+        envelope(op="x").SerializeToString(),
+    ]
+    records = {by_file: payloads, by_registry: [p and b"\0\0\0\0\7\2\4" + p for p in payloads]}
+    for plan, own in records.items():
+        plan = pickle.loads(pickle.dumps(plan))
+        decoded = plan.decode(batch(*own))
+        assert plan.type.names == ["id", "note", "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"]
+        rows = [row and (row["id"], row["note"], row["_kseg_op"]) for row in decoded.rows.to_pylist()]
+        assert rows == [(1, None, "c"), None, (2, "b", "u"), (3, None, "d"), None, None]
+        assert decoded.status.tolist()[4:] == [Status.MISSING_FIELD, Status.UNKNOWN_SYMBOL]
+        assert plan.explain(batch(*own), 4).path == "after"

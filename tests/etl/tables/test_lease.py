@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from datetime import timedelta
@@ -15,6 +17,7 @@ from deltalake import DeltaTable, Schema
 from kseg.etl.errors import AnotherRunActive, ConfigurationError
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import LeaseLost
+from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.tables import lease as table_leases
@@ -122,6 +125,23 @@ def test_the_next_holder_of_the_chain_takes_it_at_once_and_the_former_one_learns
                 former.check()
         with pytest.raises(LeaseLost):
             former.check()
+
+
+def test_that_of_a_dead_process_has_to_expire_since_its_jvm_may_still_commit(
+    chain: Callable[..., Lease], table: TableLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "import sys; from kseg.etl.ledger.lease import owner_name; print(owner_name())"
+    dead = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    assert known_dead(dead)
+    with ExitStack() as killed:
+        with monkeypatch.context() as patched:
+            patched.setattr(table_leases, "owner_name", lambda: dead)
+            killed.enter_context(table_lease(table, chain(), wait=NO_WAIT))
+        after = chain(succeeds=lambda _: True)
+        with pytest.raises(AnotherRunActive), table_lease(table, after, wait=NO_WAIT):
+            pass
+        with table_lease(table, chain(take_over=True), wait=NO_WAIT):
+            pass
 
 
 def test_one_that_is_not_renewed_expires(chain: Callable[..., Lease], table: TableLocation) -> None:

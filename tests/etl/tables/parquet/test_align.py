@@ -6,7 +6,7 @@ import pytest
 from kseg.etl.errors import ExitCode
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align, can_write, new_table
-from kseg.etl.tables.parquet.schema import AddressColumns, sink_schema
+from kseg.etl.tables.parquet.schema import AddressColumns, SinkSchema, sink_schema
 
 SINK = sink_schema(
     pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("day", pa.date32())])
@@ -118,3 +118,17 @@ def test_fields_inside_of_structs_are_added_as_columns_are():
     assert columns.table_schema.names == table.names
     assert columns.table_schema.field("L").type.value_type == two
     assert columns.schema.field("s").type == two
+
+
+def test_a_type_that_does_not_fit_is_refused_with_both_schemas_side_by_side():
+    rows = SinkSchema(pa.schema([("id", pa.int64()), ("note", pa.string())]), None)
+    with pytest.raises(IncompatibleSchema) as caught:
+        align(rows, pa.schema([("ID", pa.string()), ("old", pa.date32())]), (), table="t", merge_schema=True)
+    lines = str(caught.value).splitlines()
+    at = next(number for number, line in enumerate(lines) if "the rows  " in line)
+    assert [line.split() for line in lines[at : at + 4]] == [
+        ["the", "rows", "the", "table"],
+        ["id:", "int64", "ID:", "string"],
+        ["note:", "string", "-"],
+        ["-", "old:", "date32[day]"],
+    ]

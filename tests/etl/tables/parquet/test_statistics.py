@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
-from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec, properties_for, truncate_max
+from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec, null_counts, properties_for, truncate_max
 from kseg.etl.tables.parquet.storage import TableLocation
 
 ROWS = 90
@@ -142,3 +142,13 @@ def test_a_cut_upper_bound_is_not_below_what_it_bounds(text):
 def test_short_strings_are_told_whole(text):
     if len(text.encode("utf-16-le")) // 2 <= 32:
         assert truncate_max(text) == text
+
+
+def test_nulls_are_added_up_over_files_by_column_and_field() -> None:
+    files = [
+        '{"numRecords": 3, "nullCount": {"a": 1, "s": {"x": 2, "y": {"z": 0}}}}',
+        '{"numRecords": 2, "nullCount": {"a": 2, "s": {"x": 0, "y": {"z": 1}}, "b": 2}}',
+        '{"numRecords": 1}',
+        "{}",
+    ]
+    assert null_counts(files) == {"a": 3, "s.x": 2, "s.y.z": 1, "b": 2}
