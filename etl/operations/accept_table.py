@@ -164,8 +164,8 @@ def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> No
 
 
 def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
-    without = "--no-verify accepts it without comparing"
-    again = "`kseg backfill --mode replace` then lands missing rows again"
+    without = "`kseg repair JOB --accept-table TABLE --no-verify` accepts it without comparing"
+    again = "`kseg backfill JOB --mode replace` then lands missing rows again"
     if report.after is None:
         raise Refused("table-missing", "there is no table to verify", remedy=f"{without}; {again}", table=report.table)
     found = verify(job, progress, tables=[report.table])
@@ -178,7 +178,7 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
         raise Refused(
             "table-differs",
             f"{result.findings} rows of the table differ from Kafka ({first})",
-            remedy=f"`kseg verify` lists the differences; {without}; {again}",
+            remedy=f"`kseg verify JOB` lists the differences; {without}; {again}",
             table=report.table,
         )
     report.verified, report.rows = True, result.rows

@@ -20,7 +20,7 @@ def find_run(state: JobState, given: str) -> RunState:
     """
     if given in state.runs:
         return state.runs[given]
-    found = [run for run_id, run in state.runs.items() if given and _matches(run_id, given)]
+    found = [run for run_id, run in state.runs.items() if given and matches(run_id, given)]
     if not found:
         unfinished = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
         raise Refused(
@@ -41,5 +41,6 @@ def find_run(state: JobState, given: str) -> RunState:
     return found[0]
 
 
-def _matches(run_id: str, given: str) -> bool:
+def matches(run_id: str, given: str) -> bool:
+    """Whether this is what a run's id begins with, or what follows its mark."""
     return run_id.startswith(given) or run_id.partition("-")[2].startswith(given)

@@ -9,39 +9,38 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
-from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
-from kseg.etl.decoding.errors import UnknownSchemas
-from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
-from kseg.etl.ledger.schemas import SchemaText
-from kseg.etl.ledger.state import JobState
-from kseg.etl.operations.find_run import find_run
+from kseg.etl.operations.find_run import find_run, matches
+from kseg.etl.operations.redrive_trial import Trial
 from kseg.etl.planning.plan import Draft
-from kseg.etl.planning.preflight import preflight, read_without_lease
-from kseg.etl.planning.schemas import extended, lineages_of
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
-from kseg.etl.run.read_options import read_options
-from kseg.etl.run.redrive_jobs import as_records, read_letters
+from kseg.etl.run.redrive_jobs import read_letters
 from kseg.etl.run.report import RunReport
-from kseg.etl.run.schemas import framed_schemas, resolve
+from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
-from kseg.etl.transform.transform import transform_of
 
 MAX_RANGES = 10_000
 """Ranges of one redrive, which its plan in the ledger lists."""
+
+MAX_BYTES = 256 << 20
+"""Bytes of the records of one redrive, about: what the driver holds of them. A larger one is redriven by itself."""
+
+MAX_LETTERS = 100_000
+"""Dead letters of one redrive."""
 
 
 def run_redrive(
@@ -64,6 +63,10 @@ def run_redrive(
     if job.dead_letters is None:
         raise ConfigurationError.of("decode.on_error", "is not dead_letter: there is nothing to redrive")
     with JobContext.open(job, progress, observe, ledger="required") as context:
+        access = context.targets.access(job.dead_letters)
+        if where is not None and access is not None:
+            next(access.scan(ADDRESS, where=where), None)  # before anything else: it may be no condition
+        only = _run_of(context, access, run_id) if run_id is not None else None
         state = context.clients.read_state()
         left = next((run for run in state.unfinished_runs() if run.mode == REDRIVE), None)
         if left is not None:
@@ -71,9 +74,8 @@ def run_redrive(
             if report.status == "done":
                 report.notes.append("an unfinished redrive was completed: repeat the command for other dead letters")
                 return report
-        only = find_run(state, run_id).run_id if run_id is not None else None
         chain = request_run_id(state.ledger_id, job.name, secrets.token_hex(10))
-        found = _decodable(context, chain, where, only)
+        found = _decodable(context, access, chain, where, only)
         notes = list(found.notes)
 
         def decide(draft: Draft) -> ev.RunPlan | None:
@@ -96,119 +98,83 @@ def _nothing(draft: Draft) -> None:
     """The planner of a chain whose run is continued or given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Found:
-    letters: tuple[Letter, ...]
-    notes: tuple[str, ...]
+    """The open dead letters that the job decodes now, as many as one redrive takes, and what people should know."""
+
+    letters: list[Letter] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.bytes >= MAX_BYTES or len(self.letters) >= MAX_LETTERS
 
 
-def _decodable(context: JobContext, chain: str, where: str | None, run_id: str | None) -> _Found:
-    """The open dead letters that the job decodes now."""
-    job = context.job
-    assert job.dead_letters is not None
-    access = context.targets.access(job.dead_letters)
-    equal = {ADDRESS[-1]: run_id} if run_id is not None else {}
-    rows = read_letters(access, equal, where) if access is not None else None
-    columns = [rows[name].to_pylist() if rows is not None else [] for name in ADDRESS]
-    letters = [Letter(*address) for address in zip(*columns, strict=True)]
+def _decodable(
+    context: JobContext, access: TableAccess | None, chain: str, where: str | None, run_id: str | None
+) -> _Found:
+    """Reads the table of dead letters some at a time: there may be more than fit into memory."""
     states = LetterStates(context.clients.read_state())
-    is_open = [states.of(letter) == "open" for letter in letters]
-    if rows is None or not any(is_open):
-        counted = ", ".join(f"{number} {name}" for name, number in sorted(states.count(letters).items()))
-        if letters:
-            counted = counted or "they are of other jobs"
-        return _Found((), (f"none of these dead letters is open: {counted or 'there are none'}",))
-    rows = rows.filter(pa.array(is_open))
-    letters = [letter for letter, wanted in zip(letters, is_open, strict=True) if wanted]
     partitions = set(context.inputs.partitions())
-    is_read = [letter.tp in partitions for letter in letters]
-    notes = []
-    if not all(is_read):
-        count = is_read.count(False)
-        notes.append(f"dead letters of partitions that the job does not read, and that stay open: {count}")
-        rows = rows.filter(pa.array(is_read))
-        letters = [letter for letter in letters if letter.tp in partitions]
-    again = _still_dead(context, chain, rows, letters)
-    if again.addresses:
-        first = "".join(f"\n  {line}" for line in again.examples)
-        count = len(again.addresses)
-        notes.append(f"dead letters that still cannot be decoded, and stay open: {count}. The first:{first}")
-    return _Found(tuple(letter for letter in letters if letter[:3] not in again.addresses), tuple(notes))
-
-
-def _still_dead(context: JobContext, chain: str, rows: pa.Table, letters: Sequence[Letter]) -> _Dead:
-    """What of these dead letters the job does not decode: in a trial, with the schemas that a redrive would have."""
-    job = context.job
-    if not any(lineages_of(job)) or not letters:
-        return _tried(job, rows, {})
-
-    def planned(state: JobState) -> Draft:
-        draft = Draft.unwritten(preflight(context.inputs, state, chain), state, chain)
-        draft.check_and_pin(moves_offsets=False)
-        draft.plan(chain, REDRIVE, _ranges(draft, letters)[0], commit_offsets=False)
-        return draft
-
-    draft = read_without_lease(context.clients.read_state, planned)
-    conflicts: dict[str, str] = {}
-    while True:
-        plan = draft.state.runs[chain].plan
-        try:
-            again = _tried(job, rows, framed_schemas(job, plan, draft.state))
+    trial, found = Trial(context, chain, lambda draft, letters: _ranges(draft, letters)[0]), _Found()
+    counted: Counter[str] = Counter()
+    unread = still_dead = 0
+    equal = {ADDRESS[-1]: run_id} if run_id is not None else {}
+    for rows in read_letters(access, equal, where) if access is not None else ():
+        if found.full:
+            found.notes.append("there may be more dead letters: repeat the command")
             break
-        except UnknownSchemas as unknown:
-            for lineage, texts in resolve(context, draft.state, plan, unknown).items():
-                for key, text in texts.items():
-                    if reason := _learned(draft, chain, lineage, key, text):
-                        conflicts[key] = reason
-    unfit = tuple(f"does not know the schema {key}" for key in conflicts)
-    again.examples = [*conflicts.values(), *(line for line in again.examples if not line.endswith(unfit))]
-    return again
-
-
-def _learned(draft: Draft, chain: str, lineage: str, key: str, text: SchemaText | None) -> str:
-    """Add one schema to the trial's plan; where it does not fit the table, as one that nobody knows, and why."""
-    job, state = draft.inputs.job, draft.state
-    plan = state.runs[chain].plan
-    try:
-        draft.add(extended(job, plan, {lineage: {key: text}}, state))
-    except Refused as refused:
-        draft.add(extended(job, plan, {lineage: {key: None}}, state))
-        return refused.message
-    return ""
-
-
-def _tried(job: Job, rows: pa.Table, schemas: Mapping[str, FramedSchemas]) -> _Dead:
-    schema = read_options(job).schema
-    decoding = transform_of(job, schemas).on_batches.decoding
-    again = _Dead()
-    bad_records = BadRecords(again)
-    for topic in pc.unique(rows["topic"]).to_pylist():
-        of_topic = rows.filter(pc.equal(rows["topic"], topic))
-        try:
-            steps = decoding.of_topic(topic)
-        except ConfigurationError:
-            again.add(of_topic)
-            again.examples.append(f"`decode:` says nothing of topic {topic} any more")
+        letters = [Letter(*address) for address in zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)]
+        known = [states.of(letter) for letter in letters]
+        counted.update(known)
+        wanted = [now == "open" and letter.tp in partitions for letter, now in zip(letters, known, strict=True)]
+        unread += known.count("open") - sum(wanted)
+        if not any(wanted):
             continue
-        records = as_records(of_topic, schema)
-        steps.apply(records, steps.output_schema(schema), {"topic": topic}, bad_records)
-    again.examples += bad_records.examples
-    return again
+        rows = rows.filter(pa.array(wanted))
+        letters = [letter for letter, is_wanted in zip(letters, wanted, strict=True) if is_wanted]
+        dead = trial.still_dead(rows, letters)
+        still_dead += sum(letter[:3] in dead for letter in letters)
+        alive = [letter[:3] not in dead for letter in letters]
+        found.letters += [letter for letter, is_alive in zip(letters, alive, strict=True) if is_alive]
+        found.bytes += rows.filter(pa.array(alive)).nbytes
+    if not counted["open"]:
+        mine = ", ".join(f"{number} {name}" for name, number in sorted(counted.items()) if name != "other")
+        what = mine or ("they are of other jobs" if counted else "there are none")
+        found.notes.append(f"none of these dead letters is open: {what}")
+    if unread:
+        found.notes.append(f"dead letters of partitions that the job does not read, and that stay open: {unread}")
+    if still_dead:
+        first = "".join(f"\n  {line}" for line in trial.examples)
+        found.notes.append(f"dead letters that still cannot be decoded, and stay open: {still_dead}. The first:{first}")
+    return found
 
 
-class _Dead:
-    """Takes the addresses of what still cannot be decoded. examples: the first, for messages."""
-
-    def __init__(self) -> None:
-        self.addresses: set[tuple[str, int, int]] = set()
-        self.examples: list[str] = []
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        assert batch.schema == DEAD_LETTERS
-        self.add(batch)
-
-    def add(self, letters: pa.RecordBatch | pa.Table) -> None:
-        self.addresses |= set(zip(*(letters.column(name).to_pylist() for name in ADDRESS[:3]), strict=True))
+def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
+    """The id of a run, also of one that the ledger has dropped from its list: dead letters name it. Raises Refused."""
+    state = context.clients.read_state()
+    try:
+        return find_run(state, given).run_id
+    except Refused as refused:
+        if refused.code != "no-such-run" or access is None or not given:
+            raise
+        named: set[str] = set()
+        for batch in access.scan(ADDRESS[-1:]):
+            named |= set(pc.unique(batch.column(0)).to_pylist())
+        states = LetterStates(state)
+        found = sorted(run_id for run_id in named if matches(run_id, given) and states.is_own(run_id))
+        if not found:
+            raise
+        if len(found) > 1:
+            listed = ", ".join(found[:5])
+            raise Refused(
+                "ambiguous-run",
+                f"dead letters of {len(found)} runs match {given}: {listed}",
+                remedy="give more of the part after the first dash, or the whole id",
+                run=given,
+            ) from None
+        return found[0]
 
 
 def _ranges(draft: Draft, letters: Sequence[Letter]) -> tuple[dict[TopicPartition, OffsetSet], int]:

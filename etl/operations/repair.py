@@ -38,7 +38,7 @@ def finish(
     """
     with JobContext.open(job, progress, ledger="required") as outer:
         planned = _unfinished(outer, run_id)
-        pinned = _as_planned(job, planned)
+        pinned = as_planned(job, planned)
         of_files = pinned.source.segments is not None and planned.mode != ev.INCREMENTAL
         if dry_run:
             return report_of(job.name, planned, status="dry-run")
@@ -64,7 +64,8 @@ def finish(
         return execute(context, lease, state, state.runs[run.run_id])
 
 
-def _as_planned(job: Job, run: RunState) -> Job:
+def as_planned(job: Job, run: RunState) -> Job:
+    """The job as a run has pinned it, with the connections of today's job file. Raises ConfigurationError."""
     document = {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka}
     if job.registry is not None:
         document["registry"] = job.registry

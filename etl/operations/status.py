@@ -9,10 +9,12 @@ from typing import Any
 from kseg.etl.config.job import Job
 from kseg.etl.errors import KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.dead_letters import dead_letter_counts
 from kseg.etl.operations.find_run import find_run
+from kseg.etl.operations.problems import Problem, group_problem, run_problems, table_problem
 from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.run.context import JobContext
@@ -23,8 +25,11 @@ from kseg.etl.tables.names import is_name
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run: its phase, and what it landed. rows and quarantined (offsets that could not be read) are None before its
-    account. owner: the holder of the lease under which it ended, or was last worked on."""
+    """One run: its phase, and what it landed.
+
+    refused: the error with which its last attempt ended. rows and quarantined (offsets that could not be read) are None
+    before its account. owner: the holder of the lease under which it ended, or was last worked on.
+    """
 
     run_id: str
     mode: str
@@ -37,13 +42,15 @@ class RunLine:
     refused: str | None
     owner: str
     quarantined: int | None = None
+    refused_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLine:
     """One partition, in offsets.
 
-    frontier: where the next run starts, None before the first run. lag: from there to the last offset readable now.
+    frontier: where the next run starts, None before the first run. lag: offsets from there (before the first run, from
+    the log's start) to the last one readable now that have not landed, planned by an unfinished run or not.
     group_offset: -1 where the group has none; None where the job has no group.
     agrees: whether group and ledger agree; a group offset behind the frontier with the ledger's own metadata does.
     """
@@ -54,7 +61,7 @@ class PartitionLine:
     frontier: int | None
     last_stable_offset: int
     high_watermark: int
-    lag: int | None
+    lag: int
     group_offset: int | None
     agrees: bool
     landed: int
@@ -84,7 +91,10 @@ class LeaseLine:
 
 @dataclass(slots=True)
 class StatusReport:
-    """Everything that `kseg status` shows. dead_letters: by what became of them (`etl.ledger.dead_letters`)."""
+    """Everything that `kseg status` shows. dead_letters: by what became of them (`etl.ledger.dead_letters`).
+
+    problems: what needs a person.
+    """
 
     job: str
     ledger: str
@@ -95,11 +105,12 @@ class StatusReport:
     leases: list[LeaseLine] = field(default_factory=list)
     group: str | None = None
     dead_letters: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
 
     @property
     def lag(self) -> int:
-        """Offsets not yet read, over all partitions."""
-        return sum(p.lag or 0 for p in self.partitions)
+        """Offsets that have not landed, over all partitions."""
+        return sum(p.lag for p in self.partitions)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys."""
@@ -126,7 +137,14 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         if job.quarantine is not None:
             tables.add(job.quarantine)
         report.dead_letters = dead_letter_counts(context, state)
-        report.tables = [_table(context, state, table) for table in sorted(tables)]
+        report.problems = [
+            *run_problems(state, datetime.now(UTC)),
+            *group_problem(job.group, [f"{p.topic}-{p.partition}" for p in report.partitions if not p.agrees]),
+        ]
+        for table in sorted(tables):
+            line, problem = _table(context, state, table)
+            report.tables.append(line)
+            report.problems += [problem] if problem is not None else []
         return report
 
 
@@ -138,10 +156,11 @@ def run_report(job: Job, run_id: str) -> RunReport:
     Raises:
         Refused: there is no ledger, no such run or more than one, or it has not ended.
     """
-    run = find_run(Ledger.open(job.ledger, create=False).read(job.name), run_id)
+    state = Ledger.open(job.ledger, create=False).read(job.name)
+    run = find_run(state, run_id)
     if run.ended_at is None:
         raise Refused("run-unfinished", f"run {run.run_id} has not ended", remedy="run the job: the run continues")
-    return ended(job.name, run)
+    return ended(job.name, run, state)
 
 
 def _run_line(run: RunState) -> RunLine:
@@ -156,6 +175,7 @@ def _run_line(run: RunState) -> RunLine:
         rows_out=run.accounted.rows_out if run.accounted else None,
         quarantined=run.accounted.counts.dead_lettered if run.accounted else None,
         refused=run.refused.message if run.refused else None,
+        refused_at=run.refused.at.isoformat() if run.refused and run.refused.at else None,
         owner=run.owner,
     )
 
@@ -173,12 +193,11 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
     snapshot = context.inputs.snapshot()
     view = context.inputs.group_view(snapshot.partitions)
     frontiers = {tp: state.frontier(tp) for tp in snapshot.bounds}
-    unread = {tp: (start, max(start, snapshot.ends[tp])) for tp, start in frontiers.items() if start is not None}
-    lags = {tp: offsets.length for tp, offsets in state.open_ranges(unread).items()}
     lines = []
     for tp, bounds in snapshot.bounds.items():
         frontier = frontiers[tp]
         found = view.offsets.get(tp) if view else None
+        first = frontier if frontier is not None else bounds.start
         group_offset = (found.offset if found else -1) if view else None
         ours = found is not None and ledger_of(found.metadata) == state.ledger_id
         agrees = (
@@ -196,7 +215,7 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
                 frontier=frontier,
                 last_stable_offset=bounds.last_stable,
                 high_watermark=bounds.high_watermark,
-                lag=lags.get(tp),
+                lag=OffsetSet.single(first, max(first, snapshot.ends[tp])).subtract(state.landed(tp)).length,
                 group_offset=group_offset,
                 agrees=agrees,
                 landed=state.landed(tp).length,
@@ -207,20 +226,22 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
     return lines
 
 
-def _table(context: JobContext, state: JobState, table: str) -> TableLine:
+def _table(context: JobContext, state: JobState, table: str) -> tuple[TableLine, Problem | None]:
     known = state.tables.get(table)
-    now, problem = None, None
+    now, text, problem = None, None, None
     if is_name(table):
-        return TableLine(table, None, known.version if known else None, None, "in a catalog: only Spark can read it")
+        text = "in a catalog: only Spark can read it"
+        return TableLine(table, None, known.version if known else None, None, text), None
     try:
         now = examine_tables(context.inputs, state, INCREMENTAL, [table])[table]
     except KsegError as error:
         access = context.targets.access(table)
-        now, problem = access.state() if access is not None else None, str(error)
-    return TableLine(
+        now, text, problem = access.state() if access is not None else None, str(error), table_problem(error)
+    line = TableLine(
         path=table,
         version=now.version if now else None,
         ledger_version=known.version if known else None,
         rows=now.rows if now else None,
-        problem=problem,
+        problem=text,
     )
+    return line, problem

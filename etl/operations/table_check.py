@@ -11,23 +11,20 @@ passed over by their statistics, with a predicate of a few terms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
-
-import pyarrow as pa
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import MARKED_RUN_ID, mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.expected_rows import ExpectedRows
+from kseg.etl.operations.fingerprints import fingerprints, is_within, side_table
 from kseg.etl.operations.landings import Status, TableLandings, miscounted
 from kseg.etl.run.context import JobContext
-from kseg.etl.run.read_options import read_options, read_tasks
-from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.removal import OfAddresses
 
@@ -36,11 +33,9 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS: Final = 100
 MAX_PREDICATE_TERMS: Final = 100
-BROADCAST_ROWS: Final = 200_000
-"""Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
 
 Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count", "file"]
-Compared = Literal["rows", "addresses", "counts"]
+Compared = Literal["rows", "decoded", "addresses", "counts"]
 
 _ADDRESS: Final = ("topic", "partition", "offset")
 
@@ -99,7 +94,8 @@ class TableCheck:
     """The comparison of one table.
 
     offsets: those that are compared with Kafka. others: what the run ids of other jobs in the table begin with.
-    absent: addresses at which no row is due, though Kafka has a record.
+    absent: addresses at which no row is due, though Kafka has a record. reference: a sample of what is decoded again is
+    decoded in plain Python. by_address: of the compared rows, those of which the addresses alone were compared.
     """
 
     context: JobContext
@@ -108,7 +104,10 @@ class TableCheck:
     offsets: Mapping[TopicPartition, OffsetSet]
     others: frozenset[str] = frozenset()
     absent: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
+    reference: bool = False
     compared_rows: int = 0
+    by_address: int = 0
+    sampled: int = 0
 
     @property
     def table(self) -> str:
@@ -120,8 +119,8 @@ class TableCheck:
         self.compared_rows = sum(rows for run, rows in counted.items() if run in self.state.runs)
         return self._miscounted(counted, Found(), exact=True)
 
-    def rows(self, *, whole: bool) -> Found:
-        """Compare addresses on both sides, and with `whole` the rows as well."""
+    def rows(self, compared: Compared) -> Found:
+        """Compare addresses on both sides, and with `rows` and `decoded` the rows as well."""
         found = Found()
         targets = self.context.targets
         access = targets.access(self.table)
@@ -129,20 +128,23 @@ class TableCheck:
         # Both now: the comparison may take long, and what lands meanwhile is not in the state that was read.
         table = targets.frame(self.table, within=OfAddresses(address, self.offsets))
         runs = targets.frame(self.table, [RUN_COLUMN])
-        columns = [c for c in table.columns if c not in (RUN_COLUMN, LATE_COLUMN)] if whole else []
-        expected, range_results = self._rows_in_kafka()
-        left = fingerprints(expected, OWN_ADDRESS, columns, "expected")
+        expected = self._expected(compared)
+        columns = expected.columns(table)
+        left = expected.frame(table, columns, access.partition_columns() if access is not None else ())
         actual = self._in_ranges(table, address)
-        joined = left.join(self._by_address(actual, address, columns), list(_ADDRESS), "full_outer")
-        judged = self._with_copies(joined).select(*_ADDRESS, self._verdict().alias("verdict"), "foreign")
-        kept = judged.select(*_ADDRESS, "foreign", "verdict.kind", "verdict.why").persist()
+        joined = left.join(self._by_address(actual, address, columns, expected), list(_ADDRESS), "full_outer")
+        judged = self._with_copies(joined).select(*_ADDRESS, self._verdict().alias("verdict"), "foreign", "exact")
+        kept = judged.select(*_ADDRESS, "foreign", "exact", "verdict.kind", "verdict.why").persist()
         judged = kept
         try:
-            with range_results.typed_errors():
-                totals = {
-                    (row["kind"], row["why"]): row["count"] for row in judged.groupBy("kind", "why").count().collect()
-                }
+            with expected.typed_errors():
+                counted = judged.groupBy("kind", "why", "exact").count().collect()
+            totals: dict[tuple[str, str], int] = {}
+            for row in counted:
+                totals[row["kind"], row["why"]] = totals.get((row["kind"], row["why"]), 0) + row["count"]
             self.compared_rows = sum(totals.values())
+            self.by_address = sum(row["count"] for row in counted if row["exact"] is False)
+            self.sampled = expected.sampled
             if totals.get(("stranger", "")):
                 judged = self._without_compacted(judged, totals, found)
             for kind in get_args(Kind):
@@ -151,26 +153,46 @@ class TableCheck:
                 found.findings += self._findings_of(judged, kind) if wrong else ()
         finally:
             kept.unpersist()
-        if whole and LATE_COLUMN in table.columns:
+        if compared == "rows" and LATE_COLUMN in table.columns:
             self._late_marks(actual, address, found)
         # Rows of offsets that cannot be read again, and of abandoned runs, by their number alone.
         return found if found.total else self._miscounted(self._rows_by_run(runs), found, exact=False)
+
+    def _expected(self, compared: Compared) -> ExpectedRows:
+        return ExpectedRows(
+            self.context,
+            self.state,
+            self.landed,
+            self.offsets,
+            self.absent,
+            whole=compared in ("rows", "decoded"),
+            decoded=compared == "decoded",
+            reference=self.reference,
+        )
 
     # --- rows of the table, as the ledger sees them
 
     def _in_ranges(self, table: DataFrame, address: AddressColumns) -> DataFrame:
         """The rows of the compared ranges: the table may also have rows of other jobs, and of runs that go on."""
         ranges = ((tp.topic, tp.partition, *interval) for tp, offsets in self.offsets.items() for interval in offsets)
-        known = self._side_table(ranges, ("_kseg_in_topic", "_kseg_in_partition", "_kseg_in_start", "_kseg_in_end"))
-        condition = _is_within(address, "_kseg_in")
+        known = side_table(
+            self.context, ranges, ("_kseg_in_topic", "_kseg_in_partition", "_kseg_in_start", "_kseg_in_end")
+        )
+        condition = is_within(address, "_kseg_in")
         return table.where(pruning(self.offsets, address)).join(known, condition, "left_semi")
 
-    def _by_address(self, actual: DataFrame, address: AddressColumns, columns: list[str]) -> DataFrame:
+    def _by_address(
+        self, actual: DataFrame, address: AddressColumns, columns: list[str], expected: ExpectedRows
+    ) -> DataFrame:
         """One row an address: how many runs have rows there, and what should not be there."""
         from pyspark.sql import functions as f
 
-        told = self._claimed(actual, address)
-        rows = fingerprints(told, address, columns, "actual", "_kseg_claim", RUN_COLUMN)
+        told, kind = self._claimed(actual, address), f.lit(expected.kind_of_others)
+        if expected.kinds:
+            known = side_table(self.context, expected.kinds.items(), ("_kseg_d_run", "_kseg_d_kind"))
+            told = told.join(known, f.col("_kseg_d_run") == f.col(RUN_COLUMN), "left")
+            kind = f.coalesce(f.col("_kseg_d_kind").cast("int"), kind)
+        rows = fingerprints(told, address, columns, "actual", "_kseg_claim", RUN_COLUMN, kind=kind)
         # One shuffle by address serves both aggregations and the join after them.
         rows = rows.select(
             *_ADDRESS,
@@ -194,8 +216,9 @@ class TableCheck:
             f.count_if(f.col("claim") == _KEPT).alias("kept"),
             f.count_if(f.col("claim") == _REPLACED).alias("replaced"),
             f.max("foreign").alias("foreign"),
-            f.min(f.when(stands, f.col("low"))).alias("low"),
-            f.max(f.when(stands, f.col("high"))).alias("high"),
+            f.collect_set(f.when(stands, f.col("low"))).alias("rows")
+            if expected.overlap
+            else f.array(f.min(f.when(stands, f.col("low"))), f.max(f.when(stands, f.col("high")))).alias("rows"),
         )
 
     def _claimed(self, actual: DataFrame, address: AddressColumns) -> DataFrame:
@@ -203,8 +226,8 @@ class TableCheck:
 
         claims = ((c.topic, c.partition, c.start, c.end, c.run_id, _CLAIMS[c.status]) for c in self.landed.claims())
         names = ("_kseg_c_topic", "_kseg_c_partition", "_kseg_c_start", "_kseg_c_end", "_kseg_c_run", "_kseg_c_claim")
-        known = self._side_table(claims, names)
-        condition = _is_within(address, "_kseg_c") & (f.col("_kseg_c_run") == f.col(RUN_COLUMN))
+        known = side_table(self.context, claims, names)
+        condition = is_within(address, "_kseg_c") & (f.col("_kseg_c_run") == f.col(RUN_COLUMN))
         told = actual.join(known, condition, "left")
         older = [
             (tp.topic, tp.partition, *interval, claim)
@@ -219,12 +242,14 @@ class TableCheck:
         claim = f.col("_kseg_c_claim")
         mark = f.coalesce(f.regexp_extract(RUN_COLUMN, f"^{MARKED_RUN_ID}$", 1), f.lit(""))
         if older:
-            at = self._side_table(
-                older, ("_kseg_o_topic", "_kseg_o_partition", "_kseg_o_start", "_kseg_o_end", "_kseg_o_claim")
+            at = side_table(
+                self.context,
+                older,
+                ("_kseg_o_topic", "_kseg_o_partition", "_kseg_o_start", "_kseg_o_end", "_kseg_o_claim"),
             )
-            told = told.join(at, _is_within(address, "_kseg_o"), "left")
+            told = told.join(at, is_within(address, "_kseg_o"), "left")
             runs = [(run.run_id,) for run in self.state.runs.values() if not run.archived]
-            known_runs = self._side_table(runs, ("_kseg_k_run",))
+            known_runs = side_table(self.context, runs, ("_kseg_k_run",))
             told = told.join(known_runs, f.col("_kseg_k_run") == f.col(RUN_COLUMN), "left")
             ledgers = (self.state.ledger_id, *self.state.lost_ledgers)
             mine = [mark_of(ledger, self.state.job) for ledger in ledgers]
@@ -241,10 +266,12 @@ class TableCheck:
         several = [(c.topic, c.partition, c.start, c.end, c.copies) for c in self.landed.copies()]
         if not several:
             return joined.withColumn("copies", f.lit(1))
-        known = self._side_table(
-            several, ("_kseg_n_topic", "_kseg_n_partition", "_kseg_n_start", "_kseg_n_end", "_kseg_n_copies")
+        known = side_table(
+            self.context,
+            several,
+            ("_kseg_n_topic", "_kseg_n_partition", "_kseg_n_start", "_kseg_n_end", "_kseg_n_copies"),
         )
-        joined = joined.join(known, _is_within(OWN_ADDRESS, "_kseg_n"), "left")
+        joined = joined.join(known, is_within(OWN_ADDRESS, "_kseg_n"), "left")
         return joined.withColumn("copies", f.coalesce("_kseg_n_copies", f.lit(1)))
 
     def _verdict(self) -> Column:
@@ -255,7 +282,7 @@ class TableCheck:
             return f.struct(f.lit(kind).cast("string").alias("kind"), f.lit(why).alias("why"))
 
         in_kafka, standing = f.col("expected").isNotNull(), f.coalesce("standing", f.lit(0))
-        differs = (f.col("low") != f.col("expected")) | (f.col("high") != f.col("expected"))
+        differs = f.size(f.array_except("rows", "expected")) > 0
         verdict = (
             f.when(f.col("foreign").isNotNull(), told("stranger", "run"))
             .when(f.col("times") > 1, told("duplicate"))
@@ -330,63 +357,11 @@ class TableCheck:
 
     # --- inputs
 
-    def _rows_in_kafka(self) -> tuple[DataFrame, Any]:
-        spark = self.context.spark.session(delta=True)
-        ranges = [r for tp, offsets in self.offsets.items() for r in offsets.ranges(tp)]
-        job = self.context.job
-        cores = self.context.spark.workers().defaultParallelism
-        tasks = read_tasks(job, self.context.clients.logs, ranges, self.state.topics, min_tasks=cores)
-        gathered = NoAccumulator() if self.context.spark.remote else None
-        frame, range_results = rows(
-            spark, tasks, self.context.clients.task_origin, read_options(job), gathered=gathered
-        )
-        if self.absent:
-            known = ((*tp, *interval) for tp, offsets in self.absent.items() for interval in offsets)
-            names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
-            frame = frame.join(self._side_table(known, names), _is_within(OWN_ADDRESS, "_kseg_a"), "left_anti")
-        return frame, range_results
-
     def _address(self, columns: Sequence[str]) -> AddressColumns:
         for address in (KSEG_ADDRESS, OWN_ADDRESS):
             if set(address) <= set(columns):
                 return address
         raise ConfigurationError.of("sink", f"{self.table} has no address columns", "set sink.addresses: false")
-
-    def _side_table(self, values: Iterable[Sequence[Any]], names: Sequence[str]) -> DataFrame:
-        """What the ledger knows as a DataFrame. Names that end in topic or run are strings, others are numbers."""
-        from pyspark.sql import functions as f
-
-        columns = list(zip(*values, strict=True)) or [()] * len(names)
-        types = [pa.string() if name.endswith(("_topic", "_run")) else pa.int64() for name in names]
-        table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))
-        frame = self.context.spark.session(delta=True).createDataFrame(table)
-        return f.broadcast(frame) if table.num_rows <= BROADCAST_ROWS else frame
-
-
-def _is_within(address: AddressColumns, prefix: str) -> Column:
-    """Whether an address lies in the range of a side table's row."""
-    from pyspark.sql import functions as f
-
-    return (
-        (f.col(f"{prefix}_topic") == f.col(address.topic))
-        & (f.col(f"{prefix}_partition") == f.col(address.partition))
-        & (f.col(address.offset) >= f.col(f"{prefix}_start"))
-        & (f.col(address.offset) < f.col(f"{prefix}_end"))
-    )
-
-
-def fingerprints(frame: DataFrame, address: AddressColumns, columns: list[str], name: str, *keep: str) -> DataFrame:
-    """Address and fingerprint of each row, and the columns to keep beside them."""
-    from pyspark.sql import functions as f
-
-    where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
-    # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
-    nulls = [f.col(c).isNull() for c in columns]
-    values = [f.col(c) for c in columns]
-    fingerprint = (
-        f.struct(f.xxhash64(*values, *nulls), f.xxhash64(f.lit(1), *nulls, *values)) if columns else f.struct(f.lit(0))
-    )
-    return frame.select(*where, fingerprint.alias(name), *keep)
 
 
 @dataclass(frozen=True, slots=True)

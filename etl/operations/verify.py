@@ -3,6 +3,7 @@
     transform                            what is compared
     -----------------------------------  ----------------------------------------------------------------------
     none, and no `decode:`               every column, as a 128-bit fingerprint of the row
+    none, and `decode:`                  the same: records are decoded again as the run that landed them did
     one that keeps the number of rows    the addresses, but for those of open dead letters
     one that changed it in some run      counts: rows in the table against those that its runs wrote
 
@@ -21,7 +22,6 @@ from typing import Any
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
-from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
@@ -32,6 +32,7 @@ from kseg.etl.operations.table_check import MAX_FINDINGS, Compared, Finding, Tab
 from kseg.etl.planning.losses import recorded_losses
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.errors import table_missing
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
 
@@ -42,13 +43,19 @@ _MOST_PARTITIONS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds."""
+    """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds.
+
+    by_address: of the rows, those of which the addresses alone were compared, where others were compared in full.
+    by_reference: offsets whose records the decoders in plain Python have decoded.
+    """
 
     path: str
     compared: Compared
     rows: int
     unreadable: int
     findings: int
+    by_address: int = 0
+    by_reference: int = 0
 
 
 @dataclass(slots=True)
@@ -62,12 +69,13 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        return not any(table.findings for table in self.tables)
+        """Whether anything was compared, and agrees."""
+        return bool(self.tables) and not any(table.findings for table in self.tables)
 
     @property
     def headline(self) -> str:
         """What is known now: where nothing was found, of the table of which least was compared."""
-        if not self.ok:
+        if any(table.findings for table in self.tables):
             return "rows do not agree"
         compared = {table.compared for table in self.tables}
         if not compared:
@@ -76,7 +84,15 @@ class VerifyReport:
             return "the numbers of rows agree; rows were not compared"
         if "addresses" in compared:
             return "the addresses of all rows agree; other columns were not compared"
-        return "all rows agree"
+        in_part = sum(table.by_address for table in self.tables)
+        if in_part:
+            rows = sum(table.rows for table in self.tables)
+            return f"all rows agree, {in_part} of {rows} by their addresses alone"
+        if "decoded" not in compared:
+            return "all rows agree"
+        sampled = sum(table.by_reference for table in self.tables)
+        also = f", up to {sampled} of them in plain Python" if sampled else ""
+        return f"all rows agree, decoded again from their records{also}"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys."""
@@ -89,11 +105,13 @@ def verify(
     *,
     segments: Sequence[str] = (),
     tables: Collection[str] | None = None,
+    reference: bool = False,
 ) -> VerifyReport:
     """Compare the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
 
     segments: compare with these files, as far as they reach, instead of with the brokers. tables: only these of the
-    job's tables; None: all.
+    job's tables; None: all. reference: of jobs that decode, a sample of the records is decoded in plain Python, in
+    place of the compiled decoders.
 
     Raises:
         Refused: there is no ledger, or a table that rows have landed in is gone.
@@ -128,12 +146,25 @@ def verify(
             above = _above_the_log(readable, snapshot)
             readable = {tp: offsets.subtract(above.get(tp, EMPTY)) for tp, offsets in readable.items()}
             absent = letters.excused(landed)
-            checker = TableCheck(context, state, landed, readable, _others(access, state), absent)
+            checker = TableCheck(context, state, landed, readable, _others(access, state), absent, reference)
             offsets = sum(o.length for o in readable.values())
             with context.spark.typed_errors(), _shuffles_for(context, offsets):
-                found = checker.counts() if compared == "counts" else checker.rows(whole=compared == "rows")
+                found = checker.counts() if compared == "counts" else checker.rows(compared)
             unreadable = sum(o.length for o in landed.compared.values()) - offsets
-            report.tables.append(TableResult(table, compared, checker.compared_rows, unreadable, found.total))
+            report.tables.append(
+                TableResult(
+                    table,
+                    compared,
+                    *(checker.compared_rows, unreadable, found.total),
+                    by_address=checker.by_address if compared == "decoded" else 0,
+                    by_reference=checker.sampled,
+                )
+            )
+            if report.tables[-1].by_address:
+                what = "runs that are older than the ledger's summary, or had a transform"
+                report.notes.append(
+                    f"{table}: {checker.by_address} rows were compared by their addresses alone: {what}"
+                )
             report.findings += found.findings
             report.notes += [f"{table}: {note}" for note in (*_left_out(landed, unreadable), *found.notes)]
             report.notes += [
@@ -175,13 +206,7 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
         return access
     topics = {tp.topic for tp, offsets in state.landed_offsets.items() if offsets}
     if any(table == str(context.job.sink.target(topic)) for topic in topics):
-        raise Refused(
-            "table-missing",
-            "the table that rows have landed in does not exist",
-            remedy="restore the table; or accept that it is gone (`kseg repair JOB --accept-table TABLE "
-            "--no-verify`) and land again what Kafka still has (`kseg backfill --mode replace`)",
-            table=table,
-        )
+        raise table_missing(table)
     report.notes.append(f"{table}: not compared, rows have landed there and the table is gone")
     return None
 
@@ -242,4 +267,6 @@ def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
 def _compared(job: Job, letters: DeadLetters) -> Compared:
     if not job.transforms_rows:
         return "rows"
-    return "addresses" if letters.excusable and job.sink.addresses else "counts"
+    if not (letters.excusable and job.sink.addresses):
+        return "counts"
+    return "addresses" if job.transform else "decoded"

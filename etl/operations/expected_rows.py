@@ -1,0 +1,318 @@
+"""What a table's rows should be: the records in Kafka, read again, and decoded as the runs that landed them did.
+
+A run's decoding is its plan's: the job file and the schemas that it has pinned, whatever both say today. Runs that
+decode alike are one `Decoding`, read together. Rows of runs whose decoding is not known any more, or that a transform
+made, are compared by their addresses alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
+from kseg.etl.decoding.bad_records import RECORD_COLUMNS
+from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.schema_formats import Engine
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.dead_letters import REDRIVE
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.ledger.values import PinnedSchemas
+from kseg.etl.operations.fingerprints import ADDRESS_ALONE, fingerprints, is_within, side_table
+from kseg.etl.operations.landings import TableLandings
+from kseg.etl.operations.repair import as_planned
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.read_options import read_options, read_tasks
+from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.spark.dataframe import rows
+from kseg.etl.spark.range_results import NoAccumulator
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RESERVED_PREFIX, RUN_COLUMN
+from kseg.etl.transform.decode_by_topic import as_landed
+from kseg.etl.transform.fit import FitStep
+from kseg.etl.transform.topics import rows_by_topic
+from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kseg.etl.spark.range_results import RangeResults
+
+ByPartition = dict[TopicPartition, OffsetSet]
+
+RAW: Final = 0
+"""The kind of rows that are records as they are, without any decoding."""
+
+SAMPLE: Final = 20_000
+"""Records of a table that the decoder in plain Python decodes, where it is asked for; in blocks of `SAMPLE_BLOCK`."""
+
+SAMPLE_BLOCK: Final = 500
+
+_SMALL_HOLE: Final = 5_000
+"""Offsets that are read for nothing where they lie between two ranges: a Fetch for each range takes longer."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How some runs decoded. job: as they pinned it. schemas: by lineage. redriven: they read dead letters."""
+
+    job: Job
+    schemas: Mapping[str, FramedSchemas]
+    redriven: bool
+    runs: tuple[str, ...]
+
+    def steps(self, engine: Engine = "fast") -> BatchSteps:
+        made = transform_of(self.job, self.schemas).on_batches.steps
+        return BatchSteps(tuple(as_landed(step, engine) for step in made))
+
+    def columns(self, topics: Iterable[str]) -> set[str]:
+        """Columns of the rows of these topics of one table, in lower case."""
+        made = rows_by_topic(self.steps(), read_options(self.job).schema, dict.fromkeys(topics, ""))
+        return {name.lower() for of_topic in made.values() for name in of_topic.schema.names}
+
+    @property
+    def without(self) -> frozenset[str]:
+        """Columns that are null in a redrive's rows: dead letters have no provenance."""
+        read = read_options(self.job).schema.names if self.redriven else []
+        return frozenset(
+            f"{RESERVED_PREFIX}{name}"
+            for name in read
+            if name not in RECORD_COLUMNS and not name.startswith(RESERVED_PREFIX)
+        )
+
+
+def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
+    """How these runs decoded, those that did it alike together; without runs of which that is not known."""
+    alike: dict[str, list[RunState]] = {}
+    for run_id in runs:
+        run = state.runs.get(run_id)
+        document = json.loads(run.plan.pinned_config) if run is not None and run.plan.pinned_config else {}
+        if run is None or run.archived or document.get("decode") is None or document.get("transform"):
+            continue
+        pinned = {lineage: (one.registry, one.reader) for lineage, one in run.plan.schemas.items()}
+        decided = [document["decode"], document["source"], pinned, run.mode == REDRIVE]
+        alike.setdefault(json.dumps(decided, sort_keys=True), []).append(run)
+    found = []
+    for of_one in alike.values():
+        first = of_one[0]
+        try:
+            pinned_job = as_planned(job, first)
+        except ConfigurationError:
+            continue  # an earlier release took what this one refuses
+        plan = replace(first.plan, schemas=_all_writers(of_one))
+        schemas = {name: replace(known, closed=True) for name, known in framed_schemas(pinned_job, plan, state).items()}
+        found.append(Decoding(pinned_job, schemas, first.mode == REDRIVE, tuple(run.run_id for run in of_one)))
+    return found
+
+
+def _all_writers(runs: list[RunState]) -> dict[str, PinnedSchemas]:
+    """What these runs have pinned together. A schema that one did not know is another's, if that knew it."""
+    made: dict[str, PinnedSchemas] = {}
+    for run in runs:
+        for lineage, pinned in run.plan.schemas.items():
+            before = made.get(lineage, pinned).writers
+            known = {key: hash for key, hash in pinned.writers.items() if hash or key not in before}
+            made[lineage] = replace(pinned, writers={**before, **known})
+    return made
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Offsets that are read in one way. kind: of their rows (`fingerprints`). decoding: None where they are raw, or
+    compared by address alone."""
+
+    kind: int
+    offsets: ByPartition
+    decoding: Decoding | None = None
+    engine: Engine = "fast"
+
+
+@dataclass
+class ExpectedRows:
+    """The rows that one table should have.
+
+    offsets: that are compared. absent: of these, where no row is due. whole: whether rows are compared, and not their
+    addresses alone. decoded: whether they are decoded. reference: a sample of them by the decoders in plain Python.
+    """
+
+    context: JobContext
+    state: JobState
+    landed: TableLandings
+    offsets: Mapping[TopicPartition, OffsetSet]
+    absent: Mapping[TopicPartition, OffsetSet]
+    whole: bool = True
+    decoded: bool = False
+    reference: bool = False
+    results: list[RangeResults] = field(default_factory=list)
+    sampled: int = 0
+
+    @cached_property
+    def decodings(self) -> list[Decoding]:
+        runs = dict.fromkeys([*self.landed.standing, *self.landed.kept])
+        return decodings(self.context.job, self.state, runs) if self.decoded else []
+
+    @cached_property
+    def kinds(self) -> dict[str, int]:
+        """By run, the kind of its rows; of all others it is `kind_of_others`."""
+        return {run: number for number, one in enumerate(self.decodings, 1) for run in one.runs}
+
+    @property
+    def kind_of_others(self) -> int:
+        return RAW if self.whole and not self.decoded else ADDRESS_ALONE
+
+    @cached_property
+    def parts(self) -> list[_Part]:
+        due = {tp: now for tp, of_tp in self.offsets.items() if (now := of_tp.subtract(self.absent.get(tp, EMPTY)))}
+        if not self.decoded:
+            return [_Part(self.kind_of_others, due)]
+        parts = []
+        for number, one in enumerate(self.decodings, 1):
+            mine = _within(due, self._claimed(one.runs))
+            sample = _sample(mine, SAMPLE) if self.reference else {}
+            self.sampled += sum(of_tp.length for of_tp in sample.values())
+            parts.append(_Part(number, sample, one, "reference"))
+            parts.append(_Part(number, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
+        others = [run for run in (*self.landed.standing, *self.landed.kept) if run not in self.kinds]
+        parts.append(_Part(ADDRESS_ALONE, _within(due, _union([self._claimed(others), self.landed.older]))))
+        return [part for part in parts if any(part.offsets.values())]
+
+    def _claimed(self, runs: Iterable[str]) -> ByPartition:
+        return _union(of.get(run, {}) for run in runs for of in (self.landed.standing, self.landed.kept))
+
+    @property
+    def overlap(self) -> bool:
+        """Whether rows of different kinds are due at one address."""
+        offsets = [part.offsets for part in self.parts]
+        length = sum(of_tp.length for one in offsets for of_tp in one.values())
+        return length != sum(of_tp.length for of_tp in _union(offsets).values())
+
+    def columns(self, table: DataFrame) -> list[str]:
+        """Those of the table that are compared."""
+        ours = {RUN_COLUMN, LATE_COLUMN, *KSEG_ADDRESS} if self.decoded else {RUN_COLUMN, LATE_COLUMN}
+        columns = [name for name in table.columns if name not in ours] if self.whole else []
+        if not self.decoded:
+            return columns
+        made: set[str] = set()
+        for part in self.parts:
+            if part.decoding is not None:
+                made |= part.decoding.columns({tp.topic for tp, of_tp in part.offsets.items() if of_tp})
+        return [name for name in columns if name.lower() in made]
+
+    def frame(self, table: DataFrame, columns: list[str], partition_by: Iterable[str] = ()) -> DataFrame:
+        """Address, `expected` (an array of fingerprints) and `exact` (whether they are of whole rows), a row an
+        address."""
+        from pyspark.sql import functions as f
+
+        frames = []
+        for part in self.parts:
+            rows = self._read(part, table, columns, partition_by)
+            address = KSEG_ADDRESS if part.decoding is not None else OWN_ADDRESS
+            compared = columns if part.kind != ADDRESS_ALONE else []
+            rows = fingerprints(rows, address, compared, "expected", kind=part.kind)
+            frames.append(rows.withColumn("exact", f.lit(part.kind != ADDRESS_ALONE)))
+        if not frames:
+            frames = [self._nothing()]
+        frame = reduce(lambda one, other: one.unionByName(other), frames)
+        if not self.overlap:
+            return frame.withColumn("expected", f.array("expected"))
+        by_address = frame.groupBy(*OWN_ADDRESS)
+        return by_address.agg(f.collect_set("expected").alias("expected"), f.min("exact").alias("exact"))
+
+    def _nothing(self) -> DataFrame:
+        empty = side_table(self.context, [], [f"_{name}" for name in OWN_ADDRESS])
+        named = empty.toDF(*OWN_ADDRESS)
+        from pyspark.sql import functions as f
+
+        return fingerprints(named, OWN_ADDRESS, [], "expected", kind=ADDRESS_ALONE).withColumn("exact", f.lit(False))
+
+    def _read(self, part: _Part, table: DataFrame, columns: list[str], partition_by: Iterable[str]) -> DataFrame:
+        context = self.context
+        spark = context.spark.session(delta=True)
+        read = {tp: _without_holes(of_tp) for tp, of_tp in part.offsets.items() if of_tp}
+        ranges = [one for tp, of_tp in read.items() for one in of_tp.ranges(tp)]
+        cores = context.spark.workers().defaultParallelism
+        tasks = read_tasks(context.job, context.clients.logs, ranges, self.state.topics, min_tasks=cores)
+        gathered = NoAccumulator() if context.spark.remote else None
+        # Of raw rows the steps make the partition columns that are made of others; addresses alone need none.
+        options = read_options(context.job)
+        steps = transform_of(context.job).on_batches if part.kind == RAW else NO_STEPS
+        if part.decoding is not None:
+            own = read_options(part.decoding.job)
+            options = replace(options, provenance=own.provenance, addresses=True)
+            fit = FitStep(
+                _arrow_schema(table, [*KSEG_ADDRESS, *columns]), part.decoding.without, frozenset(partition_by)
+            )
+            steps = BatchSteps((*part.decoding.steps(part.engine).steps, fit))
+        frame, results = rows(spark, tasks, context.clients.task_origin, options, steps, gathered=gathered)
+        self.results.append(results)
+        if read != {tp: of_tp for tp, of_tp in part.offsets.items() if of_tp}:
+            address = KSEG_ADDRESS if part.decoding is not None else OWN_ADDRESS
+            wanted = ((*tp, *interval) for tp, of_tp in part.offsets.items() for interval in of_tp)
+            names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
+            frame = frame.join(side_table(context, wanted, names), is_within(address, "_kseg_a"), "left_semi")
+        return frame
+
+    @contextmanager
+    def typed_errors(self) -> Iterator[None]:
+        """Around an action on the frame: the errors of its tasks as what they were raised as."""
+        with ExitStack() as all_of_them:
+            for results in self.results:
+                all_of_them.enter_context(results.typed_errors())
+            yield
+
+
+def _arrow_schema(table: DataFrame, columns: list[str]) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    made = to_arrow_schema(table.select([f"`{name}`" for name in columns]).schema, timezone="UTC")
+    return pa.schema([pa.field(field.name, field.type) for field in made])
+
+
+def _union(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> ByPartition:
+    intervals: dict[TopicPartition, list[Interval]] = {}
+    for one in several:
+        for tp, of_tp in one.items():
+            intervals.setdefault(tp, []).extend(of_tp)
+    return {tp: OffsetSet.of(of_tp) for tp, of_tp in intervals.items()}
+
+
+def _within(offsets: ByPartition, others: Mapping[TopicPartition, OffsetSet]) -> ByPartition:
+    return {tp: both for tp, of_tp in offsets.items() if (both := of_tp.intersect(others.get(tp, EMPTY)))}
+
+
+def _without_holes(offsets: OffsetSet) -> OffsetSet:
+    """With the offsets of small holes."""
+    made: list[Interval] = []
+    for start, end in offsets:
+        if made and start - made[-1][1] <= _SMALL_HOLE:
+            made[-1] = made[-1][0], end
+        else:
+            made.append((start, end))
+    return OffsetSet.of(made)
+
+
+def _sample(offsets: ByPartition, most: int, block: int = SAMPLE_BLOCK) -> ByPartition:
+    """About so many of these offsets, in blocks at equal distances; all where there are no more."""
+    length = sum(of_tp.length for of_tp in offsets.values())
+    if length <= most:
+        return dict(offsets)
+    distance = -(-length * block // most)
+    sample: ByPartition = {}
+    before, due = 0, 0
+    for tp, of_tp in offsets.items():
+        chosen: list[Interval] = []
+        for start, end in of_tp:
+            while due < before + end - start:
+                first = start + due - before
+                chosen.append((first, min(first + block, end)))
+                due += distance
+            before += end - start
+        sample[tp] = OffsetSet.of(chosen)
+    return sample

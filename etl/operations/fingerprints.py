@@ -1,0 +1,95 @@
+"""Rows as an address and a 128-bit fingerprint, in Spark; and what the ledger knows of addresses as small tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from kseg.etl.run.context import JobContext
+from kseg.etl.tables.parquet.schema import OWN_ADDRESS, AddressColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+BROADCAST_ROWS: Final = 200_000
+"""Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
+
+ADDRESS_ALONE: Final = -1
+"""The kind of rows that are compared by their addresses alone."""
+
+
+def fingerprints(
+    frame: DataFrame, address: AddressColumns, columns: list[str], name: str, *keep: str, kind: Column | int = 0
+) -> DataFrame:
+    """Address and fingerprint of each row, and the columns to keep beside them.
+
+    kind: which kind of row each is. Rows of different kinds differ; rows of `ADDRESS_ALONE` do not.
+    """
+    from pyspark.sql import functions as f
+
+    where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
+    # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
+    types = {field.name: field.dataType for field in frame.schema}
+    values = [_hashable(f.col(f"`{c}`"), types[c]) for c in columns]
+    nulls = [f.col(f"`{c}`").isNull() for c in columns]
+    kind = f.lit(kind) if isinstance(kind, int) else kind
+    fingerprint = f.struct(
+        f.when(kind != ADDRESS_ALONE, f.xxhash64(kind, *values, *nulls)).otherwise(f.lit(0)).alias("one"),
+        f.when(kind != ADDRESS_ALONE, f.xxhash64(f.lit(1), kind, *nulls, *values)).otherwise(f.lit(0)).alias("two"),
+    )
+    return frame.select(*where, fingerprint.alias(name), *keep)
+
+
+def _hashable(value: Column, kind: DataType) -> Column:
+    """A value for Spark's hashes, which take no maps, skip nulls within a value, and see no ends of arrays."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, MapType):
+        entries = f.array_sort(f.map_entries(value))
+        return _of_items(entries, lambda x: [x["key"], x["value"].isNull(), _hashable(x["value"], kind.valueType)])
+    if isinstance(kind, ArrayType):
+        return _of_items(value, lambda x: [x.isNull(), _hashable(x, kind.elementType)])
+    if isinstance(kind, StructType) and kind.fields:
+        children = [value.getField(field.name) for field in kind.fields]
+        hashed = [_hashable(child, field.dataType) for child, field in zip(children, kind.fields, strict=True)]
+        return _struct([*hashed, *(child.isNull() for child in children)])
+    return value
+
+
+def _of_items(items: Column, parts: Any) -> Column:
+    from pyspark.sql import functions as f
+
+    return _struct([f.size(items), f.transform(items, lambda x: _struct(parts(x)))])
+
+
+def _struct(parts: list[Column]) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.struct(*(part.alias(f"c{number}") for number, part in enumerate(parts)))
+
+
+def is_within(address: AddressColumns, prefix: str) -> Column:
+    """Whether an address lies in the range of a side table's row."""
+    from pyspark.sql import functions as f
+
+    return (
+        (f.col(f"{prefix}_topic") == f.col(address.topic))
+        & (f.col(f"{prefix}_partition") == f.col(address.partition))
+        & (f.col(address.offset) >= f.col(f"{prefix}_start"))
+        & (f.col(address.offset) < f.col(f"{prefix}_end"))
+    )
+
+
+def side_table(context: JobContext, values: Iterable[Sequence[Any]], names: Sequence[str]) -> DataFrame:
+    """What the ledger knows as a DataFrame. Names that end in topic or run are strings, others are numbers."""
+    from pyspark.sql import functions as f
+
+    columns = list(zip(*values, strict=True)) or [()] * len(names)
+    types = [pa.string() if name.endswith(("_topic", "_run")) else pa.int64() for name in names]
+    table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(names))
+    frame = context.spark.session(delta=True).createDataFrame(table)
+    return f.broadcast(frame) if table.num_rows <= BROADCAST_ROWS else frame

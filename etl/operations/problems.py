@@ -1,0 +1,73 @@
+"""What of a job's state needs a person: failed and interrupted runs, group offsets and tables that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kseg.etl.errors import KsegError, Refused
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.holder_process import known_dead
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.group_reconciliation import ACCEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that needs a person.
+
+    code: of the refusal, or the class of the error; `interrupted` for a run that ended without one.
+    at: when it was found; None where that is not known, or where it was found now. run: the unfinished run.
+    """
+
+    code: str
+    message: str
+    remedy: str | None
+    at: str | None = None
+    run: str | None = None
+
+
+def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
+    """Chains whose last attempt failed. One that a process holds the lease of is at work, whatever happened before."""
+    chains = dict.fromkeys([INCREMENTAL, *(run.chain for run in state.unfinished_runs())])
+    for chain in chains:
+        lease = state.lease(chain)
+        if lease is not None and lease.live(now) and not known_dead(lease.owner):
+            continue
+        run = state.unfinished(chain)
+        if run is not None:
+            yield _unfinished(run)
+            continue
+        note = state.last_refused
+        planning = note is not None and not note.run_id and note.chain == chain
+        if note is not None and planning and note.at is not None and lease is not None and lease.since <= note.at:
+            remedy = note.remedy or "run the job again"
+            yield Problem(note.code, f"the last run could not be planned: {note.message}", remedy, note.at.isoformat())
+
+
+def _unfinished(run: RunState) -> Problem:
+    goes_on = f"run the job again: it continues run {run.run_id}; or `kseg repair JOB --abandon {run.run_id}`"
+    note = run.refused
+    if note is None:
+        text = f"run {run.run_id} ended without an error of its own ({run.phase}): it was killed, or its host died"
+        return Problem("interrupted", text, goes_on, run.planned_at.isoformat(), run.run_id)
+    at = note.at.isoformat() if note.at is not None else None
+    return Problem(
+        note.code, f"run {run.run_id} failed ({run.phase}): {note.message}", note.remedy or goes_on, at, run.run_id
+    )
+
+
+def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Problem]:
+    """Partitions whose group offsets are not those of the ledger."""
+    if partitions:
+        listed = ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+        text = f"offsets of group {group} are not the ledger's: {listed}"
+        yield Problem("group-offsets-differ", text, f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`")
+
+
+def table_problem(error: KsegError) -> Problem | None:
+    """Why a run would reject a table; None where its store is not available at the moment."""
+    if error.retriable:
+        return None
+    return Problem(error.code if isinstance(error, Refused) else error.kind, str(error), error.remedy)
