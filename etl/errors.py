@@ -77,7 +77,8 @@ class KsegError(Exception):
     def __str__(self) -> str:
         if not self.address:
             return self.message
-        return f"{self.message} ({', '.join(f'{k}={v}' for k, v in self.address.items())})"
+        first, end, further = self.message.partition("\n")
+        return f"{first} ({', '.join(f'{k}={v}' for k, v in self.address.items())}){end}{further}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
@@ -153,7 +154,13 @@ class ConfigurationError(KsegError):
         return cls([Fault(path, message, remedy)])
 
     def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
+        """What is wrong and what to do; of one fault in the first line, which is all that Spark and logs show of it."""
+        if len(self.faults) > 1:
+            return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
+        address = ", ".join(f"{name}={value}" for name, value in self.address.items())
+        fault = "".join(map(str, self.faults)).removeprefix("(document): ")
+        first, end, further = fault.partition("\n")
+        return f"{first} ({address}){end}{further}" if address else fault
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "faults": [asdict(fault) for fault in self.faults]}

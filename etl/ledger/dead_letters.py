@@ -6,6 +6,7 @@ A dead letter is an address and the run that could not decode it. From the ledge
     redriven   a later redrive has landed it (`kseg redrive`)
     replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run. So has one
                that was abandoned after its commit: then the next run that plans the offset reads it again
+    appended   a later `--mode append` has landed the record: once more where it was a row, and here for the first time
     kept       its run is a replacement, of which another attempt has landed, and left the offset as it was
     pending    its run has no account yet, or was abandoned; or its offset is open, and the next run reads it again
     stale      its offset means another record today (a source that was accepted)
@@ -29,11 +30,14 @@ from kseg.etl.ledger.state import JobState, RunState
 
 REDRIVE: Final = "redrive"
 REPLACE: Final = "backfill-replace"
+APPEND: Final = "backfill-append"
 EMPTY: Final = OffsetSet()
-LetterState = Literal["open", "redriven", "replaced", "kept", "pending", "stale", "unknown", "other"]
+LetterState = Literal["open", "redriven", "replaced", "appended", "kept", "pending", "stale", "unknown", "other"]
 
-REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "kept"})
+REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "appended", "kept"})
 """States of letters whose bytes are today's record at their offset."""
+
+_BY_MODE: Final[dict[str, LetterState]] = {REDRIVE: "redriven", REPLACE: "replaced", APPEND: "appended"}
 
 ADDRESS = ("topic", "partition", "offset", "_kseg_run")
 """The columns that say which dead letter a row of the table is."""
@@ -56,7 +60,9 @@ def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
     """The offsets of which dead letters of earlier runs are no longer open because of this run."""
     if run.archived:
         return run.read_again
-    if run.mode not in (REDRIVE, REPLACE) or (run.accounted is None and not run.abandoned):
+    if run.mode == APPEND and run.abandoned:
+        return {}
+    if run.mode not in (REDRIVE, REPLACE, APPEND) or (run.accounted is None and not run.abandoned):
         return {}
     planned = run.plan.offsets()
     if run.abandoned:
@@ -105,10 +111,14 @@ class LetterStates:
         for later, by, offsets in reversed(self._since):
             same = is_current or state.generation_of(by, tp) == generation
             if same and later > number and letter.offset in offsets.get(tp, EMPTY):
-                return "redriven" if by.mode == REDRIVE else "replaced"
+                return _BY_MODE[by.mode]
         if not is_current:
             return "stale"
         return "open" if letter.offset in state.landed(tp) else "pending"
+
+    def is_own(self, run_id: str) -> bool:
+        """Whether a run, which the ledger need not list any more, is this job's in this ledger."""
+        return run_id in self._state.runs or self._foreign(run_id) is None
 
     def count(self, letters: Iterable[Letter]) -> dict[LetterState, int]:
         """How many of the job's letters there are in each state that any has."""

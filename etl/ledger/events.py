@@ -24,6 +24,7 @@ and aware UTC datetimes elsewhere; all range ends are exclusive.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import ClassVar, Literal
 
 from kseg.client.protocol.partition import TopicPartition
@@ -71,7 +72,7 @@ class Leased(Event):
     """The chain's lease was taken; `attempt` is one above that of the lease before.
 
     duration: seconds until it expires unless renewed. taken_from: owner whose live or expired lease was taken over.
-    forced: it was live, and taken by --take-over.
+    forced: it was live, and taken by --take-over or from a process known to be dead.
     """
 
     KIND = "leased"
@@ -213,12 +214,16 @@ class Finished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRefused(Event):
-    """A run was refused (exit 3). A note: a planned run stays unfinished, since tables may hold rows of it."""
+    """A run ended with an error; a note: it stays unfinished. code: of a refusal; of another error its class."""
 
     KIND = "refused"
 
     code: str
     message: str
+    remedy: str | None = None
+    at: datetime | None = None
+
+    _to_json = left_out("remedy", "at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from typing import Final
 from kseg.etl.errors import AnotherRunActive, KsegError, RetriableFailure
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.events import INCREMENTAL, Event, Leased, Released, Renewed
+from kseg.etl.ledger.holder_process import process_mark
 from kseg.etl.ledger.maintenance import compact
 from kseg.etl.ledger.state import JobState, LeaseState
 from kseg.etl.ledger.store import DEADLINE, Decide, Ledger
@@ -40,14 +41,14 @@ _CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+:")
 
 
 def owner_name() -> str:
-    """Host, process and a random part: no two acquisitions have the same name.
+    """Host, process, and a random part with the process' mark (`etl.ledger.holder_process`): unlike all others.
 
     In a YARN container its id replaces the host: it names the application, and ``yarn logs`` finds it. A launcher that
     does not learn on which host the process runs names it by KSEG_DRIVER, with which the random part begins.
     """
     host = os.environ.get("CONTAINER_ID") or socket.gethostname()
     given = os.environ.get("KSEG_DRIVER")
-    return f"{host}:{os.getpid()}:{f'{given}-' if given else ''}{secrets.token_hex(4)}"
+    return f"{host}:{os.getpid()}:{f'{given}-' if given else ''}{secrets.token_hex(4)}{process_mark()}"
 
 
 def replaces(name: str, before: str) -> bool:
@@ -123,7 +124,7 @@ def acquire(
     if taken is None or (taken.owner, taken.attempt) != (name, attempt):
         # After a lost answer the state is the present one, and another process may have taken over since.
         raise LeaseLost("the lease was taken over at once", owner=taken.owner if taken else None, job=job, chain=chain)
-    return Lease(ledger, job, taken, since)
+    return Lease(ledger, job, taken, since, taken_over=take_over)
 
 
 class _Moment:
@@ -143,7 +144,7 @@ class _Moment:
 class Lease:
     """A lease that is held. Its keeper thread renews it until `release`, or until it is lost."""
 
-    def __init__(self, ledger: Ledger, job: str, taken: LeaseState, since: _Moment) -> None:
+    def __init__(self, ledger: Ledger, job: str, taken: LeaseState, since: _Moment, *, taken_over: bool) -> None:
         """Use `acquire`."""
         self.ledger = ledger
         self.job = job
@@ -151,6 +152,7 @@ class Lease:
         self.owner = taken.owner
         self.attempt = taken.attempt
         self.duration = taken.duration
+        self.taken_over = taken_over  # the user says that no other holder is at work
         self._since = since
         self._lock = threading.Lock()
         self._lost: LeaseLost | None = None

@@ -6,6 +6,7 @@ that the next range starts with, and the frontier of a partition is the offset t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,10 @@ from typing import Protocol
 from kseg.client.protocol.partition import TopicPartition
 
 Interval = tuple[int, int]
+
+
+def _start(interval: Interval) -> int:
+    return interval[0]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -112,7 +117,10 @@ class OffsetSet:
         return bool(self.intervals)
 
     def __contains__(self, offset: object) -> bool:
-        return any(start <= offset < end for start, end in self.intervals) if isinstance(offset, int) else False
+        if not isinstance(offset, int):
+            return False
+        at = bisect_right(self.intervals, offset, key=_start) - 1
+        return at >= 0 and offset < self.intervals[at][1]
 
     def __str__(self) -> str:
         return "{" + ", ".join(f"[{start}, {end})" for start, end in self.intervals) + "}"

@@ -22,14 +22,16 @@ class SchemaText(Strict):
     """A schema as the registry has it; of Protobuf its descriptors in base64.
 
     references: texts of what it uses, each after those that it uses itself. named: the same by name, for formats that
-    have such names.
+    have such names. unusable: why the job's format can read no record of it ("is of type JSON, …"); its text is the
+    registry's then, and nothing that it uses is kept.
     """
 
     text: str
     references: tuple[str, ...] = ()
     named: dict[str, str] = field(default_factory=dict)
+    unusable: str | None = None
 
-    _to_json = left_out("named")
+    _to_json = left_out("named", "unusable")
 
     @property
     def uses(self) -> tuple[str, ...] | dict[str, str]:
@@ -39,7 +41,8 @@ class SchemaText(Strict):
     def hash(self) -> str:
         """SHA-256 of all texts, in hexadecimal."""
         named = (part for name in sorted(self.named) for part in (name, self.named[name]))
-        texts = (self.text, *self.references, *named)
+        unusable = (self.unusable,) if self.unusable else ()
+        texts = (self.text, *self.references, *named, *unusable)
         return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

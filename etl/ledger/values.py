@@ -291,6 +291,7 @@ class TableCommit(Strict):
     found: True where a commit of an earlier attempt was found by its app transaction and none was made now.
     kept: of a replacement, the digest of what the attempt that made the commit left as it was
         (`ledger.kept_offsets`); None, and not in the JSON, where that is unknown, and of other runs.
+    nulls: in the added rows, by column with statistics (`a.b` for a field of a struct); None where they are not known.
     """
 
     version: int
@@ -301,8 +302,9 @@ class TableCommit(Strict):
     bytes: int = 0
     found: bool = False
     kept: str | None = None
+    nulls: dict[str, int] | None = None
 
-    _to_json = left_out("kept")
+    _to_json = left_out("kept", "nulls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,8 @@ class BackfillPlanner:
                 raise Refused(
                     "offsets-reserved",
                     f"offsets {taken} are in the plan of run {owner.run_id}, which is {owner.phase}",
-                    remedy="run the job again to finish it, or `kseg repair --abandon`; then backfill",
+                    remedy=f"`kseg repair JOB --finish {owner.run_id}` completes it, `--abandon` removes its rows; "
+                    "then repeat the backfill",
                     topic=tp.topic,
                     partition=tp.partition,
                     run=owner.run_id,

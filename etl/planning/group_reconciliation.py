@@ -23,8 +23,10 @@ from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState
+from kseg.etl.tables.errors import NEWER_LEDGER
 
 ACCEPT = "--accept-group-offsets"
 
@@ -134,7 +136,7 @@ def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int 
     return Refused(
         "ledger-older",
         f"group {group} was committed up to {offset} by this ledger, which {knows}",
-        remedy="the ledger was rolled back: restore its newest version before the job runs again",
+        remedy=NEWER_LEDGER,
         topic=tp.topic,
         partition=tp.partition,
         offset=offset,
@@ -153,17 +155,15 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
         return Refused(
             "ledger-lost",
             f"offsets of group {group} were committed from another ledger ({listed})",
-            remedy="point `ledger:` at that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes one from "
-            f"the tables. {ACCEPT} starts a new one at the group's offsets instead: rows that landed after the last "
-            "commit of offsets land again",
+            remedy=ledger_lost_remedy(group),
             topic=first.topic,
             partition=first.partition,
         )
     return Refused(
         "group-offsets-differ",
         f"offsets of group {group} were changed by another client ({listed})",
-        remedy=f"set them back; or continue from them with {ACCEPT}: offsets that are skipped are recorded as given "
-        "up, and offsets that have landed do not land again",
+        remedy=f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`: offsets that are skipped are "
+        "recorded as given up, and offsets that have landed do not land again",
         topic=first.topic,
         partition=first.partition,
     )

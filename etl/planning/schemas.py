@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kseg.client.registry.errors import RegistryRejected, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
@@ -31,6 +31,13 @@ from kseg.etl.ledger.values import PinnedSchemas
 _TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 
 
+class HasDecode(Protocol):
+    """A job, or a read in Spark, whose payloads are decoded."""
+
+    @property
+    def decode(self) -> Decode | Mapping[str, Decode] | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSchemas:
     """What the registry has for one lineage.
@@ -46,7 +53,7 @@ class FoundSchemas:
     subjects: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
-def lineages_of(job: Job) -> Iterator[tuple[str, Payload]]:
+def lineages_of(job: HasDecode) -> Iterator[tuple[str, Payload]]:
     """Lineage and section of the keys and values whose schemas are in a registry."""
     for path, section in sections_of(job.decode).items() if job.decode is not None else ():
         for source in ("key", "value"):
@@ -55,14 +62,14 @@ def lineages_of(job: Job) -> Iterator[tuple[str, Payload]]:
                 yield ".".join((*path[1:], source)), payload
 
 
-def section_of(job: Job, lineage: str) -> Decode:
+def section_of(job: HasDecode, lineage: str) -> Decode:
     """The part of `decode:` that a lineage is of."""
     assert job.decode is not None
     named = lineage.rpartition(".")[0]
     return next(section for path, section in sections_of(job.decode).items() if ".".join(path[1:]) == named)
 
 
-def _subjects(job: Job, lineage: str, payload: Payload, topics: Iterable[str]) -> list[str]:
+def _subjects(job: HasDecode, lineage: str, payload: Payload, topics: Iterable[str]) -> list[str]:
     """Those of the topics that a part of `decode:` is of."""
     named, _, source = lineage.rpartition(".")
     of_others = {topic for topic in job.decode if topic != "*"} if isinstance(job.decode, Mapping) else set()
@@ -71,7 +78,7 @@ def _subjects(job: Job, lineage: str, payload: Payload, topics: Iterable[str]) -
 
 
 def read_schemas(
-    job: Job, registry: SchemaRegistry | None, topics: Iterable[str], state: JobState
+    job: HasDecode, registry: SchemaRegistry | None, topics: Iterable[str], state: JobState
 ) -> dict[str, FoundSchemas]:
     """All versions of the subjects of these topics; of versions that the ledger knows, the newest alone is asked for.
 
@@ -133,7 +140,8 @@ class _Reading:
         known = self.known.subjects.get(subject, {}) if self.known is not None else {}
         for number in numbers:
             if str(number) not in known and number != newest.version:
-                self._add(subject, number, self.registry.version(subject, number).schema)
+                schema = self.registry.version(subject, number).schema
+                self._keep(subject, number, schema, usable_text(self.registry, schema, self.payload))
         text = self._add(subject, newest.version, newest.schema)
         name = f"version {newest.version} of subject {subject}"
         self.found = FoundSchemas(
@@ -146,12 +154,31 @@ class _Reading:
 
     def _add(self, subject: str, version: int, schema: RegisteredSchema) -> SchemaText:
         text = text_of(self.registry, schema, self.payload, self.place, f"version {version} of subject {subject}")
+        self._keep(subject, version, schema, text)
+        return text
+
+    def _keep(self, subject: str, version: int, schema: RegisteredSchema, text: SchemaText) -> None:
         self.found.texts[text.hash] = text
         for key in (schema.id, schema.guid):
             if key is not None:
                 self.found.writers[str(key)] = text.hash
                 self.found.subjects.setdefault(subject, {}).setdefault(str(version), str(key))
-        return text
+
+
+def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Payload) -> SchemaText:
+    """A schema that records name, with all that it uses; one that the job's format cannot read says why."""
+    from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+    if schema.type != _TYPES[payload.format]:
+        why = f"is of type {schema.type}, and the format is {payload.format}"
+        return SchemaText(schema.text, unusable=why)
+    try:
+        text = kept_schema(payload.format, registry.resolve(schema))
+        form = schema_format(payload)
+        form.type(form.first(form.writer(text.text, text.uses)))
+    except PayloadSchemaError as error:
+        return SchemaText(schema.text, unusable=f"is not sound: {error}")
+    return text
 
 
 def text_of(registry: SchemaRegistry, schema: RegisteredSchema, payload: Payload, place: str, name: str) -> SchemaText:
@@ -178,7 +205,7 @@ def kept_schema(format: str, schema: Resolved) -> SchemaText:
 
 
 def pinned_schemas(
-    job: Job, found: Mapping[str, FoundSchemas], state: JobState
+    job: HasDecode, found: Mapping[str, FoundSchemas], state: JobState
 ) -> tuple[SchemasAdded | None, dict[str, PinnedSchemas]]:
     """What a new run decodes with; the event that comes before its plan, None where the ledger has all of it.
 
@@ -206,7 +233,12 @@ def pinned_schemas(
                 seen.registry, growing.version, growing.text, new_writers, seen.subjects if new_writers else {}
             )
             texts |= {hash: text for hash, text in seen.texts.items() if hash not in state.schema_texts}
-        covered = {key: hash for key, hash in writers.items() if growing.covers(all_texts[hash])}
+        sets_aside = section_of(job, lineage).on_error != "fail"
+        covered = {
+            key: hash
+            for key, hash in writers.items()
+            if (text := all_texts[hash]) and (growing.covers(text) or (sets_aside and text.unusable))
+        }
         pinned[lineage] = PinnedSchemas(seen.registry, growing.version, covered)
     event = SchemasAdded(texts=texts, lineages=changes) if changes else None
     return event, pinned
@@ -234,6 +266,8 @@ def extended(
             if text is None:
                 continue
             texts[text.hash] = text
+            if text.unusable:
+                continue
             try:
                 growing.add(f"the schema {key}", text)
             except Refused as refused:
@@ -304,8 +338,8 @@ class _Growing:
                     f"{name} does not fit the table's columns: {error.place}: {error.reason}",
                     remedy="register a schema that keeps the column's type, or land in another table by another job",
                 ) from None
-            columns = self._columns(made)
-        if columns > self._payload.max_columns and made is not self._reader:
+            columns = 0 if made is self._reader else self._columns(made)
+        if columns > self._payload.max_columns:
             raise Refused(
                 "too-many-columns",
                 f"with {name} the table would have {columns} columns, and decode.{self._lineage}.max_columns is "
@@ -329,6 +363,8 @@ class _Growing:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         for text in texts if self._reader is not None else ():
+            if text.unusable:
+                continue
             try:
                 writer = self._format.writer(text.text, text.uses)
                 self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
@@ -351,6 +387,8 @@ class _Growing:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         assert self._reader is not None
+        if text.unusable:
+            return False
         try:
             writer = self._format.writer(text.text, text.uses)
             same = self._format.merged(self._reader, writer, add_fields=self._add_fields)

@@ -18,9 +18,9 @@ from kseg.etl.tables.values import CommitRecord, RunCommit
 def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:
     """Remove the run's rows, each table in one commit with the run's own app transaction.
 
-    That commit is written for tables without rows of it as well: a suspended attempt that wakes up afterwards finds
-    its app transaction taken, and cannot land. Which tables have rows is noted before: the app transaction is in their
-    snapshots then, however much of their history has been cleaned up, and afterwards it is in all of them.
+    Tables without rows of the run get this commit too: a suspended attempt that resumes later finds the app transaction
+    used, and cannot land. The ledger records before which tables have rows: until then only those have the app
+    transaction in their snapshots (also where their history was cleaned up), afterwards all of them do.
     """
     if not run.abandoning:
         landed = tuple(_landed_tables(context, run))
@@ -41,14 +41,14 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         if access is None or before is None:
             continue  # never created, or dropped; an attempt that creates it must renew its lease, and has lost it
         after = _remove(context, lease, run, table, access)
-        # The removal's own rows are no incident, and its commit, newer than one, must not hide it.
+        # Incidents before the removal and during it: its own commit is none, and must not hide an older one.
         known = (seen.get(table), before), (before, after.after)
         if not any(access.incidents_since(old, new) for old, new in known if old is not None):
             tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
         access.clean_up(run.run_id, after=run.plan.tables.get(table))
-        # A suspended attempt may have landed between the note and the removal: by its commit, or by its rows where the
-        # commit's entry has been cleaned up since.
+        # A suspended attempt may have landed between the event and the removal. Its commit shows that, or its rows
+        # where the commit's entry has been cleaned up since.
         landing = _landing(access, run.plan, table)
         late = (_has_mark(run) and after.removed > 0) or landing is not None
         if table in (run.landed_in or run.landed) or late:
@@ -64,7 +64,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
 
 
 def _tables_of(context: JobContext, run: RunState) -> list[str]:
-    """Where rows of the run may be. One that was planned without tables beside them uses the job's."""
+    """Where rows of the run may be. A run that was planned without side tables uses the job's."""
     job, plan = context.job, run.plan
     beside = run.quarantine or job.quarantine, plan.dead_letters or job.dead_letters
     return list(dict.fromkeys([*plan.tables, *run.landed, *(table for table in beside if table is not None)]))
@@ -83,8 +83,8 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
     if not _has_mark(run) and run.landed_in is not None and table not in run.landed_in:
         taken = (access.transaction_version(plan.app_id) or 0) >= plan.app_version
         if taken and _landing(access, plan, table) is None:
-            # By an abandonment that was interrupted. Rows with this run's id, of releases up to 0.1, are another
-            # ledger's: the run has none here.
+            # An interrupted abandonment has removed the rows. Rows with this run's id, written by releases up to 0.1,
+            # belong to another ledger.
             now = access.state()
             assert now is not None
             return ev.TableCommit(now.version, rows=0, after=now, found=True)
@@ -94,12 +94,12 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
 
 
 def _has_mark(run: RunState) -> bool:
-    """Whether rows with the run's id are this run's in any case."""
+    """Whether the run's id is unique across ledgers, so that all rows with it are this run's."""
     return parse_run_id(run.run_id) is not None
 
 
 def _landing(access: TableAccess, plan: ev.RunPlan, table: str) -> CommitRecord | None:
-    """The commit of the run's rows in the table's history; None where there is none, or not any more."""
+    """The commit of the run's rows in the table's history; None where there is none, or its entry was cleaned up."""
     for commit in access.history(after=plan.tables.get(table)):
         if commit.transactions.get(plan.app_id) == plan.app_version and commit.details.get("mode") == plan.mode:
             return commit
@@ -107,7 +107,7 @@ def _landing(access: TableAccess, plan: ev.RunPlan, table: str) -> CommitRecord 
 
 
 def _kept(context: JobContext, run: RunState, table: str) -> str | None:
-    """What a landing that was not recorded has kept, by its digest (`TableCommit.kept`)."""
+    """The digest of the offsets whose rows an unrecorded landing has kept (`TableCommit.kept`)."""
     access = context.targets.access(table) if run.mode == "backfill-replace" else None
     landing = None if access is None else _landing(access, run.plan, table)
     return None if landing is None else landing.details.get("kept")

@@ -56,7 +56,7 @@ class ReadCounts:
 
 
 def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) -> ReadCounts:
-    """Add the tasks' results up to the plan's ranges."""
+    """Sum the tasks' results by planned range."""
     sums: dict[ev.PlannedRange, ev.RangeCounts] = dict.fromkeys(plan.ranges, ev.RangeCounts())
     by_partition: dict[tuple[str, int], list[ev.PlannedRange]] = {}
     for planned in sorted(plan.ranges, key=lambda r: (r.start, r.end)):

@@ -18,9 +18,10 @@ from kseg.etl.transform.transform import transform_of
 
 
 def decode_faults(job: Job) -> tuple[Fault, ...]:
-    """What would end a run before it reads a record, without brokers and without Spark; not of schemas in a registry.
+    """Errors of the section that would end a run before it reads a record, found without brokers and without Spark.
 
-    Also what no table can hold of the columns, where the job has no transform that makes others.
+    Schemas in a registry are not checked. Columns that no table can hold are errors unless the job has a transform,
+    which may make others of them.
     """
     if job.decode is None:
         return ()
@@ -68,7 +69,7 @@ def _of_section(job: Job, section: Decode, place: str) -> Iterator[Fault]:
 
 
 def _tables(job: Job) -> None:
-    """Raises ConfigurationError where the columns of a table do not go together, or Delta has no such type."""
+    """Raises ConfigurationError where topics of one table have conflicting columns, or Delta lacks a column's type."""
     transform = transform_of(job)
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     schemas = table_schemas(transform.on_batches, read_options(job).schema, tables, merge=job.sink.merge_schema)
@@ -77,7 +78,7 @@ def _tables(job: Job) -> None:
 
 
 def table_of(job: Job, topic: str) -> str:
-    """The table of a topic that `decode:` names; of all others together, the route of all others."""
+    """The table of a topic that `decode:` names; of `*`, the table of the route `*`, or `*` where there is none."""
     try:
         return str(job.sink.target(topic))
     except ConfigurationError:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kseg.etl.config.job import Job
+from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.run.clients import JobClients, LedgerPolicy
@@ -79,21 +80,29 @@ class JobContext:
                 spark.close()
 
     def lease(self, chain: str, *, take_over: bool) -> Lease:
-        """Take the chain's lease. Raises AnotherRunActive."""
+        """Take the chain's lease; that of a dead process of this machine without waiting. Raises AnotherRunActive."""
         self.observe("lease:before")
-        lease = acquire(self.clients.ledger, self.job.name, chain, duration=self.job.run.lease, take_over=take_over)
+        lease = acquire(
+            self.clients.ledger,
+            self.job.name,
+            chain,
+            duration=self.job.run.lease,
+            take_over=take_over,
+            succeeds=known_dead,
+        )
         self.observe("lease:after")
         return lease
 
     @contextmanager
     def run_lease(self, chain: str, *, take_over: bool, repair: bool = False) -> Iterator[Lease]:
-        """The chain's lease, for what carries on its run, finishes or abandons it.
+        """The chain's lease, for a command that continues, finishes or abandons the chain's run.
 
-        Where offsets are committed in transactions, that of the run whose place is taken is aborted before anything
-        else: a suspended process could commit it later, over rows that have been removed meanwhile.
+        Where the group's offsets are committed in transactions, the transaction of the run that is taken over is
+        aborted before anything else: a suspended process could commit it later, after its rows have been removed.
 
-        repair: a run without an account has none open, so that it may be finished or abandoned where its brokers are
-        gone: its driver fenced before it planned, and commits for accounted runs alone, under its lease.
+        repair: do not fence for a run without an account, which has no transaction open: its driver fenced before it
+        planned, and commits only accounted runs under its lease. So such a run can be finished or abandoned where its
+        brokers are gone.
 
         Raises:
             AnotherRunActive: another process holds the lease.

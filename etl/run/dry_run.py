@@ -14,6 +14,7 @@ from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
+from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
@@ -29,20 +30,30 @@ def plan_only(
     request: BackfillRequest | None = None,
     *,
     accept_group_offsets: bool = False,
+    with_spark: bool = False,
     progress: Progress | None = None,
 ) -> RunReport:
     """What `run_ingest` would read now, or with a request `run_backfill`. Takes no lease and waits for none.
+
+    with_spark: Spark is started to analyse steps on the DataFrame. The report's notes say what was not checked.
 
     Raises:
         ConfigurationError, IntervalOpen, Refused, KafkaError: as the run would.
     """
     job, copy = (job_for(job, request), bool(request.segments)) if request is not None else (job, False)
     with JobContext.open(job, progress, ledger="optional", copy=copy) as context:
+        warnings = check_steps(job, with_spark=with_spark)
+        if request is None or request.commit_offsets:
+            context.refuse_live_group()
         dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets)
-        return read_without_lease(
+        report = read_without_lease(
             context.clients.read_state,
             dry_run.ingest if request is None else lambda state: dry_run.backfill(request, state),
         )
+        if context.clients.cluster_or_none is not None:
+            refuse_unreadable(context.clients.cluster, sorted({one.topic for one in report.ranges}))
+        report.notes += [*warnings, *not_checked(job, with_spark=with_spark, connected=True)]
+        return report
 
 
 class _DryRun:

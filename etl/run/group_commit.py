@@ -8,8 +8,9 @@
                         member id even then
     EndTxn
 
-A run that is fenced by a sibling reads the ledger again and finds its frontier committed, or tries again. One whose
-place was taken finds its lease lost: whatever takes the place of a run fences before it reads or removes anything.
+A run that is fenced by another run of its job (a sibling) reads the ledger again: its frontier is committed by then, or
+it tries again. A run that was taken over finds its lease lost, because a process that takes over fences before it reads
+or removes anything.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def commit_frontier(
     """Commit each assigned partition's frontier for the job's group, as `group_commit` says; return what was committed.
 
     Raises:
-        LeaseLost: another has taken this run's place.
+        LeaseLost: another process has taken this run over.
         Refused: `group-has-members`; what `check` refuses.
         RetriableFailure: siblings kept fencing this run until the deadline.
         KafkaError: the coordinator rejected a request or is not available.

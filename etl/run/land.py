@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LandingResult:
     """run: its state in the ledger after the account. throttled: seconds that quotas made tasks wait, by broker.
-    notes: what a person should know of the transform."""
+    notes: messages for users about the transform."""
 
     run: RunState
     throttled: Mapping[int, float]
@@ -62,7 +62,7 @@ class LandingResult:
 def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again: bool) -> LandingResult:
     """From `planned` to `accounted`, continuing where an earlier attempt stopped.
 
-    again: there may have been an earlier attempt, which may have left files that are in no commit.
+    again: an earlier attempt is possible; it may have left commits that the ledger lacks, and files in no commit.
 
     Raises:
         Refused: an equation does not hold, or a table is not what the plan saw.
@@ -92,7 +92,7 @@ class _Landing:
 
     @property
     def beside(self) -> SideTables:
-        """The tables that take no rows."""
+        """The run's quarantine and its dead-letter table."""
         return SideTables.of(self.plan, self.context.job)
 
     def carry_out(self) -> LandingResult:
@@ -140,7 +140,7 @@ class _Landing:
                 replacing = self.replacement.event()
                 self.lease.transition(lambda _: [replacing])
             for table, files in set_aside.items():
-                # First: no row lands before the records next to it that have none are where they can be found.
+                # Before all rows: where rows have landed, the records without a row are in a side table already.
                 if files:
                     self._commit(table, aside[table].target, files, aside[table].ready, None)
             for table, files in written.files.items():
@@ -188,7 +188,7 @@ class _Landing:
             targets.check(table, self.plan.tables[table])
             return tables[table].ensure(
                 sinks[table],
-                partition_by=job.sink.partition_by,
+                partition_by=job.sink.partition_columns,
                 merge_schema=job.adds_columns,
                 run_id=self.plan.run_id,
             )
@@ -269,7 +269,7 @@ class _Landing:
         if self.replacement is not None:
             frame = self._read_before_removal(frame, range_results, spark_jobs, reading, table)
         context.targets.check(table, self.plan.tables[table])
-        made = target.ensure(frame, sink, partition_by=job.sink.partition_by, cluster_by=job.sink.cluster_by)
+        made = target.ensure(frame, sink, partition_by=job.sink.partition_columns, cluster_by=job.sink.cluster_by)
         self._identify(table, made)
         if self.plan.tables[table] is None:
             self._confirm_lease()

@@ -20,7 +20,6 @@ from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.errors import AnotherRunActive, KsegError, Refused
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
@@ -32,11 +31,12 @@ from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.account import ways_out
 from kseg.etl.run.context import JobContext, Observer
+from kseg.etl.run.failures import record_failure
 from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
-from kseg.etl.run.report_from_ledger import group_report, report_of
+from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
 from kseg.etl.run.schemas import learn_schemas
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
@@ -110,21 +110,9 @@ def pursue(
                 report = _nothing_to_do(context, lease)
             report.notes += losses
             return report
-        except Refused as refused:
-            try:
-                note = ev.RunRefused(run_id=_run_id(context, chain), code=refused.code, message=str(refused))
-                lease.transition(lambda _: [note])
-            except LeaseLost as lost:
-                # The refusal may be caused by the other run: its rows in a table make this run's ledger state look old.
-                raise lost from refused
-            except KsegError:
-                pass  # the refusal itself is reported
+        except Exception as error:
+            record_failure(lease, error)
             raise
-
-
-def _run_id(context: JobContext, chain: str) -> str:
-    run = context.clients.read_state().unfinished(chain)
-    return run.run_id if run is not None else ""
 
 
 def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) -> bool:
@@ -187,10 +175,10 @@ def _plan(
     prepare: Preparation | None,
     accept_group_offsets: bool,
 ) -> tuple[JobState, Sequence[str]]:
-    """The state with a new run in it, planned; without one where there is nothing to do. And what it gives up as lost.
+    """The state with a newly planned run, or without one where there is nothing to do; and notes on offsets given up.
 
-    Other chains' runs go on meanwhile. The plan is made in the transition, of the state that it is written upon, so it
-    keeps from what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
+    Other chains' runs work meanwhile. The plan is made within the transition, from the state that it is appended to, so
+    it leaves out what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
     """
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
@@ -254,12 +242,12 @@ def execute(
                 try:
                     return land_and_account(context, lease, now, again=again)
                 except UnknownSchemas as unknown:
-                    # Nothing is committed of what was written: each time the run knows more of its schemas.
+                    # None of the written files is committed. The loop ends: each time the run knows more schemas.
                     now, again = learn_schemas(context, lease, now, unknown), True
 
         landed = _retry_transient(context, land)
         run, throttled, notes = landed.run, landed.throttled, landed.notes
-    # As the job file says now: a run is also taken up after its group was taken out, or its commits were given up.
+    # As the job file says now: its `group` may have been removed since the plan, or `group_commit` set to none.
     if run.plan.commit_offsets and context.job.commits_offsets and run.offsets_committed is None:
         _retry_transient(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
@@ -267,10 +255,10 @@ def execute(
     context.observe("finish:after")
     _report_frontiers(context.progress, state)
     run = state.runs[run_id]
-    report = report_of(context.job.name, run, status="done")
+    report = report_of(context.job.name, run, status="done", state=state)
     report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
     report.throttled = dict(throttled)
-    report.notes.extend(notes)
+    report.notes.extend([*notes, *null_notes(report)])
     report.seconds = context.stopwatch.seconds()
     maintain(context.clients.ledger, context.job.name)
     return report
@@ -299,7 +287,7 @@ def _retry_transient(context: JobContext, step: Callable[[bool], T]) -> T:
     for attempt in tries:
         with attempt, context.spark.typed_errors():
             return step(attempt.retry_state.attempt_number == 1)
-    raise AssertionError("the last try gives or raises")
+    raise AssertionError("the last try returns or raises")
 
 
 def _is_transient(failure: BaseException) -> bool:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.bad_records import DEAD_LETTERS, RECORD_COLUMNS, BadRecords
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVABLE, REDRIVE, Letter, LetterStates
+from kseg.etl.ledger.ranges import EMPTY, offsets_of
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.row_counts import rows_of_tasks, rows_read
 from kseg.etl.run.spark_jobs import SparkJobs, Written
@@ -25,10 +27,11 @@ from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import ADDRESS_COLUMNS
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside
+from kseg.etl.spark.narrowing import Crossing, RowSource
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import TaskOutput, read_task_output
 from kseg.etl.tables.parquet.writer import land
-from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.transform.topics import rows_by_topic
 
@@ -53,6 +56,23 @@ class KnownResults:
 
     def resolve(self) -> tuple[RangeResult, ...]:
         return self.results
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRows:
+    """Rows that the driver has read."""
+
+    spark: SparkSession
+    rows: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.rows.schema
+
+    def frame(self, crossing: Crossing | None = None) -> DataFrame:
+        """They lie in the JVM, whatever crosses of others."""
+        rows: Any = self.rows
+        return self.spark.createDataFrame(rows)
 
 
 class RedriveJobs(SparkJobs):
@@ -80,15 +100,14 @@ class RedriveJobs(SparkJobs):
             read[task] = rows_read(result for result, _ in done)
         return self._written(tuple(results), outputs, tables, rows_of_tasks(outputs, read))
 
-    def frame(
+    def source(
         self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
-    ) -> tuple[DataFrame, Any]:
+    ) -> tuple[RowSource, Any]:
         if not tables:
-            return super().frame(spark, tables, beside)
+            return super().source(spark, tables, beside)
         done = list(self._read(tables, dict.fromkeys(self._topics, "")))
-        source: Any = pa.Table.from_batches([rows for _, rows in done])
-        results = KnownResults(tuple(result for result, _ in done))
-        return self.transform.apply_to_frame(spark.createDataFrame(source)), results
+        source = LetterRows(spark, pa.Table.from_batches([rows for _, rows in done]))
+        return source, KnownResults(tuple(result for result, _ in done))
 
     def complete(self, range_results: Any, tables: Collection[str]) -> tuple[RangeResult, ...]:
         return tuple(range_results.resolve())
@@ -125,9 +144,9 @@ class RedriveJobs(SparkJobs):
         """The dead letters of each range, one an offset, as records."""
         table, state = self.plan.dead_letters, self.context.clients.read_state()
         access = self.context.targets.access(table) if table is not None else None
-        letters = read_letters(access, {}) if access is not None else None
-        if letters is None:
+        if access is None or access.state() is None:
             raise Refused("table-missing", "there is no dead-letter table", table=table, run=self.plan.run_id)
+        letters = _of_ranges(access, ranges)
         partitions = list(zip(letters["topic"].to_pylist(), letters["partition"].to_pylist(), strict=True))
         offsets, runs = letters["offset"].to_numpy(), letters[ADDRESS[-1]].to_pylist()
         by_partition: dict[tuple[str, int], list[int]] = {}
@@ -150,14 +169,29 @@ class RedriveJobs(SparkJobs):
             yield planned, as_records(letters.take(pa.array(rows[first])), self.options.schema)
 
 
-def read_letters(access: TableAccess, equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
-    """Records and runs of the dead letters in a table; None where there is no table. See `TableAccess.read`."""
-    found = access.read([*RECORD_COLUMNS, ADDRESS[-1]], equal, where)
-    if found is None:
-        return None
-    # delta-rs gives views, which not all of Arrow's functions take.
-    types = [DEAD_LETTERS.field(name) for name in RECORD_COLUMNS]
-    return found.cast(pa.schema([*types, pa.field(ADDRESS[-1], pa.string())])).combine_chunks()
+LETTERS: Final = pa.schema([*(DEAD_LETTERS.field(name) for name in RECORD_COLUMNS), pa.field(ADDRESS[-1], pa.string())])
+"""Records and runs of dead letters."""
+
+
+def read_letters(
+    access: TableAccess, equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
+) -> Iterator[pa.Table]:
+    """The dead letters in a table, as `LETTERS`, some at a time. See `TableAccess.scan`."""
+    for batch in access.scan(LETTERS.names, equal, where):
+        # delta-rs gives views, which not all of Arrow's functions take.
+        yield pa.Table.from_batches([batch]).cast(LETTERS)
+
+
+def _of_ranges(access: TableAccess, ranges: list[ev.PlannedRange]) -> pa.Table:
+    """The dead letters in these ranges: a plan has no more than fit into memory."""
+    wanted = offsets_of(ranges)
+    found = [LETTERS.empty_table()]
+    for letters in read_letters(access):
+        addresses = zip(*(letters[name].to_pylist() for name in ADDRESS[:3]), strict=True)
+        mine = [offset in wanted.get(TopicPartition(topic, number), EMPTY) for topic, number, offset in addresses]
+        if any(mine):
+            found.append(letters.filter(pa.array(mine)))
+    return pa.concat_tables(found).combine_chunks()
 
 
 def as_records(letters: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
     offset                                        rows that are there
     --------------------------------------------  --------------------------------------------------------------------
-    read as a record                              go; the run's own come in the same commit, if the transform has any
+    read as a record                              go; the run's own rows come in the same commit, if there are any
     read as a marker or an aborted record         go: the log says that no committed record is there
     lost to retention, before or while it read    stay
     absent without an explanation                 stay

@@ -33,12 +33,27 @@ class RangeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class TableNulls:
+    """Nulls by column in the rows of one run. run: the run before this one, for comparison."""
+
+    run: str
+    rows: int
+    nulls: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
-    """One target table: its path or name, the Delta version that holds the run's rows, and how many rows that are."""
+    """One target table: its path or name, the Delta version that holds the run's rows, and how many rows that are.
+
+    nulls: in these rows, by column that has statistics; None where they are not known. before: in those of the last run
+    before that landed in the table.
+    """
 
     path: str
     version: int | None
     rows: int | None
+    nulls: dict[str, int] | None = None
+    before: TableNulls | None = None
 
 
 @dataclass(frozen=True, slots=True)

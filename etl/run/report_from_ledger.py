@@ -5,22 +5,34 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.state import RunState
-from kseg.etl.run.report import GroupReport, OffsetsGivenUp, RangeReport, RunReport, Status, TableReport, Unconfirmed
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.run.report import (
+    GroupReport,
+    OffsetsGivenUp,
+    RangeReport,
+    RunReport,
+    Status,
+    TableNulls,
+    TableReport,
+    Unconfirmed,
+)
 
 
-def ended(job: str, run: RunState) -> RunReport:
-    """A run that is over. Of one that was abandoned no table has rows."""
+def ended(job: str, run: RunState, state: JobState | None = None) -> RunReport:
+    """The report of a run that has ended. No table has rows of an abandoned one. state: as for `report_of`."""
     if run.finished:
-        return report_of(job, run, status="done")
+        return report_of(job, run, status="done", state=state)
     report = report_of(job, run, status="abandoned")
     report.tables, report.quarantine, report.dead_letters = [], None, None
     report.notes.append(f"run {run.run_id} was abandoned: no table has rows of it, and its offsets are open again")
     return report
 
 
-def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
-    """What is known of a run: its ranges, with counts once they are accounted, and its commits."""
+def report_of(job: str, run: RunState, *, status: Status, state: JobState | None = None) -> RunReport:
+    """What is known of a run: its ranges, with counts once they are accounted, and its commits.
+
+    state: with it the tables' nulls stand beside those of the run before.
+    """
     if run.accounted is not None:
         ranges = [
             RangeReport(
@@ -40,7 +52,10 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
         ]
     else:
         ranges = [RangeReport(r.topic, r.partition, r.start, r.end) for r in run.plan.ranges]
-    tables = [TableReport(path, commit.version, commit.rows) for path, commit in run.landed.items()]
+    tables = [
+        TableReport(path, commit.version, commit.rows, commit.nulls, _nulls_before(state, run, path))
+        for path, commit in run.landed.items()
+    ]
     quarantine, letters = run.quarantine, run.plan.dead_letters
     return RunReport(
         job=job,
@@ -68,6 +83,27 @@ def report_of(job: str, run: RunState, *, status: Status) -> RunReport:
         ],
         group=group_report(run.offsets_committed),
     )
+
+
+def _nulls_before(state: JobState | None, run: RunState, table: str) -> TableNulls | None:
+    for other in reversed(state.runs.values()) if state is not None else ():
+        commit = other.landed.get(table)
+        earlier = other.finished and other.planned_at < run.planned_at
+        if earlier and commit is not None and commit.nulls is not None and commit.rows:
+            return TableNulls(other.run_id, commit.rows, dict(commit.nulls))
+    return None
+
+
+def null_notes(report: RunReport) -> list[str]:
+    """Columns that hold nothing but nulls since this run: a decoder or a query that fails gives nulls and no error."""
+    return [
+        f"{table.path}: column {column} is null in all {table.rows} rows; in run {table.before.run} it was in "
+        f"{table.before.nulls[column]} of {table.before.rows}"
+        for table in report.tables
+        if table.before is not None and table.rows and table.nulls is not None
+        for column, nulls in table.nulls.items()
+        if nulls == table.rows and table.before.nulls.get(column, table.before.rows) < table.before.rows
+    ]
 
 
 def group_report(committed: ev.OffsetsCommitted | None) -> GroupReport | None:

@@ -4,9 +4,9 @@
     in the range results        as they come in       read back from the       read back from the
                                                       store                    table's log
 
-SQL and Python steps are a query of Spark's between steps and writer, which may drop and add rows: from the writer on,
-their rows are compared too. Without a transform a table's commit has as many rows as its ranges have records, less the
-dead letters and tombstones that decoding left out; dead letters are those of all ranges.
+SQL and Python steps are a Spark query between the Arrow steps and the writer. It may drop and add rows, so their rows
+are compared from the writer on. Without a transform a table's commit has as many rows as its ranges have records, less
+the dead letters and tombstones that decoding left out. The dead-letter table has those of all ranges.
 """
 
 from __future__ import annotations

@@ -1,21 +1,25 @@
-"""A run's schemas: handed to its tasks as the ledger has them, and asked for where its records name one that is new."""
+"""A run's schemas: tasks get them as the ledger has them; new ones that records name are fetched from the registry."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound
 from kseg.etl.config.job import Job
-from kseg.etl.decoding.errors import UnknownSchemas
-from kseg.etl.decoding.framed import FramedSchemas, schema_key
+from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
+from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, text_of
+from kseg.etl.ledger.values import PinnedSchemas
+from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
 from kseg.etl.run.context import JobContext
+
+_INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
 
 
 def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, FramedSchemas]:
@@ -25,22 +29,27 @@ def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, 
         if (pinned := plan.schemas.get(lineage)) is None:
             continue
         texts = {key: state.schema_texts[hash] if hash else None for key, hash in pinned.writers.items()}
+        writers = tuple((schema_key(key), _writer(text)) for key, text in texts.items())
         made[lineage] = FramedSchemas(
-            state.lineages[lineage].readers[pinned.reader - 1],
-            tuple(
-                (schema_key(key), (text.text, text.uses) if text is not None else None) for key, text in texts.items()
-            ),
-            schema_format(payload),
+            state.lineages[lineage].readers[pinned.reader - 1], writers, schema_format(payload)
         )
     return made
+
+
+def _writer(text: SchemaText | None) -> WriterTexts | str | None:
+    """As tasks know a schema; None: the registry does not."""
+    if text is None:
+        return None
+    return text.unusable or (text.text, text.uses)
 
 
 def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: UnknownSchemas) -> RunState:
     """The run with the schemas that its records name: of another subject, or with fields that the table did not have.
 
     Raises:
-        Refused: the registry does not know one, or it does not fit the table's columns (`on_error: fail`).
-        ConfigurationError: it is of another format.
+        Refused: the job file has another registry than the run was planned with; or, with `on_error: fail`, the
+            registry does not know a schema, it is not of the format or not sound (UndecodablePayload), or does not fit
+            the table's columns.
         SchemaRegistryError: the registry cannot be asked.
     """
     resolved = resolve(context, context.clients.read_state(), run.plan, unknown)
@@ -62,9 +71,31 @@ def resolve(
         known, pinned = state.lineages[lineage], plan.schemas[lineage]
         writers = known.writers if known.registry == pinned.registry else {}
         for key in keys:
-            text = state.schema_texts[writers[key]] if key in writers else _asked(context, key, lineage, unknown)
+            if key in writers:
+                text: SchemaText | None = state.schema_texts[writers[key]]
+            else:
+                _refuse_other_registry(context, plan, pinned, key)
+                text = _asked(context, key, lineage, unknown)
+            if text is not None and text.unusable and section_of(context.job, lineage).on_error == "fail":
+                at: Mapping[str, Any] = unknown.address
+                raise UndecodablePayload(unknown.source, _INCOMPATIBLE, "", f"schema {key} {text.unusable}", **at)
             resolved.setdefault(lineage, {})[key] = text
     return resolved
+
+
+def _refuse_other_registry(context: JobContext, plan: ev.RunPlan, pinned: PinnedSchemas, key: str) -> None:
+    """Another registry may have another schema by the same id: a run asks the one that it was planned with."""
+    registry = context.clients.registry
+    assert registry is not None
+    if set(registry.url.split(",")).isdisjoint(pinned.registry.split(",")):
+        raise Refused(
+            "registry-changed",
+            f"records name the schema {key}, which the plan of run {plan.run_id} does not have: it was made with the "
+            f"registry {pinned.registry}, and the job file has {registry.url}",
+            remedy="set registry.url as it was until the run is finished; or give the run up (`kseg repair JOB "
+            f"--abandon {plan.run_id}`): the next one is planned with the registry of the job file",
+            run=plan.run_id,
+        )
 
 
 def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas) -> SchemaText | None:
@@ -76,7 +107,7 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
         with accepted():
             name = schema_key(key)
             schema = registry.schema(name) if isinstance(name, int) else registry.schema_by_guid(name)
-            return text_of(registry, schema, payload, f"decode.{lineage}", f"the schema {key}")
+            return usable_text(registry, schema, payload)
     except SchemaNotFound as error:
         if section_of(context.job, lineage).on_error != "fail":
             return None

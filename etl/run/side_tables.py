@@ -1,4 +1,4 @@
-"""The tables that a run lands beside its rows, before any of them: damaged bytes, and records that have no row.
+"""Side tables, which a run commits before its rows: damaged bytes, and records that have no row.
 
     quarantine      `source.on_corruption: quarantine`      etl.tables.parquet.quarantine
     dead letters    `decode.on_error: dead_letter`          etl.decoding.bad_records

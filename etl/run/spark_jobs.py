@@ -3,7 +3,8 @@
     transform                      how rows travel
     -----------------------------  --------------------------------------------------------------------------------
     none, or Arrow steps           fused: fetch, decode, steps and Parquet in one Spark task; no row crosses to the JVM
-    SQL or Python steps            a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet
+    SQL or Python steps            a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet;
+                                   columns that no step uses cross to the JVM as one (`etl.spark.narrowing`)
 
 Counts of what was read return with the tasks' results, or through an accumulator keyed by task and attempt, so that a
 task that ran twice counts once (`etl.spark.dataframe`).
@@ -28,7 +29,8 @@ from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
-from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, rows
+from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, read_rows
+from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.task_entry import Writer, drop, landing_function
@@ -45,7 +47,7 @@ from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.topics import table_schemas
-from kseg.etl.transform.transform import BatchSteps, transform_of
+from kseg.etl.transform.transform import BatchSteps, derived_columns, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
@@ -117,12 +119,14 @@ class SparkJobs:
             frame, _ = self.frame(self.context.spark.session(), ())
             schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
         made: dict[str, SinkSchema] = {}
+        derived = {column.name: str(column) for column in derived_columns(self.job)}
         for table, schema in schemas.items():
             made[table] = sink_schema(
                 schema,
                 addresses=self.job.sink.addresses,
                 late=self.plan.marks_late,
                 decoded=self.job.decode is not None,
+                derived=derived,
             )
         for schema in {str(schema): schema for schema in schemas.values()}.values():
             self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
@@ -137,11 +141,25 @@ class SparkJobs:
         self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
     ) -> tuple[DataFrame, RangeResults]:
         """The rows of these tables after the whole transform, as a DataFrame that is not evaluated yet."""
+        source, range_results = self.source(spark, tables, beside)
+        return self._transformed(source, tables), range_results
+
+    def _transformed(self, source: RowSource, tables: Collection[str]) -> DataFrame:
+        frame = self.transform.apply_to_frame(source.frame())
+        if self.transform.on_frame and tables:
+            for warning in plan_warnings(frame):
+                self.note(warning)
+        return frame
+
+    def source(
+        self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
+    ) -> tuple[RowSource, RangeResults]:
+        """The rows of these tables after the steps on batches."""
         options = replace(self.options, limits=TO_JVM)
         workers = self.context.spark.workers() if tables else None
         tasks = self._tasks(workers, tables) if workers is not None else ()
         gathered = self._gathered(tables) if self.context.spark.remote else None
-        source, range_results = rows(
+        return read_rows(
             spark,
             tasks,
             self._origin,
@@ -153,11 +171,6 @@ class SparkJobs:
             cores=workers.defaultParallelism if workers is not None else 1,
             topics=[topic for topic, table in self._topics.items() if table in tables or not tables],
         )
-        frame = self.transform.apply_to_frame(source)
-        if self.transform.on_frame and tasks:
-            for warning in plan_warnings(frame):
-                self.note(warning)
-        return frame, range_results
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
         """Over Connect: where tasks write results. Raises ConfigurationError if the table does not exist yet."""
@@ -211,8 +224,12 @@ class SparkJobs:
         )
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
-        frame, range_results = self.frame(spark, tables, self._beside)
-        landed = frame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)
+        source, range_results = self.source(spark, tables, self._beside)
+        frame = self._transformed(source, tables)
+        # A client of Spark Connect has no plan that it could change: there all columns cross.
+        narrow = None if self.context.spark.remote else narrowed(frame, source)
+        frame, restoring = narrow or (frame, None)
+        landed = frame.mapInArrow(landing_function(plan, restoring), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
         resolved = self.complete(range_results, tables)
@@ -220,8 +237,8 @@ class SparkJobs:
         return self._written(resolved, outputs, tables, rows_of_tasks(outputs))
 
     def complete(self, range_results: RangeResults, tables: Collection[str]) -> tuple[RangeResult, ...]:
-        """One result for each task. Ranges that a query did not read to their end (LIMIT, WHERE false, rows that a step
-        made of something else) are counted by a job of their own, which runs no transform."""
+        """One result for each task. A separate Spark job without the transform counts the ranges that a query did not
+        read to their end (LIMIT, WHERE false, a step that does not use its rows)."""
         unread = range_results.unread()
         if not unread:
             return range_results.resolve()

@@ -63,6 +63,15 @@ def test_the_json_of_an_error_tells_its_cause() -> None:
     assert told["retriable"] is True
 
 
+def test_a_single_fault_is_the_first_line_with_what_to_do() -> None:
+    """All that Spark shows of an error of `format("kseg")`."""
+    assert str(ConfigurationError.of("topics", "is missing", "name them")) == "topics: is missing — name them"
+    assert (
+        str(ConfigurationError("cannot be used", remedy="fix it", file="a.yaml"))
+        == "cannot be used — fix it (file=a.yaml)"
+    )
+
+
 def test_every_fault_is_in_the_text() -> None:
     text = str(ConfigurationError([Fault("a.b", "wrong", "fix", 3), Fault("", "worse")], file="job.yaml"))
     assert "2 errors in the configuration (file=job.yaml)" in text

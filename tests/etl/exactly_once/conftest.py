@@ -25,6 +25,7 @@ import pytest
 from deltalake import DeltaTable
 
 import shared_jvm
+from children import Children
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.ledger.state import JobState
@@ -51,7 +52,6 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-Children = _beside("children").Children
 _records = _beside("records")
 Records, Row = _records.Records, _records.Row
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 COMMAND_SECONDS = 300
 RACED = re.compile(r"/_kseg/race-[0-9a-f]+/\d+$")

@@ -14,6 +14,7 @@ from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
+from kseg.etl.source.errors import ArrowStepError
 from run_steps import steps_of
 from skips import IN_FULL
 
@@ -153,6 +154,56 @@ def test_an_abandoned_run_takes_its_dead_letters_with_it(job: Any) -> None:
     assert job.table("dead").to_pyarrow_table().num_rows == 0
     job.ingest()
     assert_exact(job)
+
+
+# --- steps of the user
+
+MODULE = """
+import pyarrow as pa
+
+def inverse(rows):
+    ids = rows.column("id").to_pylist()
+    if 13 in ids:
+        raise ValueError("13 brings bad luck")
+    return rows.append_column("next", pa.array([id and id + 1 for id in ids], pa.int64()))
+"""
+
+
+@pytest.fixture
+def steps_of_the_user(job: Any, spark: Any) -> Any:
+    """The job with a step that raises for the record 13."""
+    name = f"steps_{job.document['name'].replace('-', '_')}"
+    (job.folder / f"{name}.py").write_text(MODULE)
+    spark.sparkContext.addPyFile(str(job.folder / f"{name}.py"))
+    return job.change(transform=[{"arrow": f"{name}:inverse"}])
+
+
+@pytest.mark.parametrize("step", [None, "land:dead:committed", "land:first:committed", "land:first:after"])
+def test_a_record_that_a_step_raises_for_is_a_dead_letter(step: str | None, steps_of_the_user: Any) -> None:
+    job = steps_of_the_user
+    if step is not None:
+        job.die(step)
+    job.ingest(take_over=True)
+    rows, dead = (job.table(name).to_pyarrow_table().to_pylist() for name in ("first", "dead"))
+    assert numbers(rows, "_kseg_") == sorted(ROWS - {13})
+    assert numbers(dead) == sorted(DEAD | {13})
+    (letter,) = (row for row in dead if row["error"] == "TRANSFORM")
+    assert (letter["value"], letter["source"], letter["path"]) == (value_of(13), "row", "transform[0].arrow")
+    assert letter["message"].endswith("inverse raised ValueError: 13 brings bad luck")
+    (run,) = job.state.runs.values()
+    counts = run.accounted.counts.decoding
+    assert (counts.decoded, counts.dead) == (len(ROWS) - 1, len(DEAD) + 1)
+    assert job.redrive().status == "nothing-to-do", "it still raises"
+    job.change(transform=None)
+    job.redrive()
+    assert numbers(_rows(job), "_kseg_") == sorted(ROWS)
+
+
+def test_a_step_that_raises_ends_the_run_with_the_record_s_address(steps_of_the_user: Any) -> None:
+    job = steps_of_the_user.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    with pytest.raises(ArrowStepError, match="13 brings bad luck") as caught:
+        job.ingest()
+    assert (caught.value.address["partition"], caught.value.address["offset"]) == (1, 6)
 
 
 # --- expectations

@@ -95,7 +95,7 @@ def assert_holds(job: str, when: str) -> None:
     expected = EXPECTED[job][when]
     known = set(EXPECTED[job]["before"]["runs"])
     code, status = kseg("status", job, "--runs", "100")
-    assert code == 0
+    assert code in (0, 3)  # 3: a run was left
     phases = {run["run_id"]: run["phase"] for run in status["runs"]}
     assert {run: phase for run, phase in phases.items() if run in known} == expected["runs"]
     assert [phase for run, phase in phases.items() if run not in known] == expected["new_runs"]
@@ -154,9 +154,14 @@ def test_reports_of_its_runs_are_the_same(run: str, home: Path) -> None:
     assert _known(report, expected) == {key: value for key, value in expected.items() if key != "ranges"}
 
 
-def _known(report: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+def _known(report: Any, expected: Any) -> Any:
     """A report without what it has besides, as long as that is null."""
-    return {key: value for key, value in report.items() if key in expected or value is not None}
+    if isinstance(report, dict) and isinstance(expected, dict):
+        kept = {key: value for key, value in report.items() if key in expected or value is not None}
+        return {key: _known(value, expected.get(key)) for key, value in kept.items()}
+    if isinstance(report, list) and isinstance(expected, list) and len(report) == len(expected):
+        return [_known(one, old) for one, old in zip(report, expected, strict=True)]
+    return report
 
 
 def test_the_ledger_keeps_its_events(home: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from deltalake import write_deltalake
 
-from kseg.etl.errors import ExitCode
+from kseg.etl.errors import ExitCode, Refused
 from kseg.etl.ledger import maintenance
+from kseg.etl.operations import redrive
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 from kseg.jobs.cli import cli
@@ -105,7 +107,7 @@ def test_what_still_fails_stays_open_and_is_named(job: Any, topic: str, records:
     again = job.redrive()
     assert (again.status, "stay open: 1." in " ".join(again.notes)) == ("nothing-to-do", True)
     found = verify(job.job)
-    assert (found.ok, [table.compared for table in found.tables]) == (True, ["addresses"])
+    assert (found.ok, [table.compared for table in found.tables]) == (True, ["decoded"])
     job.change(decode={"value": None}).change(decode={"value": {"format": "string"}}, sink={"merge_schema": True})
     assert job.redrive().status == "done"
     assert offsets(job) == list(range(9))
@@ -268,3 +270,75 @@ def test_people_see_open_dead_letters(job: Any) -> None:
     shown = CliRunner().invoke(cli, ["status", str(job.file), "--progress", "none"]).stdout
     assert f"{job.document['name']}: 0 offsets behind, 3 open dead letters" in shown
     assert "open 3" in shown
+
+
+def test_a_condition_that_is_none_is_refused_before_anything_else_and_shown_once(job: Any) -> None:
+    job.ingest()
+    mend(job).die_redriving("plan:after")
+    for condition in ("no_such = 1", "error = ", "topic = 5"):
+        done = CliRunner().invoke(cli, ["redrive", str(job.file), "--where", condition, "--progress", "none"])
+        assert done.exit_code == ExitCode.BAD_CONFIGURATION
+        assert done.stderr.count("rror: ") <= 2, done.stderr
+        assert offsets(job) == [0, 2, 4, 6], "the redrive that was not finished has not gone on"
+    (fault,) = kseg(job, "redrive", "--where", "no_such = 1")[1]["error"]["faults"]
+    assert fault["message"] == "Schema error: No field named no_such."
+    assert job.redrive(take_over=True, where="error = 'WRONG_TYPE' -- all").status == "done"
+
+
+def test_dead_letters_of_a_run_that_the_ledger_has_dropped_are_found_by_its_id(
+    job: Any, topic: str, records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.ingest()
+    (first,) = job.state.runs
+    write(records, topic, LOCAL, GOOD)
+    job.ingest()
+    monkeypatch.setattr(maintenance, "RUNS_KEPT", 1)
+    assert maintenance.summarise(job.ledger, job.document["name"], after=0)
+    assert first not in job.state.runs
+    mend(job)
+    job.redrive(run_id=first.partition("-")[2])
+    assert offsets(job) == [*range(7), 8]
+    with pytest.raises(Refused) as caught:
+        job.redrive(run_id="ffff")
+    assert caught.value.code == "no-such-run"
+
+
+def test_a_redrive_takes_as_many_as_fit_into_memory(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters of several files: each is a part of what is read."""
+    job.ingest()
+    letters = job.table("dead")
+    for number in (1, 3, 5):
+        one = pa.table(letters.scan(None, f'"offset" = {number}'))
+        letters.delete(f'"offset" = {number}')
+        write_deltalake(job.table("dead"), one, mode="append")
+        letters = job.table("dead")
+    mend(job)
+    for module, name in ((redrive, "MAX_BYTES"), (redrive, "MAX_LETTERS")):
+        monkeypatch.setattr(module, name, 1)
+    for landed in (5, 6, 7):
+        report = job.redrive()
+        assert (report.status, len(offsets(job))) == ("done", landed)
+    assert "there may be more" not in " ".join(report.notes)
+    assert job.redrive().status == "nothing-to-do"
+    assert offsets(job) == list(range(7))
+    assert verify(job.job).ok
+
+
+def test_what_an_append_has_landed_is_not_redriven(job: Any, topic: str) -> None:
+    """The record has a row: a redrive would land it a second time."""
+    job.ingest()
+    mend(job)
+    job.backfill(from_=[f"{topic}:0:2"], to=[f"{topic}:0:4"], mode="append", label="again")
+    assert offsets(job) == [0, 2, 2, 3, 4, 6]
+    assert status(job.job).dead_letters == {"appended": 1, "open": 2}
+    assert verify(job.job).ok
+    job.redrive()
+    assert offsets(job) == [0, 1, 2, 2, 3, 4, 5, 6]
+    assert status(job.job).dead_letters == {"appended": 1, "redriven": 2}
+    assert verify(job.job).ok
+    unmend(job)
+    job.backfill(from_=[f"{topic}:0:5"], to=[f"{topic}:0:6"], mode="append", label="once more")
+    assert status(job.job).dead_letters == {"appended": 2, "open": 1, "redriven": 1}, "dead once more, and one is open"
+    mend(job).redrive()
+    assert offsets(job) == [0, 1, 2, 2, 3, 4, 5, 5, 6]
+    assert verify(job.job).ok

@@ -4,7 +4,6 @@ way. Rows are typed, land once, and a run decodes as it was planned whatever the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema as RegisteredSchema
 from confluent_kafka.schema_registry import (
-    SchemaRegistryClient,
     record_subject_name_strategy,
     topic_subject_name_strategy,
 )
@@ -25,15 +23,14 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.schema_check import check_against_job, parts_of
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
-from kseg.jobs.registry.process import EmbeddedRegistry
+from registries import SharedRegistry
 
 DECODE = {"value": {"format": "avro", "schema": "registry"}}
 
 
-@pytest.fixture(scope="module")
-def registry() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry(light=True) as started:
-        yield started
+@pytest.fixture
+def registry(schema_registry: SharedRegistry) -> SharedRegistry:
+    return schema_registry
 
 
 def schema(*fields: tuple[str, Any], name: str = "Order", **more: Any) -> str:
@@ -50,10 +47,10 @@ TABLE = ["id", "note", "amount", "tags"]
 class Orders:
     """Writes records with schemas that it registers."""
 
-    def __init__(self, records: Any, registry: EmbeddedRegistry, topic: str) -> None:
+    def __init__(self, records: Any, registry: SharedRegistry, topic: str) -> None:
         self.topic = topic
         self.producer = Producer(records.settings)
-        self.client = SchemaRegistryClient({"url": registry.url})
+        self.client = registry.client
         self.rows: list[tuple[int, dict[str, Any]]] = []
 
     def write(self, text: str, *values: dict[str, Any] | None, partition: int = 0, **options: Any) -> None:
@@ -91,7 +88,7 @@ def write_three_versions(orders: Orders) -> None:
         orders.write(THIRD, third(number + 2), partition=partition)
 
 
-def test_three_versions_in_turn_become_one_table(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_three_versions_in_turn_become_one_table(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(2)
     orders = Orders(records, registry, topic)
     write_three_versions(orders)
@@ -104,7 +101,7 @@ def test_three_versions_in_turn_become_one_table(records: Any, home: Any, regist
     assert verify(job.job).ok
 
 
-def test_a_schema_of_another_subject_is_found_on_the_way(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_a_schema_of_another_subject_is_found_on_the_way(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     orders.write(FIRST, first(1))
@@ -121,7 +118,7 @@ def test_a_schema_of_another_subject_is_found_on_the_way(records: Any, home: Any
 
 @pytest.mark.parametrize("step", ["plan:after", "schemas:after", "land:first:committed", "account:after"])
 def test_a_run_killed_at_a_step_lands_once(
-    records: Any, home: Any, children: Any, registry: EmbeddedRegistry, step: str
+    records: Any, home: Any, children: Any, registry: SharedRegistry, step: str
 ) -> None:
     topic = records.topic(2)
     orders = Orders(records, registry, topic)
@@ -144,7 +141,7 @@ def test_a_run_killed_at_a_step_lands_once(
     assert state.lineages == job.state.lineages, "nothing is registered twice"
 
 
-def test_a_planned_run_needs_no_registry(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_a_planned_run_needs_no_registry(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     orders.write(FIRST, first(1))
@@ -157,7 +154,7 @@ def test_a_planned_run_needs_no_registry(records: Any, home: Any, registry: Embe
         job.ingest()
 
 
-def test_what_cannot_be_decoded_is_refused(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_what_cannot_be_decoded_is_refused(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     job = home(topic, decode=DECODE, registry={"url": registry.url})
@@ -180,7 +177,7 @@ def test_what_cannot_be_decoded_is_refused(records: Any, home: Any, registry: Em
 
 
 def test_unknown_fields_can_be_ignored_and_columns_are_bounded(
-    records: Any, home: Any, registry: EmbeddedRegistry
+    records: Any, home: Any, registry: SharedRegistry
 ) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
@@ -198,7 +195,7 @@ def test_unknown_fields_can_be_ignored_and_columns_are_bounded(
     assert "amount" not in job.table("first").schema().to_arrow().names
 
 
-def test_fields_inside_of_records_are_added(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_fields_inside_of_records_are_added(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     city = {"type": "record", "name": "Address", "fields": [{"name": "city", "type": "string"}]}
@@ -216,7 +213,7 @@ def test_fields_inside_of_records_are_added(records: Any, home: Any, registry: E
     assert verify(job.job).ok
 
 
-def test_a_schema_that_nobody_knows_is_a_dead_letter(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_a_schema_that_nobody_knows_is_a_dead_letter(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     orders.write(FIRST, first(1))
@@ -236,7 +233,7 @@ def test_a_schema_that_nobody_knows_is_a_dead_letter(records: Any, home: Any, re
     assert run.plan.schemas["value"].writers["8388607"] == ""
 
 
-def test_a_new_schema_is_checked_against_what_was_landed(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_a_new_schema_is_checked_against_what_was_landed(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)
     orders.write(FIRST, first(1))
@@ -254,7 +251,7 @@ def test_a_new_schema_is_checked_against_what_was_landed(records: Any, home: Any
 
 
 def test_records_of_a_schema_that_does_not_fit_the_columns_are_dead_letters(
-    records: Any, home: Any, registry: EmbeddedRegistry
+    records: Any, home: Any, registry: SharedRegistry
 ) -> None:
     """The topic's first records are of a version that the newest one has broken with."""
     topic = records.topic(1)
@@ -278,7 +275,7 @@ def test_records_of_a_schema_that_does_not_fit_the_columns_are_dead_letters(
 
 
 def test_dead_letters_of_a_registry_s_job_land_once_their_schema_is_known(
-    records: Any, home: Any, registry: EmbeddedRegistry
+    records: Any, home: Any, registry: SharedRegistry
 ) -> None:
     topic = records.topic(1)
     orders = Orders(records, registry, topic)

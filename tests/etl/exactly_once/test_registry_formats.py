@@ -4,12 +4,11 @@ Confluent's own serializers and a real registry, with schemas that change on the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -18,22 +17,21 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.errors import Refused
 from kseg.etl.operations.verify import verify
-from kseg.jobs.registry.process import EmbeddedRegistry
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
+from registries import SharedRegistry
 
 
-@pytest.fixture(scope="module")
-def registry() -> Iterator[EmbeddedRegistry]:
-    with EmbeddedRegistry(light=True) as started:
-        yield started
+@pytest.fixture
+def registry(schema_registry: SharedRegistry) -> SharedRegistry:
+    return schema_registry
 
 
 class Topic:
     """Writes records of a topic by serializers that register their schemas."""
 
-    def __init__(self, records: Any, registry: EmbeddedRegistry) -> None:
+    def __init__(self, records: Any, registry: SharedRegistry) -> None:
         self.name = records.topic(1)
-        self.client = SchemaRegistryClient({"url": registry.url})
+        self.client = registry.client
         self._producer = Producer(records.settings)
 
     def write(self, serializer: Any, *values: Any) -> None:
@@ -50,7 +48,7 @@ def id_in_header(payload: bytes, context: SerializationContext, schema_id: Any) 
     return payload
 
 
-def job_of(home: Any, topic: Topic, registry: EmbeddedRegistry, **value: Any) -> Any:
+def job_of(home: Any, topic: Topic, registry: SharedRegistry, **value: Any) -> Any:
     decode = {"value": {"schema": "registry", **value}}
     return home(topic.name, decode=decode, registry={"url": registry.url})
 
@@ -64,9 +62,7 @@ def json_schema(**properties: Any) -> str:
     return json.dumps({"title": "Order", "type": "object", "properties": properties, "additionalProperties": True})
 
 
-def test_documents_of_several_json_schemas_become_one_table(
-    records: Any, home: Any, registry: EmbeddedRegistry
-) -> None:
+def test_documents_of_several_json_schemas_become_one_table(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     text, number, line = {"type": "string"}, {"type": "integer"}, {"type": "object", "properties": {"sku": {}}}
     first = json_schema(id=number, line={**line, "properties": {"sku": text}})
@@ -91,9 +87,7 @@ def test_documents_of_several_json_schemas_become_one_table(
     assert refused.value.code == "schema-conflict"
 
 
-def test_a_json_schema_is_read_with_those_that_it_refers_to(
-    records: Any, home: Any, registry: EmbeddedRegistry
-) -> None:
+def test_a_json_schema_is_read_with_those_that_it_refers_to(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     money = json.dumps({"type": "object", "properties": {"units": {"type": "integer"}}})
     topic.client.register_schema(f"{topic.name}-money", Schema(money, "JSON"))
@@ -128,7 +122,7 @@ SECOND = """
 """
 
 
-def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     job = job_of(home, topic, registry, format="protobuf", message="shop.Order")
     first, second = classes(FIRST)("shop.Order"), classes(SECOND)("shop.Order")
@@ -154,7 +148,7 @@ def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, r
 
 
 def test_a_run_killed_with_a_schema_found_on_the_way_lands_once(
-    records: Any, home: Any, children: Any, registry: EmbeddedRegistry
+    records: Any, home: Any, children: Any, registry: SharedRegistry
 ) -> None:
     topic = Topic(records, registry)
     job = job_of(home, topic, registry, format="protobuf", message="shop.Order")
@@ -186,7 +180,7 @@ def envelope(*fields: tuple[str, Any]) -> str:
     return json.dumps({**avro("Envelope", *columns), "namespace": "shop"})
 
 
-def test_rows_of_debeziums_envelopes_get_new_columns(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_rows_of_debeziums_envelopes_get_new_columns(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     job = job_of(home, topic, registry, format="avro", envelope="debezium")
     around = {"source": {"ts_ms": 1000}, "before": None, "after": None}
@@ -211,7 +205,7 @@ def test_rows_of_debeziums_envelopes_get_new_columns(records: Any, home: Any, re
         job.ingest()
 
 
-def test_a_new_table_has_the_widest_types_of_all_versions(records: Any, home: Any, registry: EmbeddedRegistry) -> None:
+def test_a_new_table_has_the_widest_types_of_all_versions(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     wide, narrow = (json.dumps(avro("Order", ("id", kind))) for kind in ("long", "int"))
     topic.write(AvroSerializer(topic.client, wide), {"id": 2**40})

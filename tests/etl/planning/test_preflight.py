@@ -39,7 +39,7 @@ class Ledger:
 
     @property
     def job(self) -> Any:
-        return SimpleNamespace(name="job", ledger=str(self.folder / "ledger"))
+        return SimpleNamespace(name="job", group=None, ledger=str(self.folder / "ledger"))
 
     def targets(self) -> Targets:
         return Targets(self.job, _no_spark)

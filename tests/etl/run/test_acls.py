@@ -15,6 +15,7 @@ import pytest
 from kseg.client import ClientConfig, Cluster, KafkaError, TopicPartition, committed_offsets
 from kseg.client.admin.acls import AclBinding, AclFilter, create_acls, delete_acls, describe_acls
 from kseg.client.admin.topics import create_topic
+from kseg.client.errors import AuthorizationFailed
 from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
@@ -135,6 +136,18 @@ def test_the_main_job_runs_with_exactly_the_acls_of_the_page(
         transactional, BackfillRequest.parse(from_=[f"{topic}:0:0"], to=[f"{topic}:0:17"], mode="replace")
     )
     assert again.status == "done"
+
+
+def test_a_plan_finds_that_tasks_may_not_read_the_topic(job: Callable[..., Job], topic: str, allow: Any):
+    names = {"TOPIC": topic}
+    rest = listed("`group_commit: transactional`", topic)
+    allow(rest | {binding("DESCRIBE", "TOPIC", names)})
+    with pytest.raises(AuthorizationFailed, match=f"READ on topic {topic}") as caught:
+        plan_only(job())
+    assert caught.value.lacking is not None
+    allow(rest | {binding("READ", "TOPIC", names)})
+    notes = plan_only(job()).notes
+    assert any("READ on the group and WRITE on the transactional id" in note for note in notes)
 
 
 def test_verify_and_status_need_less(job: Callable[..., Job], topic: str, allow: Any):

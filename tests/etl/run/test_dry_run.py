@@ -77,3 +77,23 @@ def test_what_a_run_would_refuse_is_refused(job: Job) -> None:
     request = BackfillRequest.parse(from_=("orders:0:5",), to=("orders:0:9",), mode="replace")
     with pytest.raises(ConfigurationError, match="replace finds rows by address"):
         plan_only(without, request)
+
+
+def with_transform(job: Job, folder: Path, sql: str) -> Job:
+    document = json.loads((folder / "job.yaml").read_text()) | {"transform": [{"sql": sql}]}
+    (folder / "job.yaml").write_text(json.dumps(document))
+    return load_job(folder / "job.yaml")
+
+
+def test_a_query_that_does_not_work_is_found_with_spark_alone_and_else_named_as_not_checked(
+    job: Job, tmp_path: Path
+) -> None:
+    wrong = with_transform(job, tmp_path, "SELECT *, no_such_column FROM __rows__")
+    [note] = [note for note in plan_only(wrong).notes if "--with-spark" in note]
+    assert note.startswith("not checked: transform[0].sql")
+    with pytest.raises(ConfigurationError, match="no_such_column"):
+        plan_only(wrong, with_spark=True)
+    right = with_transform(job, tmp_path, "SELECT * FROM __rows__")
+    notes = plan_only(right, with_spark=True).notes
+    assert not [note for note in notes if "--with-spark" in note]
+    assert [note for note in notes if note.startswith("not checked: whether tasks reach")]
