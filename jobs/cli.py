@@ -27,6 +27,8 @@ COMMANDS = {
     "maintain": "Maintain tables and ledger: OPTIMIZE, VACUUM, retention.",
     "repair": "Finish or abandon an unfinished run; accept changes.",
     "status": "Show the last runs, consumer lag, and the group's state.",
+    "runs": "Show a job's runs: durations, rows, errors.",
+    "logs": "Show the log files of commands that failed here.",
     "report": "Write a run's HTML report from the ledger.",
     "topics": "Show topics: partitions, records, size, last record, rate.",
     "peek": "Show a topic's records.",
@@ -41,6 +43,8 @@ COMMANDS = {
     "broker": "Start and stop a local Kafka broker for trying things out.",
     "registry": "Start and stop a Schema Registry for trying things out.",
     "doctor": "Check this machine, and the stores of a job.",
+    "setup": "Fetch and compile what a first run would otherwise wait for.",
+    "completion": "Complete commands and options in a shell.",
     "bench": "Benchmark the decoder and runs from Kafka to Delta.",
 }
 

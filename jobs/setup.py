@@ -1,7 +1,7 @@
-"""The second half of ``make setup``: Java, the jars, compiled decoders, and what makes Spark and brokers start fast.
+"""``kseg setup``, the second half of ``make setup``: Java, the jars, compiled decoders, archives of Java classes.
 
-``python -m kseg.jobs.setup`` makes what is missing, and writes the stamp by which ``make`` sees that it need not run
-again (`jobs/setup_stamp.py`).
+It makes what is missing, and writes the stamp by which ``make`` sees that it need not run again
+(`jobs/setup_stamp.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ def fetch_jars(*names: str) -> None:
             jars.ensure(name, progress=lambda name, done, _: bars.update(tasks[name], completed=done))
 
 
+def compile_decoders() -> None:
+    """Compile the functions that decode records and payloads, those that are not compiled yet."""
+    from kseg.segment_reader.payload.cached import decoders_are_compiled
+
+    if not decoders_are_compiled():
+        print("Compiling the decoders …", file=sys.stderr)
+    compile_decoder()
+    compile_payload_decoders()
+
+
 def compile_decoder() -> None:
     """Decode one record of each kind, so that the compiled code is in its cache before a job's workers need it."""
     from kseg.segment_reader.decode.range_decoder import RangeDecoder
@@ -75,8 +85,7 @@ def main() -> int:
     try:
         use_java()
         fetch_jars(*JARS)
-        compile_decoder()
-        compile_payload_decoders()
+        compile_decoders()
     except BrokerError as error:
         print(f"{error} {error.remedy or ''}".strip(), file=sys.stderr)
         return int(error.exit_code)

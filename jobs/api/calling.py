@@ -40,7 +40,7 @@ _READERS: Final = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one broker did with a request: the answer (None: none comes), or the error on the way to it."""
+    """The result of a request to one broker: the response (None: the API has none), or the error instead of one."""
 
     broker: str
     version: int | None
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """RETRIABLE if everything that went wrong may go right later, FAILED if anything may not."""
+        """DONE without an error, RETRIABLE if all errors are retriable, else FAILED."""
         if self.error is not None:
             return ExitCode.RETRIABLE if self.error.retriable else ExitCode.FAILED
         if not self.codes:
@@ -178,7 +178,7 @@ def _read(api: Api[Any], document: Any, version: int) -> Request[Any]:
     request: Request[Any] = from_json(api.request, _with_our_defaults(api, document), version)
     _check(api, request, version)
     _check_topics(request, request, version, "")
-    encode(request, version)  # what only the codec sees, such as a string that is too long
+    encode(request, version)  # errors that only the codec finds, such as a string that is too long
     return request
 
 

@@ -47,7 +47,7 @@ def encode_text(name: str, side: str, version: int, document: Any, *, header: bo
 
 
 def decode_text(name: str, side: str, version: int, text: str, *, header: bool, names: bool) -> dict[str, Any]:
-    """The JSON of the message in hex (blanks, line ends and a leading 0x are let be). Raises ConfigurationError."""
+    """The JSON of the message in hex (blanks, line ends and a leading 0x are ignored). Raises ConfigurationError."""
     cls, head, head_version = _definitions(name, side, version)
     digits = re.sub(r"\s", "", text).removeprefix("0x")
     try:

@@ -1,4 +1,4 @@
-"""Which broker a request belongs to: by `--to`, or by what its API (`client.protocol.routing`) and its own fields say.
+"""Which broker a request is sent to: by `--to`, or by its API's routing (`client.protocol.routing`) and its fields.
 
     leader of the partition      Produce, Fetch, ListOffsets …
     coordinator of the group     OffsetCommit, JoinGroup, DescribeGroups …
@@ -8,7 +8,7 @@
     all brokers                  ListGroups, ListTransactions, DescribeLogDirs: each knows its own alone
     any broker                   all others
 
-A request goes to one broker as it is. What it names has to lead there: partitions of two leaders are an error here.
+A request is not split: everything that it names has to belong to one broker. Partitions of two leaders are an error.
 https://kafka.apache.org/protocol#protocol_partitioning
 """
 
@@ -88,9 +88,9 @@ def parse(text: str) -> Destination:
 
 
 def by_default(api: str, request: Message) -> list[Destination]:
-    """Where the request belongs. Several if it names several things, which then have to lead to one broker.
+    """The destinations of what the request names; several of them have to lead to one broker.
 
-    Raises ConfigurationError where only a person can say (AlterReplicaLogDirs belongs to the broker with the replica).
+    Raises ConfigurationError where the fields do not tell it (AlterReplicaLogDirs goes to the broker with the replica).
     """
     asked = API_BY_NAME[api].request.ROUTE.target
     if asked in (Target.LEADER, Target.REPLICA):

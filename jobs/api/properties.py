@@ -43,7 +43,7 @@ def client_properties(
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found or not key.strip():
-            # What was given may be a secret without its name.
+            # A value without a key may be a secret.
             raise bad_argument("-X", "is not of the form key=value", "for example -X client.id=me")
         properties[key.strip()] = value
     named = {"bootstrap.servers": bootstrap_servers, "bootstrap.controllers": controllers}

@@ -1,1 +1,1 @@
-"""How fast, beside Spark's own Kafka connector: `kseg bench`."""
+"""Benchmarks, with Spark's own Kafka connector and other clients for comparison: `kseg bench`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Any, Final, Literal
 
@@ -23,12 +24,21 @@ class Shape:
     value: Callable[[Random], Mapping[str, Any]]
     reader: list[dict[str, Any]] | None = None
 
+    @cached_property
+    def schema(self) -> str:
+        """The writer's, as text."""
+        return _record(self.fields)
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return parse_schema(self.schema)
+
     def make(self, random: Random) -> bytes:
-        return encode_default(self.value(random), parse_schema(_record(self.fields)))
+        return encode_default(self.value(random), self._parsed)
 
     def decoder(self, engine: Literal["fast", "reference"]) -> PayloadDecoder:
         reader = None if self.reader is None else parse_schema(_record(self.reader))
-        return avro_decoder(parse_schema(_record(self.fields)), reader, engine=engine)
+        return avro_decoder(self._parsed, reader, engine=engine)
 
 
 def _record(fields: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""What a small run costs from a cold start: `kseg ingest` of a thousand records, from process start to end."""
+"""How long a small run takes from a cold start: `kseg ingest` of a thousand records, from process start to end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 1000
 
 
 def measure(topic: BenchTopic, folder: Path, *, times: int) -> dict[str, Any]:
-    """The median of so many runs in seconds, and the phases of that run; `start` is what comes before the first."""
+    """The median of several runs in seconds, and its phases; `start` is the time before the first phase."""
     runs = sorted((_one(topic, folder / f"cold-{number}") for number in range(times)), key=lambda run: run[0])
     seconds, phases = runs[(times - 1) // 2]
     return {

@@ -1,9 +1,9 @@
 """The two sides: this project's job, and Spark's own Kafka connector as it comes and tuned.
 
-Each run starts with a sink (and, on our side, a ledger and a group) that did not exist, and is held to its row count: a
-run that loses or doubles a row is a failure of the benchmark. What is timed is what a user waits for in a session that
-is warm: on our side a whole run with lease, plan, ledger, accounting, table commit and the group's offsets committed in
-a transaction; on the connector's side the read and the write alone.
+Each run starts with a new sink (and, on our side, a new ledger and a new group), and its rows are counted: a run that
+loses or duplicates a row fails the benchmark. The time is that of a warm session: on our side a whole run with lease,
+plan, ledger, account, table commit and the group's offsets committed in a transaction; on the connector's side only the
+read and the write.
 
 noop reads the same columns on both sides. To Delta our side lands two more, `headers` and `_kseg_run`, as always.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from kseg.etl.transform.step import ROWS_VIEW
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
 from kseg.jobs.bench.session import MASTER
 from kseg.jobs.bench.workload import BenchTopic
@@ -49,27 +50,32 @@ group: {group}
 
 
 class WrongCount(Exception):
-    """A run landed another number of rows than the topic has."""
+    """A run landed more or fewer rows than the topic has."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to one sink. run: does it in an empty folder; gives the phases' seconds and the number of rows."""
+    """One way to one sink. run: carries it out in an empty folder; returns the number of rows and seconds by phase.
+    check: what else the table has to pass, untimed.
+    """
 
     way: str
     sink: str
     run: Callable[[Path], tuple[int, dict[str, float]]]
+    check: Callable[[Path], None] | None = None
 
     def measure(self, folder: Path, round_: int, expected: int) -> Run:
-        """One timed run. Raises WrongCount."""
+        """One timed run; the rows of a table are counted in it. Raises WrongCount."""
         place = folder / f"{self.way}-{self.sink}-{uuid4().hex[:8]}"
         place.mkdir()
         try:
             began = time.perf_counter()
             rows, phases = self.run(place)
             seconds = time.perf_counter() - began
-            if self.sink == "delta":
+            if (place / "table").is_dir():
                 rows = _rows_of_table(place / "table")
+                if self.check is not None:
+                    self.check(place / "table")
         finally:
             shutil.rmtree(place, ignore_errors=True)
         if rows != expected:
@@ -80,10 +86,10 @@ class Contender:
 def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Contender]:
     """All of them, in the order in which a round runs them. log_dir: where the topic's broker has its files."""
     return [
-        Contender(OURS, "delta", lambda folder: _ours_to_delta(topic, None, folder)),
-        Contender(FILES, "delta", lambda folder: _ours_to_delta(topic, log_dir, folder)),
-        Contender(DEFAULT, "delta", lambda folder: _connector_to_delta(spark, topic, {}, folder)),
-        Contender(TUNED, "delta", lambda folder: _connector_to_delta(spark, topic, TUNING, folder)),
+        Contender(OURS, "delta", lambda folder: ours_to_delta(topic, None, folder)),
+        Contender(FILES, "delta", lambda folder: ours_to_delta(topic, log_dir, folder)),
+        Contender(DEFAULT, "delta", lambda folder: connector_to_delta(spark, topic, {}, folder)),
+        Contender(TUNED, "delta", lambda folder: connector_to_delta(spark, topic, TUNING, folder)),
         Contender(OURS, "noop", lambda _: _ours_to_noop(spark, {"kafka.bootstrap.servers": topic.servers}, topic)),
         Contender(FILES, "noop", lambda _: _ours_to_noop(spark, {"path": str(log_dir)}, topic)),
         Contender(DEFAULT, "noop", lambda _: _connector_to_noop(spark, topic, {})),
@@ -94,10 +100,13 @@ def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Co
 # --- ours
 
 
-def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None) -> Path:
-    """A job that lands the topic below `folder`: from its broker, with a group of its own, or from its files."""
+def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None, decode: str = "") -> Path:
+    """A job that lands the topic below `folder`: from its broker, with a group of its own, or from its files.
+
+    decode: its section of that name, with the key.
+    """
     segments = "" if log_dir is None else f', segments: "{log_dir}"'
-    text = _JOB.format(topic=topic.name, segments=segments, folder=folder, master=MASTER)
+    text = _JOB.format(topic=topic.name, segments=segments, folder=folder, master=MASTER) + decode
     if log_dir is None:
         text += _FROM_A_BROKER.format(servers=topic.servers, group=f"bench-{uuid4().hex[:8]}")
     file = folder / "job.yaml"
@@ -105,11 +114,14 @@ def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None) -> Pa
     return file
 
 
-def _ours_to_delta(topic: BenchTopic, log_dir: Path | None, folder: Path) -> tuple[int, dict[str, float]]:
+def ours_to_delta(
+    topic: BenchTopic, log_dir: Path | None, folder: Path, decode: str = ""
+) -> tuple[int, dict[str, float]]:
+    """A whole run of ours; see `job_file`."""
     from kseg.etl.config.load import load_job
     from kseg.etl.run.pipeline import run_ingest
 
-    report = run_ingest(load_job(job_file(topic, folder, log_dir)))
+    report = run_ingest(load_job(job_file(topic, folder, log_dir, decode)))
     return report.rows_out or 0, {phase: round(seconds, 3) for phase, seconds in report.seconds.items()}
 
 
@@ -130,7 +142,8 @@ def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTo
 # --- Spark's connector
 
 
-def _connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]) -> DataFrame:
+def connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]) -> DataFrame:
+    """The whole topic by Spark's connector."""
     reader = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", topic.servers)
@@ -141,10 +154,15 @@ def _connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]
     return reader.options(**tuning).load()
 
 
-def _connector_to_delta(
-    spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str], folder: Path
+def connector_to_delta(
+    spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str], folder: Path, statement: str | None = None
 ) -> tuple[int, dict[str, float]]:
-    _connector(spark, topic, tuning).write.format("delta").mode("append").save(str(folder / "table"))
+    """statement: a query over the rows, by the name that SQL steps have for them."""
+    frame = connector(spark, topic, tuning)
+    if statement is not None:
+        frame.createOrReplaceTempView(ROWS_VIEW)
+        frame = spark.sql(statement)
+    frame.write.format("delta").mode("append").save(str(folder / "table"))
     return topic.rows, {}
 
 
@@ -152,7 +170,7 @@ def _connector_to_noop(
     spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]
 ) -> tuple[int, dict[str, float]]:
     known = _executions(spark)
-    _connector(spark, topic, tuning).write.format("noop").mode("overwrite").save()
+    connector(spark, topic, tuning).write.format("noop").mode("overwrite").save()
     return _rows_read_since(spark, known), {}
 
 

@@ -1,6 +1,6 @@
 """How fast one core decodes: record batches in memory to Arrow batches, by codec, beside the plain Python decoder.
 
-Decoding is one thread's work, so it is timed by that thread's processor time: others on the machine do not count.
+Decoding runs in one thread, and the time is that thread's CPU time, so that other processes do not distort it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How much is measured: everything, or little of it."""
+"""How much a benchmark measures: everything, or a quick part."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.jobs.bench import log_files, scaling
+from kseg.jobs.bench import log_files, matrix, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Effort:
     memory_times: int
     files: log_files.Effort
     scaling: scaling.Effort
+    matrix: matrix.Effort
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL)
-QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK)
+FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL)
+QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK)

@@ -1,4 +1,4 @@
-"""One measured run, and what many of them say: medians and ratios."""
+"""Measured runs, and the medians and ratios computed from them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from statistics import median
 from typing import Any
 
 OURS, FILES, DEFAULT, TUNED = "ours", "ours_from_files", "spark_default", "spark_tuned"
+RAW, SPARK = "ours_raw", "spark_decoded"
+"""Beside typed rows: the same topic as bytes, and typed by Spark's functions behind its tuned connector."""
 SINKS = ("delta", "noop")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """way: whose. sink: where the rows went. round: from 1. phases: seconds by name, where they are reported."""
+    """way: which contender. sink: where the rows went, of typed rows their format. round: from 1. phases: seconds by
+    name, if reported.
+    """
 
     way: str
     sink: str

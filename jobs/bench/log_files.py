@@ -1,8 +1,8 @@
 """How fast log files are read: gigabytes and rows a second by codec, record size and batch size, beside others.
 
-All ways read the same partitions, which a real broker wrote and which are in the page cache, one after the other.
-Rounds are repeated, and a ratio is that of two readings of one round, so that a machine whose speed drifts drifts for
-both. What each way does, and what it leaves out, is described in `kseg.jobs.bench.readers`.
+All ways read the same partitions, one way after the other. A real broker wrote them, and they are in the page cache.
+Rounds are repeated, and each ratio compares two readings of one round, so that a change of the machine's speed affects
+both. `kseg.jobs.bench.readers` describes what each way does and what it leaves out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress:
     taken: dict[Shape, Timings] = {sample.shape: {} for sample in samples}
     progress.phase("read the files")
     progress.total((effort.rounds + 1) * sum(sample.rows for sample in samples))
-    for number in range(effort.rounds + 1):  # the first round warms everybody up
+    for number in range(effort.rounds + 1):  # the first round warms up all readers
         start = timed(java.started, 0) if 0 < number <= effort.java_rounds else None
         for sample in samples:
             found = {way: timed(work, sample.rows) for way, work in ways[sample.shape].items()}

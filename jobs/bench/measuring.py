@@ -1,4 +1,4 @@
-"""All measurements, one after the other, and what they add up to."""
+"""Runs all measurements, one after the other, and collects their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg.etl.telemetry.progress import Progress
-from kseg.jobs.bench import cold, decoding, log_files, memory, payloads, producing, scaling
+from kseg.jobs.bench import cold, decoding, log_files, matrix, memory, payloads, producing, scaling, typed
 from kseg.jobs.bench.contenders import Contender, contenders
 from kseg.jobs.bench.efforts import Effort
 from kseg.jobs.bench.figures import Run, medians, ratios
@@ -42,7 +42,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         document["payload"] = list(payloads.measure(effort.decode_times))
     if set(sections) <= {"decode", "payload"}:
         return document
-    for name in JAR_SETS if "spark" in sections or "cold" in sections else (jars.KAFKA,):
+    for name in JAR_SETS if {"spark", "cold", "typed", "matrix"} & set(sections) else (jars.KAFKA,):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
@@ -78,6 +78,13 @@ def _on_a_broker(
         if "memory" in sections:
             progress.phase("memory")
             document["memory"] = memory.measure(topic, times=effort.memory_times)
+    if "typed" in sections:
+        document["typed"] = _typed(kafka, folder, effort, progress)
+    if "matrix" in sections:
+        with bench_session(folder) as spark:
+            document["matrix"] = matrix.measure(
+                spark, kafka.bootstrap_servers, tuple(kafka.pids.values()), folder, effort.matrix, progress
+            )
     if "scaling" in sections:
         progress.phase("scaling")
         landed = fill_topic(kafka, "workers", effort.scaling.rows, progress)
@@ -104,8 +111,23 @@ def _in_spark(topic: BenchTopic, log_dir: Path, folder: Path, effort: Effort, pr
     }
 
 
+def _typed(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+    progress.phase("fill the topics of typed rows")
+    topics = [
+        (form, fill_topic(kafka, f"typed-{form.name}", effort.rows, progress, form.records)) for form in typed.formats()
+    ]
+
+    def rounds(order: Sequence[Contender], topic: BenchTopic) -> list[Run]:
+        _rounds(order, topic, folder, effort.warm_up, progress)
+        return _rounds(order, topic, folder, effort.rounds, progress)
+
+    with bench_session(folder) as spark:
+        progress.phase("measure typed rows")
+        return typed.measure(spark, topics, rounds)
+
+
 def _rounds(order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:
-    """Everybody in turn, so that a machine whose speed drifts drifts for all."""
+    """All contenders in turn, so that a change of the machine's speed affects all of them."""
     progress.total(rounds * len(order) * topic.rows)
     runs = []
     for number in range(1, rounds + 1):

@@ -1,7 +1,7 @@
 """How fast one core decodes payloads: bytes of values in memory to typed Arrow columns, by format and shape, beside the
 plain Python decoder; of Protobuf also beside other libraries.
 
-Decoding is one thread's work, so it is timed by that thread's processor time: others on the machine do not count.
+Decoding runs in one thread, and the time is that thread's CPU time, so that other processes do not distort it.
 """
 
 from __future__ import annotations

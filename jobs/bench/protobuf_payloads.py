@@ -33,7 +33,8 @@ class Shape:
     value: Callable[[Random], Mapping[str, Any]]
 
     @cached_property
-    def _descriptors(self) -> bytes:
+    def descriptors(self) -> bytes:
+        """A FileDescriptorSet, with what it imports."""
         imports = 'import "google/protobuf/timestamp.proto";'
         return compile_text(f'syntax = "proto3"; package shop; {imports} message Order {{ {self.body} }}')
 
@@ -41,7 +42,7 @@ class Shape:
     def _pool(self) -> Any:
         pool = importlib.import_module("google.protobuf.descriptor_pool").DescriptorPool()
         files = importlib.import_module("google.protobuf.descriptor_pb2").FileDescriptorSet()
-        files.ParseFromString(self._descriptors)
+        files.ParseFromString(self.descriptors)
         for file in files.file:
             pool.Add(file)
         return pool
@@ -56,7 +57,7 @@ class Shape:
         return payload
 
     def decoder(self, engine: Literal["fast", "reference"]) -> PayloadDecoder:
-        return protobuf_decoder(parse_descriptors(self._descriptors).message("Order"), engine=engine)
+        return protobuf_decoder(parse_descriptors(self.descriptors).message("Order"), engine=engine)
 
     def peers(self) -> Iterator[tuple[str, Peer]]:
         yield "google's protobuf", self._google

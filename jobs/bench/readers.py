@@ -1,4 +1,4 @@
-"""Who reads a partition's rows in turn: this project from its files and from its broker, bare decompression, and Java.
+"""The readers that are compared: this project from files and from the broker, decompression alone, and Java.
 
 files       what a Spark task does: files to Arrow batches, checksums compared, aborted transactions looked up
 broker      the same rows as a task fetches them from the broker that wrote the files; its own time does not count
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
 
 
 def timed(work: Work, rows: int) -> Taken:
-    """Do it once. Raises WrongCount where it has seen another number of rows."""
+    """The time of one reading. Raises WrongCount where it gives another number of rows."""
     wall, cpu = time.perf_counter(), _processor_time()
     found = work()
     taken = Taken(time.perf_counter() - wall, _processor_time() - cpu)

@@ -1,5 +1,5 @@
-"""What grows with what there is: partitions (plan, ledger, memory, and plans beside other unfinished runs), tables
-(commit), and workers of a real standalone cluster.
+"""How costs grow with the number of partitions (plan, ledger, memory, plans beside other unfinished runs), of tables
+(commit), and of workers of a real standalone cluster.
 
 Each run is a process of its own, with a ledger, a table and a group that were not there before. Of workers, every round
 runs one and two in turn; broker, driver and workers share the machine's cores, so two workers are twice as fast only

@@ -1,4 +1,9 @@
-"""The one Spark session that both sides run in: Delta, Spark's Kafka connector, and as many tasks at once as cores."""
+"""The one Spark session that both sides run in: Delta, Spark's Kafka connector and its decoders, and as many tasks at
+once as cores.
+
+`from_avro` is in a jar set. `from_protobuf` is not: not every repository has spark-protobuf for Scala 2.13. The
+environment variable KSEG_SPARK_PROTOBUF names a jar with it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,19 @@ if TYPE_CHECKING:
 CONNECTOR = "spark-kafka-4.2.0"
 """Spark's own Kafka connector with what it needs; the versions are mixed (`kseg.jobs.broker.lock`)."""
 
-JAR_SETS = (jars.KAFKA, "delta-4.4.0", CONNECTOR)
+AVRO = "spark-avro-4.1.1"
+
+JAR_SETS = (jars.KAFKA, "delta-4.4.0", CONNECTOR, AVRO)
+
+PROTOBUF_JAR = "KSEG_SPARK_PROTOBUF"
 
 MASTER = "local[2]"
+
+
+def _class_path() -> Iterator[str]:
+    yield from (jars.class_path(name) for name in JAR_SETS[1:])
+    if own := os.environ.get(PROTOBUF_JAR):
+        yield own
 
 
 @contextmanager
@@ -33,7 +48,7 @@ def bench_session(folder: Path) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     own = {
-        "spark.driver.extraClassPath": os.pathsep.join(jars.class_path(name) for name in JAR_SETS[1:]),
+        "spark.driver.extraClassPath": os.pathsep.join(_class_path()),
         "spark.driver.memory": "2g",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder),

@@ -1,4 +1,4 @@
-"""What is read: records as an order system might write them, and a topic full of them.
+"""The records that benchmarks read, like those of an order system, and a topic filled with them.
 
 Records are made from their number alone, so that every run of the benchmark reads the same bytes. Making them in Python
 takes longer than reading them, so a topic repeats a quarter of a million of them; neither side sees that far back.
@@ -7,6 +7,7 @@ takes longer than reading them, so a topic repeats a quarter of a million of the
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def records(first: int, count: int, size: int = 170) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class BenchTopic:
-    """A topic that is there, and how many records it has in all; each partition has the same number."""
+    """A filled topic and its number of records; each partition has the same number."""
 
     servers: str
     name: str
@@ -61,8 +62,17 @@ def client_config(servers: str) -> ClientConfig:
     return ClientConfig.from_properties({"bootstrap.servers": servers}, client_id="kseg-bench")
 
 
-def fill_topic(kafka: EmbeddedKafka, name: str, rows: int, progress: Progress) -> BenchTopic:
-    """Make a topic with (at least) so many lz4 records of about 170 bytes, in batches of a thousand."""
+def fill_topic(
+    kafka: EmbeddedKafka,
+    name: str,
+    rows: int,
+    progress: Progress,
+    made: Callable[[int, int], list[Record]] = records,
+) -> BenchTopic:
+    """Make a topic with (at least) so many lz4 records, in batches of a thousand.
+
+    made: gives the records from a number on, so many; of about 170 bytes.
+    """
     batch = min(RECORDS_PER_BATCH, -(-rows // PARTITIONS))
     rounds = -(-rows // (batch * PARTITIONS))
     progress.total(rounds * batch * PARTITIONS)
@@ -72,7 +82,7 @@ def fill_topic(kafka: EmbeddedKafka, name: str, rows: int, progress: Progress) -
         places = [TopicPartition(name, number) for number in range(PARTITIONS)]
         ready = [
             {
-                tp: encode_batch(records((turn * PARTITIONS + tp.partition) * batch, batch), compression="lz4")
+                tp: encode_batch(made((turn * PARTITIONS + tp.partition) * batch, batch), compression="lz4")
                 for tp in places
             }
             for turn in range(min(rounds, DISTINCT_BATCHES // PARTITIONS))

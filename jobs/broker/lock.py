@@ -21,6 +21,7 @@ from kseg.jobs.broker.java import find_java
 _KAFKA = "4.3.1"
 _DELTA = "4.4.0"
 _CONNECTOR = "4.2.0"
+_AVRO = "4.1.1"
 
 # Kafka's libraries name slf4j without a binding (its own distribution adds one), and the tools bring all of Connect
 # with two web servers along, which neither the broker nor the tools that are used here load.
@@ -43,6 +44,10 @@ _MODULES = {
       <dependency org="org.apache.spark" name="spark-token-provider-kafka-0-10_2.13" rev="4.0.0" transitive="false"/>
       <dependency org="org.apache.kafka" name="kafka-clients" rev="3.9.2" transitive="false"/>
       <dependency org="org.apache.commons" name="commons-pool2" rev="2.13.1" transitive="false"/>
+    """,
+    # `from_avro` of Spark, for the benchmark: 4.1.1 is its newest release, and runs in Spark 4.2.
+    f"spark-avro-{_AVRO}": """
+      <dependency org="org.apache.spark" name="spark-avro_2.13" rev="{avro}" transitive="false"/>
     """,
     # The S3 server of the tests (tests/harness/s3.py), without what it needs in front of the stores of others.
     "s3proxy-2.9.0": """
@@ -124,7 +129,7 @@ def lock_lines(name: str) -> Iterator[str]:
     """The lock's lines for one set, sorted."""
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        dependencies = _MODULES[name].format(kafka=_KAFKA, delta=_DELTA, connector=_CONNECTOR)
+        dependencies = _MODULES[name].format(kafka=_KAFKA, delta=_DELTA, connector=_CONNECTOR, avro=_AVRO)
         (work / "ivy.xml").write_text(_IVY.format(dependencies=dependencies))
         if name in _WITHOUT_POM:
             (work / "settings.xml").write_text(SETTINGS)

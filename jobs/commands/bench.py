@@ -15,7 +15,7 @@ from kseg.jobs.invocation.result import Result
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
-SECTIONS: Final = ("decode", "payload", "produce", "cold", "spark", "memory", "files", "scaling")
+SECTIONS: Final = ("decode", "payload", "produce", "cold", "spark", "typed", "matrix", "memory", "files", "scaling")
 
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg bench --quick --section files --json")
@@ -47,6 +47,13 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
         ratios = document["ratios"]
         unit = "as fast as Spark's connector, tuned"
         yield f"to Delta {ratios[TO_DELTA]}, to noop {ratios[TO_NOOP]} times {unit}"
+    for form, ratios in document.get("typed", {}).get("ratios", {}).items():
+        beside = ratios.get("typed_vs_spark_decoded")
+        against = f"{beside} times as fast as Spark's from_{form}, " if beside is not None else ""
+        yield f"typed rows of {form}: {against}{ratios['typed_vs_ours_raw']} times as fast as the same topic as bytes"
+    if "matrix" in document:
+        slow = min(document["matrix"], key=lambda entry: float(entry["ratio"]))
+        yield f"{slow['workload']}: {slow['ratio']} times as fast, the least of {len(document['matrix'])} workloads"
     if "scaling" in document:
         widest, beside, many = (document["scaling"][what][-1] for what in ("partitions", "planning", "tables"))
         yield (

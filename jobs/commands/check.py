@@ -9,11 +9,12 @@ import click
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import common_options, with_spark_option
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
     from kseg.etl.config.check import CheckedFile
+    from kseg.etl.config.job import Job
 
 
 def _schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -46,15 +47,16 @@ Examples:
 @click.option(
     "--connect",
     is_flag=True,
-    help="Also let Spark analyse each job's transform, with `spark.remote` if it is set: whether its steps work, and "
-    "which of them may give other rows when a task runs again.",
+    help="Also plan each job's next run: do brokers, registry, ledger and tables answer, and may the account read?",
 )
+@with_spark_option
 @common_options
-def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> Result:
+def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, with_spark: bool) -> Result:
     """Check job files: list all errors, and files that describe the same job or the same DAG.
 
-    No broker, table or ledger is read; references (${NAME}) are resolved as in a run, and schemas of `decode:` are
-    compiled, except those in a registry. Exit 2 if there is an error.
+    Without --connect no broker, table or ledger is read; references (${NAME}) are resolved as in a run, schemas of
+    `decode:` are compiled, except those in a registry, and the functions of transforms are imported. What was not
+    checked is listed as a warning. Exit 2 if there is an error; with --connect as `kseg plan`, of the first that fails.
     --json shows each file's `airflow:` section with its defaults.
     """
 
@@ -62,8 +64,11 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool) -> 
 
     checked = check_files(dict.fromkeys(job_files))
     _check_decoding(checked)
+    for one in checked:
+        if one.job is not None and one.ok:
+            _check_steps(one, one.job, connect=connect, with_spark=with_spark)
     if connect:
-        _check_transforms(checked)
+        _connect(checked)
     faulty = [one for one in checked if not one.ok]
     document = {"files": [one.to_json() for one in checked], "faults": sum(len(one.faults) for one in checked)}
     if faulty and not invocation.as_json:
@@ -87,13 +92,26 @@ def _check_decoding(checked: list[CheckedFile]) -> None:
             one.warnings += decode_warnings(one.job)
 
 
-def _check_transforms(checked: list[CheckedFile]) -> None:
+def _check_steps(one: CheckedFile, job: Job, *, connect: bool, with_spark: bool) -> None:
+    from kseg.etl.config.document import with_lines
     from kseg.etl.errors import ConfigurationError
-    from kseg.etl.run.check_transform import check_transform
+    from kseg.etl.run.check_job import check_steps, import_faults, not_checked
+
+    one.faults += with_lines(import_faults(job), one.file)
+    if one.ok:
+        try:
+            one.warnings += check_steps(job, with_spark=with_spark)
+        except ConfigurationError as error:
+            one.faults += with_lines(error.faults, one.file)
+    one.warnings += not_checked(job, with_spark=with_spark, connected=connect)
+    if not connect:
+        one.warnings.append("not checked: brokers, registry, ledger, tables and group, which --connect asks")
+
+
+def _connect(checked: list[CheckedFile]) -> None:
+    """Raises the first error that a run's plan ends with."""
+    from kseg.etl.run.dry_run import plan_only
 
     for one in checked:
         if one.job is not None and one.ok:
-            try:
-                one.warnings += check_transform(one.job)
-            except ConfigurationError as error:
-                one.faults += error.faults
+            plan_only(one.job)

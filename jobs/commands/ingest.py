@@ -14,6 +14,7 @@ from kseg.jobs.invocation.options import (
     remote_option,
     run_file_option,
     take_over_option,
+    with_spark_option,
 )
 from kseg.jobs.invocation.result import Result, run_result
 from kseg.jobs.report.options import report_options
@@ -21,7 +22,8 @@ from kseg.jobs.report.options import report_options
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg ingest orders.yaml --json")
 @job_argument
-@click.option("--dry-run", is_flag=True, help="Plan and check everything; read no records, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Plan, check, and list what was not checked; write nothing.")
+@with_spark_option
 @take_over_option
 @click.option(
     "--accept-group-offsets",
@@ -33,7 +35,14 @@ from kseg.jobs.report.options import report_options
 @command_config_option
 @report_options
 @common_options
-def ingest(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool, accept_group_offsets: bool) -> Result:
+def ingest(
+    invocation: Invocation,
+    job_file: str,
+    dry_run: bool,
+    with_spark: bool,
+    take_over: bool,
+    accept_group_offsets: bool,
+) -> Result:
     """Run a job once: read what is new, land it exactly once, commit the group's offsets.
 
     An unfinished run continues first, with the ranges of its plan. Exit 0: done, or nothing to do; 2: bad
@@ -41,12 +50,15 @@ def ingest(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool
     store is not available, try again; 5: another run is active; 1: anything else.
     """
 
+    if with_spark and not dry_run:
+        raise click.UsageError("--with-spark goes with --dry-run: a run starts Spark in any case")
     job = load_job(invocation, job_file, starts_spark=True, decodes=True)
     progress = invocation.progress
     if dry_run:
         from kseg.etl.run.dry_run import plan_only
 
-        return run_result(plan_only(job, accept_group_offsets=accept_group_offsets, progress=progress))
+        planned = plan_only(job, accept_group_offsets=accept_group_offsets, with_spark=with_spark, progress=progress)
+        return run_result(planned)
     from kseg.etl.run.pipeline import run_ingest
 
     report = run_ingest(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)

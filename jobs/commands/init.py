@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +13,12 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options
 from kseg.jobs.invocation.result import Result
 
+if TYPE_CHECKING:
+    from kseg.jobs.inference.job_text import Draft
+
+
+FORMATS: Final = ("json", "string", "bytes", "short", "int", "long", "float", "double", "uuid")
+
 
 @click.command(
     cls=KsegCommand,
@@ -20,6 +26,7 @@ from kseg.jobs.invocation.result import Result
 Examples:
   kseg init --topic orders --bootstrap localhost:9092
   kseg init --topic orders --bootstrap localhost:9092 --table s3://lake/orders -o jobs/orders.yaml
+  kseg init --topic orders --bootstrap localhost:9092 --format json --partition-by customer
   kseg init --topic payments --bootstrap localhost:9092 --registry http://localhost:8081
   kseg init --topic orders --bootstrap localhost:9092 --force
 """,
@@ -27,6 +34,14 @@ Examples:
 @click.option("--topic", required=True, help="The topic to sample.")
 @click.option("--table", metavar="PATH", help="The table to write to, a path or URL.  [default: ./lake/TOPIC]")
 @click.option("--registry", metavar="URL", help="The schema registry of the topic's producers.")
+@click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="The values' format, instead of the recognised one; with json, other values become dead letters.",
+)
+@click.option(
+    "--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="Partition the table by it; repeatable."
+)
 @click.option("-o", "--output", metavar="FILE", help="The job file to write.  [default: TOPIC.yaml]")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option(
@@ -43,6 +58,8 @@ def init(
     topic: str,
     table: str | None,
     registry: str | None,
+    format: str | None,
+    partition_by: tuple[str, ...],
     output: str | None,
     force: bool,
     max_columns: int,
@@ -55,7 +72,8 @@ def init(
     JSON, a registry's schemas, text, or what Kafka's own serializers write; columns of JSON are inferred. Where one
     value in ten is of another format, it is left to the job's dead letters. Comments in the file say how many records
     had each field and what is ambiguous: read them before the first run. Secrets given with -X are written as
-    references to environment variables; those of --command-config stay there.
+    references to environment variables; those of --command-config stay there. Properties of the registry's client
+    are -X schema.registry.KEY=VALUE.
     """
     from kseg.client.config import ClientConfig
     from kseg.etl.source.logs import open_logs
@@ -65,11 +83,13 @@ def init(
     from kseg.jobs.inference.job_text import job_name
     from kseg.jobs.inference.sampling import sample
     from kseg.jobs.records.place import check_cluster, topics_exist
+    from kseg.jobs.records.registry_options import of_cluster, registry_properties, without_registry
 
     place = Path(output or f"{job_name(topic)}.yaml")
     if place.exists() and not force:
         raise bad_argument("-o", f"{place} exists", "give --force to overwrite it, or -o FILE for another file")
-    given = client_properties(bootstrap_servers, invocation.command_config, properties)
+    given = without_registry(client_properties(bootstrap_servers, invocation.command_config, properties))
+    asked = registry_properties(registry, invocation.command_config, properties)
     check_cluster(given)
     config = ClientConfig.from_properties(given, client_id="kseg-init")
     with topics_exist("--topic"), open_logs(config) as logs:
@@ -80,11 +100,17 @@ def init(
     drafted = draft_of(
         topic,
         sampled,
-        kafka_section(given, properties),
+        kafka_section(given, of_cluster(properties)),
         table=table or f"./lake/{topic}",
-        registry=None if registry is None else {"url": registry},
+        registry=asked,
         most_columns=max_columns,
+        format=format,
+        partition_by=partition_by,
     )
+    if format == "json" and not drafted.draft.value.columns:
+        raise bad_argument("--format", "no sampled value is a JSON object with a field", "leave it out")
+    if partition_by:
+        _check_partitions(partition_by, drafted.draft)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(drafted.text, encoding="utf-8")
     document: dict[str, Any] = {
@@ -98,3 +124,22 @@ def init(
     }
     headline = f"{place}: {sampled.records:,} records of {topic} sampled; next: kseg plan {place}"
     return Result(document, headline)
+
+
+def _check_partitions(partition_by: tuple[str, ...], draft: Draft) -> None:
+    """Raises ConfigurationError for a column that the declared ones do not have, or that no partition can be of."""
+    from kseg.etl.tables.parquet.align import can_partition_by
+    from kseg.jobs.api import bad_argument
+    from kseg.segment_reader.payload.ddl import parse_columns
+
+    declared = {column.column: column.type for column in draft.value.columns if column.type is not None}
+    if not declared:
+        return
+    types = parse_columns(declared)
+    for name in partition_by:
+        if name.startswith("_kseg_"):
+            continue
+        if name not in declared:
+            raise bad_argument("--partition-by", f"{name} is no column", f"one of {', '.join(declared)}")
+        if not can_partition_by(types.field(name).type):
+            raise bad_argument("--partition-by", f"{name} is {declared[name]}", "name a column without nested values")

@@ -16,6 +16,7 @@ from kseg.jobs.invocation.result import Result
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
 
+_LOGGING = "log4j2.properties"
 _ENTRY = "kseg_submit.py"
 _SOMEWHERE = "spark://HOST:7077"
 
@@ -77,6 +78,7 @@ def package(
     wheel = wheel_bytes()
     written = [_write(out / wheel_name(), wheel), _write(out / zip_name(), wheel)]
     written.append(_write(out / _ENTRY, _entry()))
+    logging = _write(out / _LOGGING, _logging())
     py_files = [written[1]]
     if job is not None and job_file is not None and (modules := _modules(job, Path(job_file))) is not None:
         written.append(_write(out / f"{job.name}-modules.zip", modules))
@@ -88,7 +90,8 @@ def package(
         environment.build(packed, driver=driver, more=more, python_prefix=python_prefix)
         written.append(packed)
         py_files = py_files[1:]  # ours are in the archive
-    whole = Packed(written[2], tuple(py_files), packed, _jars(job))
+    whole = Packed(written[2], tuple(py_files), packed, _jars(job), logging)
+    written.append(logging)
     given = job_file or "JOB.yaml"
     master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
     client = spark_submit(whole, master, "client", ["ingest", given])
@@ -119,6 +122,13 @@ def _entry() -> bytes:
     from importlib import resources
 
     return resources.files("kseg.jobs").joinpath("submit.py").read_bytes()
+
+
+def _logging() -> bytes:
+    """What a session that kseg starts itself logs: errors alone."""
+    from importlib import resources
+
+    return resources.files("kseg.etl.spark").joinpath("log4j2.properties").read_bytes()
 
 
 def _modules(job: Job, job_file: Path) -> bytes | None:

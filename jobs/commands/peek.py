@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +37,7 @@ Examples:
   kseg peek orders --bootstrap localhost:9092 --offset earliest --count 5
   kseg peek orders.yaml --follow
   kseg peek orders --bootstrap localhost:9092 --registry http://localhost:8081
+  kseg peek orders --registry https://sr:8081 --command-config client.properties
   kseg peek orders --log-dir /backup/kafka/data --offset 1200 --partition 3
   kseg peek orders --bootstrap localhost:9092 --json | jq -r .value
 """
@@ -85,13 +87,15 @@ def peek(
 
     Bytes that are not printable are escaped. A payload that a schema registry's serializer wrote shows its schema's id.
     With a job that has `decode:`, or with --registry, typed values are shown as JSON; one that cannot be decoded shows
-    why, and its bytes.
+    why, and its bytes. No payload at all is <null>, in JSON null. Properties of the registry's client are -X
+    schema.registry.KEY=VALUE, or in the file of --command-config.
     """
     from kseg.etl.source.logs import open_logs
     from kseg.etl.source.origin import LogFiles, Origin
     from kseg.jobs.records.peeking import Wanted
     from kseg.jobs.records.peeking import peek as found_by
     from kseg.jobs.records.place import place_of, topics_exist
+    from kseg.jobs.records.registry_options import of_cluster, registry_properties
     from kseg.jobs.records.shown import NOTHING_DECODED, as_line, as_object, to_json
 
     if offset is None:
@@ -104,12 +108,13 @@ def peek(
     origin: Origin = LogFiles(log_dirs)
     topics, job = names, None
     if not log_dirs:
-        place = place_of(invocation, names, bootstrap_servers, properties)
+        place = place_of(invocation, names, bootstrap_servers, of_cluster(properties))
         origin, topics, job = place.config, place.names or _of_job(place), place.job
+    asked = None if raw else registry_properties(registry, command_config, properties, job)
     wanted = Wanted(offset, count, partitions, isolation_level)
     try:
         known = nullcontext() if log_dirs else topics_exist()
-        with known, open_logs(origin) as logs, _decoder(None if raw else job, registry) as decoder:
+        with known, open_logs(origin) as logs, _decoder(None if raw else job, asked) as decoder:
             for row in found_by(logs, topics, wanted, follow=follow, beyond=_beyond):
                 decoded = decoder.decode(row) if decoder is not None else NOTHING_DECODED
                 click.echo(to_json(as_object(row, decoded)) if as_json else as_line(row, whole=full, decoded=decoded))
@@ -120,7 +125,7 @@ def peek(
     return 0
 
 
-def _decoder(job: Job | None, registry: str | None) -> AbstractContextManager[RecordDecoder | None]:
+def _decoder(job: Job | None, registry: Mapping[str, str] | None) -> AbstractContextManager[RecordDecoder | None]:
     if job is None and registry is None:
         return nullcontext()
     from kseg.jobs.records.decoded import decoder_of  # loads what jobs decode with

@@ -7,21 +7,27 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import command_config_option, common_options, job_argument
+from kseg.jobs.invocation.options import command_config_option, common_options, job_argument, with_spark_option
 from kseg.jobs.invocation.result import Result
 
 
-@click.command(cls=KsegCommand, epilog="Example:  kseg plan orders.yaml")
+@click.command(cls=KsegCommand, epilog="Example:  kseg plan orders.yaml --with-spark")
 @job_argument
+@with_spark_option
 @command_config_option
 @common_options
-def plan(invocation: Invocation, job_file: str) -> Result:
-    """Show the ranges that the next run would read. Nothing is written, no JVM is started."""
+def plan(invocation: Invocation, job_file: str, with_spark: bool) -> Result:
+    """Show the ranges that the next run would read, and check what the run needs.
 
-    job = load_job(invocation, job_file, decodes=True)
+    Checked are brokers, registry, ledger, tables and the group, the right to read the topics, and that the transform's
+    functions can be imported; what was not checked is listed. Nothing is written; no JVM is started without
+    --with-spark.
+    """
+
+    job = load_job(invocation, job_file, starts_spark=with_spark, decodes=True)
     from kseg.etl.run.dry_run import plan_only
 
-    document = plan_only(job).to_json()
+    document = plan_only(job, with_spark=with_spark).to_json()
     ranges = document.get("ranges", [])
     offsets = sum(r["end"] - r["start"] for r in ranges)
     return Result(document, f"{job.name}: {offsets} offsets in {len(ranges)} range(s) to read")

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
 import click
 
 from kseg.jobs.invocation.command import KsegCommand
@@ -10,12 +17,16 @@ from kseg.jobs.invocation.job import load_job
 from kseg.jobs.invocation.options import command_config_option, common_options, job_argument
 from kseg.jobs.invocation.result import Result, run_result
 
+if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
+
 
 @click.command(
     cls=KsegCommand,
     epilog="""\b
 Examples:
   kseg status orders.yaml
+  kseg status orders.yaml --watch
   kseg status orders.yaml --run 4be1f00c52-17-9a3e11d0 --json | jq .tables
 """,
 )
@@ -24,13 +35,22 @@ Examples:
 @click.option(
     "--runs", type=click.IntRange(1), default=10, show_default=True, help="How many of the last runs are listed."
 )
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0.1),
+    is_flag=False,
+    flag_value=5.0,
+    metavar="SECONDS",
+    help="Show it again every so many seconds, until Ctrl-C.  [5 if no number is given]",
+)
 @command_config_option
 @common_options
-def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int) -> Result:
+def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int, watch: float | None) -> Result:
     """Show a job's last runs, its lag by partition, what became of its dead letters, and whether ledger, group
-    offsets and tables agree.
+    offsets and tables agree. Lag is what has not landed.
 
-    No JVM is started, nothing is written.
+    A run that failed is shown with its error and what to do. Exit code 3: something needs a person. No JVM is
+    started, nothing is written.
     """
 
     job = load_job(invocation, job_file)
@@ -38,10 +58,45 @@ def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int)
         from kseg.etl.operations.status import run_report
 
         return run_result(run_report(job, run_id))
+    if watch is not None:
+        return _watch(invocation, job, runs, watch)
+    return _result(job, runs)
+
+
+def _result(job: Job, runs: int) -> Result:
+    from kseg.etl.errors import ExitCode
     from kseg.etl.operations.status import status as status_of
+    from kseg.jobs.output.status import status_headline, status_view
 
     document = status_of(job, runs).to_json()
-    headline = f"{job.name}: {document['lag']} offsets behind"
-    if open_letters := document["dead_letters"].get("open"):
-        headline += f", {open_letters} open dead letters"
-    return Result(document, headline)
+    code = ExitCode.REFUSED if document.get("problems") else ExitCode.DONE
+    return Result(document, status_headline(document), int(code), people=status_view(document))
+
+
+def _watch(invocation: Invocation, job: Job, runs: int, seconds: float) -> Result:
+    """Show the status again and again until Ctrl-C; the last one is the result, and is not shown a second time."""
+    from kseg.client.errors import KafkaError
+    from kseg.etl.errors import KsegError
+    from kseg.jobs.output.tables import show
+
+    result: Result | None = None
+    with suppress(KeyboardInterrupt):
+        while True:
+            try:
+                result = _result(job, runs)
+            except (KsegError, KafkaError) as error:
+                if not error.retriable:
+                    raise
+                invocation.progress.message(str(error))
+            else:
+                if not invocation.as_json:
+                    click.clear()  # nothing where stdout is no terminal
+                    show(
+                        result.people or {},
+                        f"{result.headline}, at {datetime.now(UTC):%H:%M:%S} UTC",
+                        stream=sys.stdout,
+                    )
+            time.sleep(seconds)
+    if result is None:
+        raise KeyboardInterrupt
+    return replace(result, people={})

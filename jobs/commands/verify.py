@@ -26,20 +26,26 @@ from kseg.jobs.invocation.result import Result
     metavar="DIR",
     help="Compare with log files instead of the brokers, for the offsets that they hold. Repeatable.",
 )
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="With decode: decode a sample of the records in plain Python instead of by the compiled decoders.",
+)
 @remote_option
 @run_file_option
 @command_config_option
 @common_options
-def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...]) -> Result:
+def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...], reference: bool) -> Result:
     """Read the landed offsets from Kafka again and compare them with the tables, row by row.
 
-    Every gap, duplicate and mismatch is reported; exit 1 if there is one. All columns are compared where the job has
-    neither `decode:` nor a transform, else the addresses; if the number of rows changes on the way, only the counts.
+    Every gap, duplicate and mismatch is reported; exit 1 if there is one. All columns are compared; with `decode:` the
+    records are decoded again, with the job file and the schemas of the run that landed them. Behind a transform only
+    the addresses are compared; if the number of rows changes on the way, only the counts.
     """
 
     job = load_job(invocation, job_file, starts_spark=True)
     from kseg.etl.operations.verify import verify as verify_job
 
-    report = verify_job(job, progress=invocation.progress, segments=segments)
+    report = verify_job(job, progress=invocation.progress, segments=segments, reference=reference)
     code = ExitCode.DONE if report.ok else ExitCode.FAILED
     return Result(report.to_json(), f"{job.name}: {report.headline}", int(code))

@@ -1,4 +1,4 @@
-"""What the broker itself says about the topic and the group, asked by a client that is not ours."""
+"""The topic's and the group's offsets, as the broker reports them to another client (librdkafka)."""
 
 from __future__ import annotations
 

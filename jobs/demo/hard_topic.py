@@ -1,4 +1,4 @@
-"""A topic that is hard on purpose, made by clients that are not ours (librdkafka).
+"""A topic with the cases that are hard for readers, written by another client (librdkafka).
 
 Each round writes to every partition:
 
@@ -9,8 +9,8 @@ Each round writes to every partition:
 - in partition 0, last, a transaction that stays open, with committed records behind it: they lie below the high
   watermark, and above the last stable offset, which a reader of committed records may not cross.
 
-The second round first commits what the first had left open, so that what was held back gets free, and leaves another
-one. Its timeout is longer than any demo.
+The second round first commits the transaction that the first one left open, so that the records behind it can be read,
+and leaves another one open. Its timeout is longer than any demo.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The demo: a real Kafka, a topic that is hard on purpose, the job twice, and an independent reader who checks it all.
+"""The demo: a real Kafka, a topic with hard cases, two runs of a job, and an independent reader that checks the table;
+then Avro orders by a real Schema Registry, with a schema change, dead letters and a redrive, checked likewise.
 
-Everything it leaves lies in ``demo-output/``: the job file, the Delta table, the ledger, and the broker's files. The
-broker itself is gone at the end, also after Ctrl-C.
+Everything it leaves lies in ``demo-output/``: the job files, the Delta tables, the ledgers, and the broker's files.
+Broker and registry are gone at the end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from kseg.etl.errors import KsegError
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.broker.process import EmbeddedKafka
-from kseg.jobs.demo import show
+from kseg.jobs.demo import show, typed_orders
 from kseg.jobs.demo.group import PartitionState, partition_states
 from kseg.jobs.demo.hard_topic import HardTopic
-from kseg.jobs.demo.runner import RunFailed, ingest, write_job
+from kseg.jobs.demo.runner import RunFailed, ingest, redrive, write_job, write_orders_job
+from kseg.jobs.demo.typed_orders import Verified
 from kseg.jobs.demo.verify import Comparison, compare, read_topic
+from kseg.jobs.registry.process import EmbeddedRegistry
 from kseg.jobs.setup import fetch_jars
 
 GROUP = "demo-etl"
@@ -79,6 +82,7 @@ def run(directory: Path, scale: float, console: Console) -> None:
     began = time.monotonic()
     use_java()
     fetch_jars(jars.KAFKA)
+    fetch_jars(jars.APICURIO)
     job = _fresh(directory) / "demo.yaml"
     totals = Totals()
     with _bars(console) as bars:
@@ -100,22 +104,58 @@ def run(directory: Path, scale: float, console: Console) -> None:
                     bars.resume()
                 states = partition_states(kafka.bootstrap_servers, GROUP, topic.name, topic.partitions)
                 table, comparison = _verify(kafka.bootstrap_servers, topic.name, directory, totals, bars)
+            verified = _orders(kafka.bootstrap_servers, directory, scale, console, bars)
     show.first_rows(console, table)
     show.group(console, GROUP, states)
     show.held_back(console, report)
-    _finish(console, directory, totals, states, comparison, time.monotonic() - began)
+    _finish(console, directory, totals, states, comparison, verified, time.monotonic() - began)
 
 
 def _verify(servers: str, topic: str, directory: Path, totals: Totals, bars: Bars) -> tuple[Any, Comparison]:
+    table = _table(directory / "lake" / topic)
+    advance = bars.count("Verifying with librdkafka", totals.rows)
+    return table, compare(read_topic(servers, topic, totals.ends, advance), table)
+
+
+def _table(place: Path) -> Any:
     from deltalake import DeltaTable
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-    path = str((directory / "lake" / topic).absolute())
+    path = str(place.absolute())
     # Arrow's own file system: through delta-rs's, which is Python, its threads may abort the process as it ends.
     files = SubTreeFileSystem(path, LocalFileSystem())
-    table = DeltaTable(path).to_pyarrow_table(filesystem=files)
-    advance = bars.count("Verifying with librdkafka", totals.rows)
-    return table, compare(read_topic(servers, topic, totals.ends, advance), table)
+    return DeltaTable(path).to_pyarrow_table(filesystem=files)
+
+
+def _orders(servers: str, directory: Path, scale: float, console: Console, bars: Bars) -> Verified:
+    """The second topic: two runs, a redrive, and its verification."""
+    job = directory / "orders.yaml"
+    started = bars.spin("Starting a Schema Registry")
+    with EmbeddedRegistry(directory / "registry", light=True) as registry:
+        bars.done(started, f"Apicurio Registry on {registry.url}")
+        given: dict[str, Any] = {"bootstrap_servers": servers, "registry": registry.url, "topic": typed_orders.TOPIC}
+        write_orders_job(job, expect=True, **given)
+        count = max(1_000, int(typed_orders.ORDERS * scale))
+        orders = typed_orders.Orders(servers, registry.url, count)
+        orders.create()
+        for number in range(1, ROUNDS + 1):
+            advance = bars.count(f"Orders {number}: producing", count)
+            written = orders.write_round(advance)
+            bars.pause()
+            report = ingest(job)
+            show.orders(console, number, written, report)
+            bars.resume()
+        bars.pause()
+        write_orders_job(job, expect=False, **given)
+        show.redriven(console, redrive(job))
+        bars.resume()
+        spun = bars.spin("Verifying with librdkafka and fastavro")
+        tables = (
+            _table(directory / "lake" / name) for name in (typed_orders.TOPIC, f"{typed_orders.TOPIC}_dead_letters")
+        )
+        verified = typed_orders.verify(servers, registry.url, *tables)
+        bars.done(spun, f"{verified.rows:,} typed orders verified with librdkafka and fastavro")
+        return verified
 
 
 def _finish(
@@ -124,9 +164,10 @@ def _finish(
     totals: Totals,
     states: list[PartitionState],
     comparison: Comparison,
+    orders: Verified,
     seconds: float,
 ) -> None:
-    faults = list(comparison.faults)
+    faults = [*comparison.faults, *orders.faults]
     faults += [
         f"partition {state.partition}: the group is at {state.committed}, the ranges end at {end}"
         for state in states
@@ -140,16 +181,20 @@ def _finish(
     places += f"the stopped broker's files in {directory / 'kafka' / 'node-1' / 'data'}"
     console.print(f"{seconds:.0f} s in all; {places}", style="dim", soft_wrap=True)
     counts = f"rows={totals.rows} aborted={totals.aborted} control={totals.control} runs={totals.runs}"
-    console.print(f"demo: {'FAILED' if faults else 'OK'} {counts} verified={comparison.verified}", soft_wrap=True)
+    typed = f"orders={orders.rows} dead={orders.dead}"
+    console.print(
+        f"demo: {'FAILED' if faults else 'OK'} {counts} verified={comparison.verified} {typed}", soft_wrap=True
+    )
     if faults:
         sys.exit(1)
 
 
 def _fresh(directory: Path) -> Path:
     """The output directory without an earlier demo's results; what else lies there stays."""
-    for name in ("lake", "kafka"):
+    for name in ("lake", "kafka", "registry"):
         shutil.rmtree(directory / name, ignore_errors=True)
-    (directory / "demo.yaml").unlink(missing_ok=True)
+    for name in ("demo.yaml", "orders.yaml"):
+        (directory / name).unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 

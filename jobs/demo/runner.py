@@ -1,4 +1,4 @@
-"""Run the real command, ``kseg ingest``, as a user would: a process of its own, its JSON read, its exit code obeyed."""
+"""Run ``kseg ingest`` and ``kseg redrive`` as a user would: in a process of their own, with JSON and exit code read."""
 
 from __future__ import annotations
 
@@ -29,12 +29,37 @@ spark:
   master: "local[2]"
 """
 
+ORDERS_JOB = """version: 1
+name: orders
+kafka:
+  bootstrap.servers: "{bootstrap_servers}"
+source:
+  topics: [{topic}]
+registry:
+  url: {registry}
+decode:
+  value:
+    format: avro
+    schema: registry
+  on_error: dead_letter
+{expect}sink:
+  path: ./lake/{topic}
+  dead_letters: {{max: 10%}}
+group: {topic}-etl
+ledger: ./lake/_kseg_orders_ledger
+spark:
+  master: "local[2]"
+"""
+_EXPECT = """\
+  expect: {amount: ">= 0"}
+"""
+
 
 class RunFailed(Exception):
-    """``kseg ingest`` ended with another exit code than 0; its own words were printed already."""
+    """A command ended with another exit code than 0; its own words were printed already."""
 
-    def __init__(self, exit_code: int, reason: str) -> None:
-        super().__init__(f"kseg ingest ended with exit code {exit_code}: {reason}")
+    def __init__(self, command: str, exit_code: int, reason: str) -> None:
+        super().__init__(f"kseg {command} ended with exit code {exit_code}: {reason}")
         self.exit_code = exit_code
 
 
@@ -44,14 +69,25 @@ def write_job(path: Path, *, bootstrap_servers: str, topic: str, group: str) -> 
     path.write_text(JOB.format(bootstrap_servers=bootstrap_servers, topic=topic, group=group))
 
 
-def ingest(job: Path) -> dict[str, Any]:
+def write_orders_job(path: Path, *, bootstrap_servers: str, registry: str, topic: str, expect: bool) -> None:
+    """Write the job of typed orders. expect: no negative amounts."""
+    form = {"bootstrap_servers": bootstrap_servers, "registry": registry, "topic": topic}
+    path.write_text(ORDERS_JOB.format(**form, expect=_EXPECT if expect else ""))
+
+
+def redrive(job: Path) -> dict[str, Any]:
+    """As `ingest`, of the job's dead letters."""
+    return ingest(job, "redrive")
+
+
+def ingest(job: Path, word: str = "ingest") -> dict[str, Any]:
     """One run of a job; returns what ``--json`` printed. Raises RunFailed.
 
     Its progress goes to this process's standard error. When this process is interrupted, the run and all that it
     started (Spark's JVM, the Python workers) are ended before the interruption goes on. A terminal's Ctrl-C does not
     reach the run itself: once it is gone, its child processes are no longer known.
     """
-    command = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job), "--json"]
+    command = [sys.executable, "-m", "kseg.jobs.cli", word, str(job), "--json"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0)
     try:
         out, _ = process.communicate()
@@ -59,7 +95,7 @@ def ingest(job: Path) -> dict[str, Any]:
         _end(process, _family(process.pid))
         raise
     if process.returncode != 0:
-        raise RunFailed(process.returncode, _error_of(out))
+        raise RunFailed(word, process.returncode, _error_of(out))
     report: dict[str, Any] = json.loads(out)
     return report
 

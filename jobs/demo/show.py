@@ -12,6 +12,7 @@ from rich.table import Table
 
 from kseg.jobs.demo.group import PartitionState
 from kseg.jobs.demo.hard_topic import Written
+from kseg.jobs.demo.typed_orders import Written as Orders
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,23 @@ def run(console: Console, number: int, report: Mapping[str, Any]) -> None:
     console.print(table)
     for landed in report["tables"]:
         console.print(f"  {landed['rows']:,} rows in {landed['path']}, Delta version {landed['version']}", markup=False)
+
+
+def orders(console: Console, number: int, written: Orders, report: Mapping[str, Any]) -> None:
+    """One line on a run of typed orders."""
+    rows = sum(landed["rows"] for landed in report["tables"])
+    counts, seconds = report["counts"], report["seconds"].get("total", 0.0)
+    console.print(
+        f"Orders {number}: {written.good:,} good, {written.negative:,} negative and {written.unreadable:,} unreadable "
+        f"ones are in the topic; the run landed {rows:,} rows and {counts.get('dead', 0):,} dead letters "
+        f"in {seconds:.1f} s"
+    )
+
+
+def redriven(console: Console, report: Mapping[str, Any]) -> None:
+    """One line on the redrive."""
+    rows = sum(landed["rows"] for landed in report["tables"])
+    console.print(f"Redrive, without the expectation: {rows:,} dead letters have become rows")
 
 
 def first_rows(console: Console, table: pa.Table) -> None:

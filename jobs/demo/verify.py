@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Comparison:
-    """How table and topic agree. ``verified``: rows equal in every column; ``faults``: what is not, in words."""
+    """The result of a comparison. ``verified``: rows equal in every column; ``faults``: the differences, as text."""
 
     verified: int
     faults: tuple[str, ...] = field(default=())

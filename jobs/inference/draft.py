@@ -10,17 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kseg.client.registry.config import RegistryConfig
+from kseg.client.registry.config import SECRETS, RegistryConfig
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.jobs.api.properties import may_be_secret
-from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown
-from kseg.jobs.inference.json_seen import parsed, seen_in
+from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown, uses_registry
+from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import columns_of
-from kseg.jobs.inference.payloads import Recognised, kind_of, recognise
+from kseg.jobs.inference.payloads import Recognised, recognise
 from kseg.jobs.inference.sampling import Sample
+from kseg.jobs.records.registry_options import PREFIX
+from kseg.segment_reader.decode.jit import is_cached
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.decoder import json_decoder
+from kseg.segment_reader.payload.json.kernel import decode
 
 MOST_COLUMNS = 500
 
@@ -42,12 +45,28 @@ def draft_of(
     table: str,
     registry: Mapping[str, str] | None = None,
     most_columns: int = MOST_COLUMNS,
+    format: str | None = None,
+    partition_by: Sequence[str] = (),
 ) -> Drafted:
-    """registry: its properties; only its URL is written into the file. Raises SchemaRegistryError."""
+    """registry: its client's properties; secrets are references in the file. format: of values, where it is known.
+    partition_by: columns of the table.
+
+    Raises SchemaRegistryError.
+    """
     key = _payload(sampled.keys, registry, most_columns, records=False)
-    value = _payload(sampled.values, registry, most_columns, records=True)
-    url = None if registry is None else registry["url"]
-    draft = Draft(topic, kafka, table, url, key, value, sampled.records, sampled.offsets, sampled.partitions)
+    value = _payload(sampled.values, registry, most_columns, records=True, format=format)
+    draft = Draft(
+        topic,
+        kafka,
+        table,
+        None if registry is None else registry_section(registry),
+        key,
+        value,
+        sampled.records,
+        sampled.offsets,
+        sampled.partitions,
+        tuple(partition_by),
+    )
     return Drafted(job_text(draft), draft, tuple(_notes(draft, sampled)))
 
 
@@ -58,17 +77,33 @@ def kafka_section(properties: Mapping[str, str], given: Sequence[str]) -> dict[s
     """
     names = ["bootstrap.servers", *(pair.partition("=")[0].strip() for pair in given)]
     return {
-        name: f"${{KSEG_{re.sub('[^A-Za-z0-9]', '_', name).upper()}}}" if may_be_secret(name) else properties[name]
+        name: _reference(name) if may_be_secret(name) else properties[name]
         for name in dict.fromkeys(names)
         if name in properties
     }
 
 
-def _payload(payloads: list[bytes | None], registry: Mapping[str, str] | None, most: int, *, records: bool) -> Payload:
-    found = recognise(payloads, set_aside=records)
+def registry_section(properties: Mapping[str, str]) -> dict[str, str]:
+    """A job file's `registry:`, with secrets as references."""
+    secrets = SECRETS & properties.keys()
+    return {name: _reference(PREFIX + name) if name in secrets else value for name, value in properties.items()}
+
+
+def _reference(name: str) -> str:
+    return f"${{KSEG_{re.sub('[^A-Za-z0-9]', '_', name).upper()}}}"
+
+
+def _payload(
+    payloads: list[bytes | None],
+    registry: Mapping[str, str] | None,
+    most: int,
+    *,
+    records: bool,
+    format: str | None = None,
+) -> Payload:
+    found = recognise(payloads, set_aside=records, given=format)
     if found.format == "json" and records:
-        documents = (parsed(payload) for payload in payloads if payload is not None and kind_of(payload) == "json")
-        return Payload(found, columns_of(seen_in(documents), most))
+        return Payload(found, columns_of(seen_in(found.documents), most))
     if found.format == "framed" and registry is not None:
         return Payload(found, schema_type=_schema_type(found, registry))
     return Payload(found)
@@ -93,7 +128,8 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
             yield f"{source} are of several formats ({counts}): {become}"
         if found.format == "framed" and payload.schema_type is None:
             yield f"{source} are framed by a schema registry: they land as bytes; --registry URL decodes them"
-    secrets = [value[2:-1] for value in draft.kafka.values() if value.startswith("${")]
+    given = [*draft.kafka.values(), *((draft.registry or {}).values() if uses_registry(draft) else ())]
+    secrets = [value[2:-1] for value in given if value.startswith("${")]
     if secrets:
         yield f"before a run, set {', '.join(secrets)} in the environment"
     left = [column.name for column in draft.value.columns if column.type is None]
@@ -108,7 +144,7 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
 def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int) -> Iterable[str]:
     """Sampled values that the job cannot decode, beside those that are set aside: a run would end at the first."""
     payloads = pa.array(sampled.values, pa.binary())
-    decoder = json_decoder(parse_columns(columns))
+    decoder = json_decoder(parse_columns(columns), engine="fast" if is_cached(decode) else "reference")
     status = decoder.decode(payloads).status
     bad = np.flatnonzero(status > Status.NULL)
     if len(bad) > set_aside:

@@ -37,17 +37,23 @@ class Payload:
 
 @dataclass(frozen=True)
 class Draft:
-    """What the job file is made of. kafka: client properties, secret ones as references."""
+    """What the job file is made of. kafka, registry: client properties, secret ones as references."""
 
     topic: str
     kafka: Mapping[str, str]
     table: str
-    registry: str | None
+    registry: Mapping[str, str] | None
     key: Payload
     value: Payload
     records: int
     offsets: int
     partitions: int
+    partition_by: tuple[str, ...] = ()
+
+
+def uses_registry(draft: Draft) -> bool:
+    """Whether the job decodes by the registry's schemas."""
+    return draft.registry is not None and any("schema: registry" in line for line in _decode(draft))
 
 
 def job_name(topic: str) -> str:
@@ -70,13 +76,14 @@ def job_text(draft: Draft) -> str:
         "source:",
         f"  topics: [{_text(draft.topic)}]",
     ]
-    decodes = _decode(draft)
-    if draft.registry is not None and any("schema: registry" in line for line in decodes):
-        lines += ["registry:", f"  url: {_text(draft.registry)}"]
-    lines += decodes
+    if uses_registry(draft):
+        assert draft.registry is not None
+        lines += ["registry:", *(f"  {_scalar(name)}: {_text(value)}" for name, value in draft.registry.items())]
+    lines += _decode(draft)
     lines += [
         "sink:",
         f"  path: {_text(draft.table)}",
+        *([f"  partition_by: [{', '.join(map(_text, draft.partition_by))}]"] if draft.partition_by else []),
         *_most_dead_letters(draft.value),
         f"group: {_text(name + '-etl')}",
         f"ledger: {_text(_beside(draft.table))}",
@@ -104,7 +111,7 @@ def _most_dead_letters(payload: Payload) -> list[str]:
     """Twice the share of the sample."""
     if not payload.others:
         return []
-    share = max(1, -(-200 * payload.others // payload.recognised.count))
+    share = min(100, -(-200 * payload.others // payload.recognised.count))
     return [_commented(f"  dead_letters: {{max: {share}%}}", "a run with more of them is refused")]
 
 

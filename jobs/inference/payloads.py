@@ -21,7 +21,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ class Recognised:
     """The format of keys or values. format: a name of the table above, `json`'s with documents; `none`: all are null.
 
     count: of payloads that are not null. mixed: these by what each is, where they are not all of one format.
-    others: how many are not of the format, and are to be set aside. schemas: of framed ones.
+    others: how many are not of the format, and are to be set aside. schemas: of framed ones. documents: of JSON.
     """
 
     format: str
@@ -50,52 +50,73 @@ class Recognised:
     mixed: tuple[tuple[str, int], ...] = ()
     others: int = 0
     schemas: tuple[SchemaKey, ...] = ()
+    documents: Sequence[Members] = field(default=(), compare=False, repr=False)
 
 
-def recognise(payloads: Sequence[bytes | None], *, set_aside: bool = False) -> Recognised:
+def recognise(payloads: Sequence[bytes | None], *, set_aside: bool = False, given: str | None = None) -> Recognised:
     """The format that all payloads are in. Where there is none but all are text, they are strings, else bytes.
 
-    set_aside: a tenth of them may be of another format than JSON objects or framed payloads.
+    set_aside: a tenth of them may be of another format than JSON objects or framed payloads. given: the format that
+    they have, `json` with any number of others.
     """
     some = [payload for payload in payloads if payload is not None]
     nulls = len(payloads) - len(some)
     if not some:
         return Recognised("none", 0, nulls)
-    kinds = Counter(kind_of(payload) for payload in some)
+    of_kind: dict[str, list[bytes]] = {}
+    documents: list[Members] = []
+    for payload in some:
+        kind, document = _examined(payload)
+        of_kind.setdefault(kind, []).append(payload)
+        if document is not None:
+            documents.append(document)
+    kinds = Counter({kind: len(own) for kind, own in of_kind.items()})
+    if given is not None:
+        others = len(some) - kinds["json"] if given == "json" else 0
+        return Recognised(given, len(some), nulls, mixed=_counted(kinds), others=others, documents=documents)
     if len(kinds) == 1 and (kind := next(iter(kinds))) in ("json", "string"):
         if kind == "string" and all(_UUID.fullmatch(payload) for payload in some):
             kind = "uuid"
-        return Recognised(kind, len(some), nulls)
+        return Recognised(kind, len(some), nulls, documents=documents)
     fixed = _fixed_width(some)
     if fixed is not None and not kinds["string"] + kinds["json"]:
         return Recognised(fixed[0], len(some), nulls, fixed[1])
-    found = tuple((_WORDS[kind], count) for kind, count in kinds.most_common())[:4] if len(kinds) > 1 else ()
+    found = _counted(kinds)
     kind, count = kinds.most_common(1)[0]
     others = len(some) - count
     if kind in ("json", "framed") and (not others or (set_aside and others <= _MOST_OTHERS * len(some))):
-        framed = [payload for payload in some if kind_of(payload) == "framed"] if kind == "framed" else []
-        schemas = frames_of(pa.array(framed, pa.binary())).schemas
-        return Recognised(kind, len(some), nulls, mixed=found, others=others, schemas=schemas)
+        schemas = frames_of(pa.array(of_kind[kind], pa.binary())).schemas if kind == "framed" else ()
+        return Recognised(kind, len(some), nulls, mixed=found, others=others, schemas=schemas, documents=documents)
     return Recognised("string" if set(kinds) <= {"json", "string"} else "bytes", len(some), nulls, mixed=found)
+
+
+def _counted(kinds: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple((_WORDS[kind], count) for kind, count in kinds.most_common())[:4] if len(kinds) > 1 else ()
 
 
 def kind_of(payload: bytes) -> str:
     """One payload by itself: json, string, framed or bytes."""
+    return _examined(payload)[0]
+
+
+def _examined(payload: bytes) -> tuple[str, Members | None]:
+    """Its kind, and of JSON the document."""
     if payload[:1] == b"\0" and len(payload) >= 5 and 0 < int.from_bytes(payload[1:5]) < _PLAUSIBLE_ID:
-        return "framed"
+        return "framed", None
     if payload[:1] == b"\1" and len(payload) >= 17:
-        return "framed"
+        return "framed", None
     try:
         text = payload.decode()
     except UnicodeDecodeError:
-        return "bytes"
+        return "bytes", None
     if text.lstrip()[:1] == "{":
         try:
-            if isinstance(parsed(payload), Members):
-                return "json"
+            if isinstance(document := parsed(payload), Members):
+                return "json", document
         except NotJson:
             pass
-    return "string" if all(letter.isprintable() or letter in "\t\r\n" for letter in text) else "bytes"
+    printable = all(letter.isprintable() or letter in "\t\r\n" for letter in text)
+    return ("string" if printable else "bytes"), None
 
 
 def _fixed_width(payloads: Sequence[bytes]) -> tuple[str, str] | None:

@@ -21,6 +21,7 @@ from kseg.etl.spark.cache import cache_root
 from kseg.jobs.output.redaction import REDACTOR
 
 KEPT: Final = 50
+TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
 _SPARKS: Final = ("pyspark", "py4j")
 
 
@@ -33,11 +34,13 @@ def full_trace(error: BaseException) -> str:
 
 
 def has_more(error: BaseException) -> bool:
-    """Whether the chain has what is not shown: a worker's traceback, or an exception of Spark's."""
+    """Whether the chain has what is not shown: a worker's traceback, a step's, or an exception of Spark's."""
+    from kseg.etl.source.errors import PythonStepError
     from kseg.etl.spark.error_transport import IN_WORKER
 
     return any(
-        type(each).__module__.partition(".")[0] in _SPARKS
+        isinstance(each, PythonStepError)
+        or type(each).__module__.partition(".")[0] in _SPARKS
         or any(note.startswith(IN_WORKER) for note in getattr(each, "__notes__", ()))
         for each in _chain(error)
     )
@@ -49,9 +52,15 @@ def log_folder() -> Path:
     return Path(given).expanduser() if given else cache_root() / "logs"
 
 
-def write_log(command: str, trace: str) -> Path | None:
-    """The file that the trace is in now; None where none can be written."""
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{command or 'kseg'}-{os.getpid()}.log"
+def write_log(command: str, trace: str, **head: str | None) -> Path | None:
+    """The file that the trace is in now; None where none can be written.
+
+    head: `job`, `run` and `error`, which begin the file (`written_logs`).
+    """
+    name = f"{datetime.now(UTC):{TIME_FORMAT}}-{command or 'kseg'}-{os.getpid()}.log"
+    known = {"command": command or "kseg", **head}
+    lines = [f"{name}: {' '.join(value.split())}" for name, value in known.items() if value]
+    trace = REDACTOR.clean("\n".join(lines)) + "\n\n" + trace
     folder = log_folder()
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.progress import progress_for
+from kseg.jobs.progress.waits import waits_shown
 
 #: Commands that take up an unfinished run.
 _RUNS: Final = ("ingest", "backfill", "interval", "redrive")
@@ -35,31 +36,33 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
     work: gets the invocation with its progress listener.
     """
     from kseg.etl.telemetry.progress import Listeners
+    from kseg.jobs.invocation.subject import Subject
     from kseg.jobs.output.tables import show
 
     _set_up_logging(invocation.debug)
     run_file = RunFile(Path(invocation.run_file)) if invocation.run_file is not None else None
-    reporter = _reporter(invocation)
+    reporter, subject = _reporter(invocation), Subject()
+    form = "none" if invocation.quiet else invocation.progress_form
     with _tracing(invocation.trace), _stdout(invocation.as_json) as out, _sigterm_raises():  # noqa: SIM117
         with run_file or contextlib.nullcontext():
             try:
-                with progress_for(form=invocation.progress_form) as shown:
-                    listeners = Listeners([reporter, shown])
+                with progress_for(form=form) as shown, waits_shown(shown):
+                    listeners = Listeners([reporter, subject, shown])
                     progress = run_file.recording(listeners) if run_file else listeners
                     result = work(replace(invocation, progress=progress))
                 reporter.close(result.document, result.exit_code)
                 if invocation.as_json:
                     _print_json(result.document, out)
-                else:
-                    show(_for_people(result.document), result.headline, stream=out, rows=result.rows)
+                elif not invocation.quiet:
+                    show(_for_people(result), result.headline, stream=out, rows=result.rows)
                 code, document = result.exit_code, result.document
             except (Exception, KeyboardInterrupt, TerminatedError) as error:
                 if isinstance(error, click.exceptions.Exit):
                     raise
                 failure = failure_of(error, runs=invocation.command in _RUNS)
-                failure.extra = reporter.close(failure.to_json(), failure.exit_code)
                 if not invocation.debug:
-                    failure.write_log(invocation.command)
+                    failure.write_log(invocation.command, subject.job, subject.run)
+                failure.extra |= reporter.close(failure.to_json(), failure.exit_code)
                 document = failure.to_json()
                 code = _report(failure, out if invocation.as_json else None, debug=invocation.debug)
             if run_file:
@@ -77,9 +80,10 @@ def _reporter(invocation: Invocation) -> Reporter | NullReporter:
     return Reporter(invocation.report, invocation.command)
 
 
-def _for_people(document: dict[str, Any]) -> dict[str, Any]:
+def _for_people(result: Result) -> dict[str, Any]:
     """Requests by API are in --json and in the run's page alone."""
-    return {key: value for key, value in document.items() if key != "traffic"}
+    shown = result.document if result.people is None else result.people
+    return {key: value for key, value in shown.items() if key != "traffic"}
 
 
 def report_error(error: BaseException, json_to: IO[str] | None, *, debug: bool) -> int:

@@ -33,8 +33,10 @@ _NEWER_REMEDY: Final = (
 )
 _LATER: Final = "run the same command again when it is available"
 _CONTINUES: Final = ": an unfinished run continues"
-#: What to do about errors of the decoder, by their class: it knows no job file.
+#: What to do about errors of the client and of the decoder, by their class: they know no job file.
 _REMEDIES: Final = {
+    "AuthenticationFailed": "correct security.protocol, sasl.* and ssl.* of the job file's `kafka:`, or the account at "
+    "the brokers: docs/guides/security.md, When it fails",
     "CorruptRecordBatch": _DAMAGE_REMEDY,
     "BatchTooLarge": "raise source.max_batch_bytes if the batch is sound; on_corruption: quarantine skips it",
     "LogDamaged": _DAMAGE_REMEDY,
@@ -66,9 +68,10 @@ class Failure:
     def to_json(self) -> dict[str, Any]:
         return {"error": self.document, "exit_code": self.exit_code, **self.extra}
 
-    def write_log(self, command: str) -> None:
+    def write_log(self, command: str, job: str | None = None, run: str | None = None) -> None:
         """Write the trace to a log file, if it has more than the document, and add the file's path to the document."""
-        if self.log_worthy and (path := write_log(command, self.trace)) is not None:
+        error = f"{self.document['kind']}: {self.document['message']}"
+        if self.log_worthy and (path := write_log(command, self.trace, job=job, run=run, error=error)) is not None:
             self.extra = {**self.extra, "log": str(path)}
 
 
@@ -108,12 +111,13 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
     retriable = getattr(error, "retriable", None)
     if isinstance(retriable, bool):
         document = _document(error, str(getattr(error, "message", None) or error), **_batch_address(error))
-        document["remedy"] = _REMEDIES.get(type(error).__name__, document["remedy"] or (_LATER if retriable else None))
+        known = None if retriable else _REMEDIES.get(type(error).__name__)
+        document["remedy"] = known or document["remedy"] or (_LATER if retriable else None)
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:
             document["remedy"] = f"allow it: {lacking.remedy} (docs/reference/acls.md lists what a job needs)"
-        if _is_client_config_error(error):
+        if _is_client_config_error(error) and not retriable:
             return document, int(ExitCode.BAD_CONFIGURATION)
         return document, int(ExitCode.RETRIABLE if retriable else ExitCode.FAILED)
     if isinstance(error, OSError):
@@ -131,7 +135,7 @@ def _batch_address(error: BaseException) -> dict[str, Any]:
 
 def _is_client_config_error(error: BaseException) -> bool:
     errors = sys.modules.get("kseg.client.errors")  # it is imported if it raised the error
-    return errors is not None and isinstance(error, errors.ConfigError)
+    return errors is not None and isinstance(error, errors.ConfigError | errors.AuthenticationFailed)
 
 
 def _document(error: BaseException, message: str, kind: str | None = None, **address: Any) -> dict[str, Any]:

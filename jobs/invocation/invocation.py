@@ -16,6 +16,7 @@ class Invocation:
     Attributes:
         command: its name, as in `ingest`.
         as_json: print one JSON object on stdout and nothing else.
+        quiet: print no progress and no result for people; errors, and what --json prints, are printed all the same.
         debug: show tracebacks, and log to stderr.
         trace: a line on stderr for each request and response of the Kafka protocol.
         progress_form: how progress is shown; None: bars on a terminal, else lines.
@@ -28,6 +29,7 @@ class Invocation:
 
     command: str
     as_json: bool = False
+    quiet: bool = False
     debug: bool = False
     trace: bool = False
     progress_form: Form | None = None

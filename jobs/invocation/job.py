@@ -26,7 +26,7 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     """Load and validate a job file.
 
     starts_spark: the command starts a Spark session, so a Java is needed, unless spark-submit started one already.
-    decodes: it plans a run, so the schemas of `decode:` have to compile.
+    decodes: it plans a run, so the schemas of `decode:` have to compile, and the transform's functions to be there.
 
     Raises:
         ConfigurationError: the job file, the properties file or the server's address is invalid.
@@ -36,8 +36,8 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     from kseg.jobs.python_api import prepare_spark
 
     job = load(job_file, kafka=_client_properties(invocation.command_config))
-    if decodes and job.decode is not None:
-        _check_decoding(job, job_file)
+    if decodes and (job.decode is not None or job.transform):
+        _check_steps(job, job_file)
     if starts_spark:
         job = with_remote(job, invocation.remote)
         prepare_spark(job)
@@ -46,12 +46,13 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     return job
 
 
-def _check_decoding(job: Job, job_file: str) -> None:
+def _check_steps(job: Job, job_file: str) -> None:
     from kseg.etl.config.document import with_lines
     from kseg.etl.errors import ConfigurationError
     from kseg.etl.run.check_decode import decode_faults
+    from kseg.etl.run.check_job import import_faults
 
-    if faults := with_lines(decode_faults(job), job_file):
+    if faults := with_lines([*decode_faults(job), *import_faults(job)], job_file):
         raise ConfigurationError(faults, file=job_file)
 
 

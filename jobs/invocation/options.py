@@ -17,10 +17,14 @@ job_argument = click.argument("job_file", metavar="JOB.yaml", type=click.Path(di
 take_over_option = click.option(
     "--take-over", is_flag=True, help="Take over the lease of another run that is known to be dead, without waiting."
 )
+with_spark_option = click.option(
+    "--with-spark", is_flag=True, help="Also start Spark, and let it analyse SQL and Python steps on the rows' columns."
+)
 
 # --- of the invocation
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors alone: no progress, no tables.")
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log details to stderr.")
 trace_option = click.option(
     "--trace", is_flag=True, help="Log a line on stderr for each request and response (also: KSEG_TRACE=1)."
@@ -52,5 +56,5 @@ run_file_option = click.option(
 
 
 def common_options(command: F) -> F:
-    """--json, --debug, --trace and --progress."""
-    return json_option(debug_option(trace_option(progress_option(command))))
+    """--json, --quiet, --debug, --trace and --progress."""
+    return json_option(quiet_option(debug_option(trace_option(progress_option(command)))))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+_BY_COLUMN: Final = ("nulls", "before")
 
 
 class Report(Protocol):
@@ -16,13 +19,14 @@ class Report(Protocol):
 class Result:
     """A command's result: the document that --json prints, the line above the tables, and the exit code.
 
-    rows: how many rows of a table are shown to people.
+    rows: how many rows of a table are shown to people. people: what they are shown in the document's place.
     """
 
     document: dict[str, Any]
     headline: str
     exit_code: int = 0
     rows: int = 50
+    people: Mapping[str, Any] | None = None
 
 
 def run_result(report: Report) -> Result:
@@ -33,4 +37,12 @@ def run_result(report: Report) -> Result:
     if document.get("status") == "done":
         rows = sum(table.get("rows") or 0 for table in tables)
         headline += f", {counts.get('records', 0)} records read, {rows} rows landed in {len(tables)} table(s)"
-    return Result(document, headline)
+    return Result(document, headline, people=_without_columns(document))
+
+
+def _without_columns(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts by column are in --json and on the run's page; notes name what matters of them."""
+    tables = [
+        {name: value for name, value in one.items() if name not in _BY_COLUMN} for one in document.get("tables", [])
+    ]
+    return {**document, "tables": tables}

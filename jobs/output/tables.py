@@ -6,6 +6,7 @@ to the right, nothing cut off in a narrow terminal: cells wrap), so that a new f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ROWS_SHOWN = 50
-_PIPED_WIDTH = 160
+_PIPED_WIDTH = 100
 _NARROWEST_TEXT = 8
+_NAMES = ("run", "run_id")  # people copy them: in one piece
+_ADDRESSES = ("partition", "start", "end", "version")  # 0 is one of many
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def console_for(stream: IO[str]) -> Console:
@@ -32,7 +36,7 @@ def show(document: Mapping[str, Any], headline: str, *, stream: IO[str], rows: i
     from rich.text import Text
 
     console = console_for(stream)
-    console.print(Text(headline, style="bold"))
+    console.print(Text(headline, style="bold"), soft_wrap=True)
     plain = {key: value for key, value in document.items() if not isinstance(value, dict | list | tuple)}
     _show_lines(console, {key: value for key, value in plain.items() if value is not None})
     for key, value in document.items():
@@ -77,21 +81,60 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
         for item in items:
             console.print(Text(f"{_words(name)}: {_cell(item)}"))
         return
-    columns = list(dict.fromkeys(key for item in items for key in item))
+    columns, zero = _columns(items, rows, console.width)
     table = Table(title=_words(name), title_justify="left", title_style="bold", pad_edge=False, box=_box())
     numeric = {c for c in columns if all(_is_number(item.get(c)) or item.get(c) is None for item in items)}
-    digits = {c: max(len(_cell(item.get(c))) for item in items[:rows]) for c in numeric}
-    # Numbers keep their line as long as text beside them can wrap to something readable.
-    roomy = sum(digits.values()) + (len(columns) - len(numeric)) * _NARROWEST_TEXT + len(columns) * 3 <= console.width
+    longest = {c: max(len(_table_cell(item.get(c))) for item in items[:rows]) for c in columns}
+    digits = {c: longest[c] for c in columns if c in numeric or c in _NAMES or _is_time(items, c)}
+    # Numbers, times and ids keep their line as long as text beside them can wrap to something readable.
+    roomy = sum(digits.values()) + (len(columns) - len(digits)) * _NARROWEST_TEXT + len(columns) * 3 <= console.width
     for column in columns:
         number = column in numeric
         justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(_words(column), justify=justify, overflow="fold", no_wrap=number and roomy)
+        whole = column in digits and roomy
+        heading = _words(column).replace(" ", "\n") if whole else _words(column)  # no_wrap is for headings, too
+        narrowest = None if column in digits else min(longest[column], _NARROWEST_TEXT)
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=whole, min_width=narrowest)
     for item in items[:rows]:
-        table.add_row(*(Text(_cell(item.get(column))) for column in columns))
+        table.add_row(*(Text(_table_cell(item.get(column))) for column in columns))
     console.print(table)
+    if zero:
+        console.print(Text(f"0 in all rows: {', '.join(map(_words, zero))}", style="dim"))
     if len(items) > rows:
         console.print(Text(f"… and {len(items) - rows} more: --json shows all", style="dim"))
+
+
+def _columns(items: Sequence[Mapping[str, Any]], rows: int, width: int) -> tuple[list[str], list[str]]:
+    """The columns to show, and those left out because all of their numbers are 0 and the table is too wide for them.
+
+    Columns without any value are left out without a word.
+    """
+    columns = list(dict.fromkeys(key for item in items for key, value in item.items() if value is not None))
+    shown = {c: max(len(_words(c)), *(len(_table_cell(item.get(c))) for item in items[:rows])) for c in columns}
+    if sum(shown.values()) + len(columns) * 3 <= width:
+        return columns, []
+    zero = [c for c in columns if not _is_address(c) and all(_is_zero(item.get(c)) for item in items)]
+    return [c for c in columns if c not in zero], zero
+
+
+def _is_address(column: str) -> bool:
+    return column in _ADDRESSES or column.endswith("offset")
+
+
+def _is_time(items: Sequence[Mapping[str, Any]], column: str) -> bool:
+    values = [item[column] for item in items if item.get(column) is not None]
+    return all(isinstance(value, str) and _TIME.fullmatch(value) for value in values)
+
+
+def _is_zero(value: Any) -> bool:
+    return value is None or (_is_number(value) and value == 0)
+
+
+def _table_cell(value: Any) -> str:
+    """Of counts by name those that are not 0; all else as on a line."""
+    if isinstance(value, Mapping) and value and all(_is_number(inner) for inner in value.values()):
+        return ", ".join(f"{_words(key)} {count}" for key, count in value.items() if count) or "–"
+    return _cell(value)
 
 
 def _is_table(value: Any) -> bool:

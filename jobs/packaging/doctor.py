@@ -45,7 +45,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Everything, in the order in which it should be fixed."""
-    return [_python(), _java(), *_packages(), _data_source(), *_jars(), _ports(), _memory(), _disk()]
+    return [_python(), _java(), *_packages(), _data_source(), _decoders(), *_jars(), _ports(), _memory(), _disk()]
 
 
 def healthy(findings: list[Finding]) -> bool:
@@ -103,15 +103,25 @@ def _data_source() -> Finding:
     return Finding("Spark source", "note", f"Spark will not find {SPARK_MODULE}", remedy)
 
 
+def _decoders() -> Finding:
+    try:
+        from kseg.segment_reader.payload.cached import decoders_are_compiled
+
+        compiled = decoders_are_compiled()
+    except ImportError as error:  # its package is missing, and a finding of its own
+        return Finding("decoders", "missing", f"cannot be imported: {error}", "Install the packages that are missing.")
+    if compiled:
+        return Finding("decoders", "ok", "compiled for this processor")
+    return Finding("decoders", "note", "not compiled yet", "`kseg setup` compiles them; else the first run does, once.")
+
+
 def _jars() -> Iterator[Finding]:
     uses = {jars.DELTA: "tables that need Spark's writer", jars.KAFKA: "kseg broker, the demo and the tests"}
     for name, use in uses.items():
         if jars.present(name):
             yield Finding(f"jars {name}", "ok", str(jars.directory(name)))
         else:
-            remedy = (
-                f"Only {use} need them; `python -m kseg.jobs.setup` fetches them, and they are fetched when first used."
-            )
+            remedy = f"Only {use} need them; `kseg setup` fetches them, or their first use."
             yield Finding(f"jars {name}", "note", f"not in {jars.directory(name)}", remedy)
 
 

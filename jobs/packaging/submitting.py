@@ -7,22 +7,29 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 DeployMode = Literal["client", "cluster"]
 
 ENVIRONMENT = "environment"
 """The folder, in each executor's own, into which Spark unpacks the archive."""
 
+_LOGGING: Final = "-Dlog4j2.configurationFile"
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was written. py_files: zip files in the path's order; jars: what Spark itself needs for Delta tables."""
+    """What was written.
+
+    py_files: zip files in the path's order. jars: what Spark itself needs for Delta tables. logging: a configuration of
+    the driver's log, without which Spark writes hundreds of INFO lines there.
+    """
 
     entry: Path
     py_files: tuple[Path, ...]
     archive: Path | None = None
     jars: tuple[Path, ...] = ()
+    logging: Path | None = None
 
 
 def spark_submit(
@@ -43,6 +50,12 @@ def spark_submit(
         command += ["--py-files", ",".join(map(str, packed.py_files))]
     if packed.jars:
         command += ["--jars", ",".join(map(str, packed.jars))]
+    if packed.logging is not None:
+        if mode == "client":
+            command += ["--driver-java-options", f"{_LOGGING}=file:{packed.logging}"]
+        else:
+            files = [*files, packed.logging]  # Spark copies it into the driver's working folder
+            command += ["--conf", f"spark.driver.extraJavaOptions={_LOGGING}={packed.logging.name}"]
     if mode == "cluster" and files:
         command += ["--files", ",".join(map(str, files))]
     return [*command, str(packed.entry), *arguments]

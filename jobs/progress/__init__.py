@@ -1,12 +1,11 @@
-"""How far a run is, on stderr: bars on a terminal, plain lines in a log, or nothing.
+"""A run's progress on stderr: bars on a terminal, plain lines in a log, or nothing.
 
     --progress total        one bar: rows, rows/s, MB/s, offsets left, time left        the default on a terminal
     --progress partitions   the same, and a bar for each partition (the first ones of many, unfinished ones first)
     --progress lines        a line every 10 seconds                                     the default elsewhere
     --progress none         nothing
 
-Progress counts what tasks that have ended have read (`etl.telemetry.progress` says why); rates are those of the last
-half minute.
+Progress counts what ended tasks have read (`etl.telemetry.progress` says why); rates are those of the last half minute.
 """
 
 from __future__ import annotations

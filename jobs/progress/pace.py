@@ -1,7 +1,7 @@
-"""How fast a pass is, and how long it still takes, from running totals that come in steps.
+"""The speed of a pass and its remaining time, from running totals.
 
-Totals change when tasks end, in steps. A rate over the last `WINDOW` seconds smooths that; until so much time has
-passed, it is the rate since the beginning.
+Totals change in steps, when tasks end. A rate over the last `WINDOW` seconds smooths that; before that time has passed
+it is the rate since the beginning.
 """
 
 from __future__ import annotations

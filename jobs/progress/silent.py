@@ -8,7 +8,7 @@ from kseg.etl.telemetry.progress import NullProgress
 
 
 class SilentProgress(NullProgress):
-    """Shows nothing, also no messages: the result has those that matter."""
+    """Shows neither progress nor messages; the result has the important messages."""
 
     def __enter__(self) -> Self:
         return self

@@ -56,16 +56,12 @@ class RecordDecoder(Protocol):
 
 
 @contextmanager
-def decoder_of(job: Job | None, registry: str | None) -> Iterator[RecordDecoder | None]:
-    """The decoder of a job, or by a registry; None where there is neither. registry: a URL, in place of the job's.
+def decoder_of(job: Job | None, registry: Mapping[str, str] | None) -> Iterator[RecordDecoder | None]:
+    """The decoder of a job, or by a registry; None where there is neither. registry: properties of its client.
 
     Raises ConfigError, ConfigurationError.
     """
-    config: RegistryConfig | None = None
-    if registry is not None:
-        config = RegistryConfig.from_properties({"url": registry})
-    elif job is not None and job.registry is not None:
-        config = job.registry_config()
+    config = None if registry is None else RegistryConfig.from_properties(registry)
     with SchemaRegistry(config) if config is not None else nullcontext() as client:
         by_registry = ByRegistry(client) if client is not None else None
         yield ByJob(job, by_registry) if job is not None and job.decode is not None else by_registry

@@ -19,7 +19,8 @@ from difflib import get_close_matches
 from typing import Final, Literal
 
 from kseg.etl.config.times import epoch_millis, parse_instant
-from kseg.segment_reader.payload.json.document import Refused, Token, Value, parse
+from kseg.segment_reader.payload.json.document import Token, Value, parse
+from kseg.segment_reader.payload.plain import BadPayload
 
 LineFormat = Literal["lines", "json"]
 _DEEPEST: Final = 500
@@ -71,8 +72,8 @@ def records_of(lines: Iterable[bytes], form: LineFormat, separator: bytes | None
 def _of_json(line: bytes, number: int) -> NewRecord:
     try:
         document = parse(line, 0, _DEEPEST)
-    except Refused as refused:
-        raise BadLine(number, f"is not JSON: {refused.reason} (byte {refused.position})") from None
+    except BadPayload as error:
+        raise BadLine(number, f"is not JSON: {error.message}") from None
     if document.token is not Token.OBJECT:
         raise BadLine(number, "is no object with key, value, headers, partition or timestamp")
     members: dict[str, Value] = {}

@@ -37,9 +37,10 @@ def place_of(
     from kseg.etl.errors import ConfigurationError
     from kseg.jobs.api.properties import CLIENT_ID, client_properties
     from kseg.jobs.invocation.job import load_job
+    from kseg.jobs.records.registry_options import without_registry
 
     if not names or not is_job_file(names[0]):
-        given = client_properties(bootstrap_servers, invocation.command_config, properties)
+        given = without_registry(client_properties(bootstrap_servers, invocation.command_config, properties))
         check_cluster(given, "--bootstrap HOST:PORT, or a job file in front of the topics")
         return Place(ClientConfig.from_properties(given, client_id=CLIENT_ID), tuple(names))
     if bootstrap_servers is not None or properties:

@@ -14,6 +14,8 @@ from kseg.etl.source.logs import Logs
 from kseg.etl.source.reader import DecodeOptions, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.jit import is_cached
+from kseg.segment_reader.decode.kernel import fill
 
 _ROWS: Final = 1000
 #: By so much more is read where markers, aborted and compacted records take the place of others.
@@ -39,7 +41,11 @@ def records(
     if start >= end:
         return
     options = DecodeOptions(
-        isolation_level=isolation_level, on_data_loss="record", fetch_ahead=False, limits=Limits(max_rows=_ROWS)
+        isolation_level=isolation_level,
+        engine="fast" if is_cached(fill) else "reference",  # compiling takes longer than a sample in plain Python
+        on_data_loss="record",
+        fetch_ahead=False,
+        limits=Limits(max_rows=_ROWS),
     )
     reader = iter(read_range(task_of(logs, tp, start, end), logs.origin, options))
     with closing(reader):  # type: ignore[type-var]

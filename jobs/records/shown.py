@@ -19,6 +19,7 @@ from kseg.jobs.records.typed import Decoded, Typed
 from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of
 
 _MOST: Final = 2000
+_NONE: Final = "<null>"  # `null` is a text, or a document of JSON
 NOTHING_DECODED: Final[Decoded] = MappingProxyType({})
 
 
@@ -67,7 +68,7 @@ def _typed_members(name: str, typed: Typed) -> dict[str, Any]:
 
 
 def _part(payload: bytes | None, typed: Typed | None) -> str:
-    if typed is None:
+    if typed is None or payload is None:
         return payload_text(payload)
     if typed.error is not None:
         return f"<{printable(typed.error_text())}> {payload_text(payload)}"
@@ -80,9 +81,9 @@ def to_json(shown: Any) -> str:
 
 
 def payload_text(payload: bytes | None) -> str:
-    """A payload as printable text: `null` for none, a registry's frame by the id of its schema."""
+    """A payload as printable text: `<null>` for none, a registry's frame by the id of its schema."""
     if payload is None:
-        return "null"
+        return _NONE
     schema = schema_of(payload)
     if schema is not None:
         size = ID_FRAME if isinstance(schema, int) else GUID_FRAME

@@ -25,7 +25,8 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
         Refused: there is no ledger, no such run, or more than one.
     """
     ledger = Ledger.open(job.ledger, create=False)
-    run = _run(ledger.read(job.name), run_id)
+    state = ledger.read(job.name)
+    run = _run(state, run_id)
     telemetry = Telemetry(began=run.planned_at.timestamp(), job=job, ledger_id=ledger.id, plan=run.plan)
     telemetry.ended = (run.ended_at or datetime.now(UTC)).timestamp()
     for table, commit in run.landed.items() if not run.abandoned else ():
@@ -34,7 +35,9 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
         )
     if run.account_failed is not None:
         telemetry.account_failed = AccountFailed(run.account_failed.equation, run.account_failed.reason)
-    document = (ended(job.name, run) if run.ended else report_of(job.name, run, status="done")).to_json()
+    document = (
+        ended(job.name, run, state) if run.ended else report_of(job.name, run, status="done", state=state)
+    ).to_json()
     if not run.ended:
         document["status"] = run.phase
         document["notes"].append(f"the run is {run.phase}, as of this page's writing")

@@ -6,10 +6,10 @@
     FAIL       an error                                the same, as far as it is known, and the error
     ABORT      stopped by a signal                     as FAIL
 
-Where events go is the client's own configuration: `OPENLINEAGE_URL`, `OPENLINEAGE_CONFIG`, `OPENLINEAGE__…`, or
-openlineage.yml. They are made and sent in a thread, so a run does not wait for a backend while it works; when it ends,
-all that is left may hold it up for `reporting.openlineage.timeout`, and a backend that is away changes nothing but a
-note.
+The client's own configuration says where events go: `OPENLINEAGE_URL`, `OPENLINEAGE_CONFIG`, `OPENLINEAGE__…`, or
+openlineage.yml. A thread makes and sends them, so a run does not wait for a backend while it works. At its end the run
+waits up to `reporting.openlineage.timeout` for the remaining events; a backend that does not answer costs no more than
+that, and a note in the report.
 
 Names follow https://openlineage.io/docs/spec/naming: `kafka://host:port` and the topic; `s3://bucket` and the key;
 `file` and the path. An event that ends a run is the last one with its UUID, so each attempt at a run has a UUID of its

@@ -1,8 +1,8 @@
 """A run's metrics in Prometheus' text format: a file for node_exporter's textfile collector, or a Pushgateway.
 
-A batch job is no process that could be scraped, so nothing here is a counter: each run is a new process whose counts
-would begin at 0. All are gauges of the last run of a job's command (`etl_job`, `command`), as Prometheus' page on batch
-jobs has it, and two of its advices decide how they are written:
+A batch job cannot be scraped, and each run is a new process whose counters would begin at 0. So all metrics are gauges
+of the last run of a job's command (`etl_job`, `command`), as Prometheus' page on batch jobs recommends. How they are
+written follows from two more of its recommendations:
 
     last success    a run that fails leaves `kseg_last_success_timestamp_seconds` as it was, so that alerts on its age
                     work: a gateway is sent the other metrics alone (POST), a file's old value is read and kept

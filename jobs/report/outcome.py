@@ -1,4 +1,4 @@
-"""A command that has ended or failed, and all that pages, metrics and lineage events are made of."""
+"""The outcome of a command that has ended or failed: what pages, metrics and lineage events are made from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outcome:
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """What went wrong: kind, message, remedy …; None where nothing did."""
+        """The error (kind, message, remedy …); None where there was none."""
         error = self.document.get("error")
         return error if isinstance(error, dict) else None
 

@@ -1,6 +1,7 @@
-"""What the page's template is given: words, tables and pictures, made from what is known of a run.
+"""The values of the page's template: texts, tables and charts, made from what is known of a run.
 
-Tables are bounded: a job of ten thousand partitions has a page that a phone opens, with those first that matter.
+Tables have a maximum length, so that the page of a job with ten thousand partitions stays small; the most important
+rows come first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import yaml
 import kseg
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
+from kseg.etl.ledger.events import TableCommit
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
+from kseg.jobs.output.durations import duration
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.output.si_prefixes import scaled
 from kseg.jobs.report import charts
@@ -78,6 +81,7 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "spark": telemetry.spark,
         "figures": _figures(outcome),
         "error": document.get("error"),
+        "log": document.get("log"),
         "phases": _phases(outcome),
         "account": _account(outcome, document),
         "over_time": _over_time(telemetry.tasks),
@@ -119,16 +123,6 @@ def size(number: float | None) -> str:
         return "–"
     left, prefix = scaled(number)
     return f"{left:.3g} {prefix}B" if prefix else f"{left:.0f} B"
-
-
-def duration(seconds: float | None) -> str:
-    """0.42 s, 12.3 s, 4 min 05 s, 2 h 03 min."""
-    if seconds is None:
-        return "–"
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _time(seconds: float) -> str:
@@ -296,6 +290,7 @@ def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:
 
 
 def _tables(outcome: Outcome) -> list[dict[str, Any]]:
+    reported = {table["path"]: table for table in outcome.document.get("tables") or ()}
     return [
         {
             "path": table,
@@ -308,9 +303,29 @@ def _tables(outcome: Outcome) -> list[dict[str, Any]]:
             "quarantine": event.quarantine,
             "dead_letters": event.dead_letters,
             "found": event.commit.found,
+            "nulls": _nulls(event.commit, reported.get(table, {}).get("before")),
         }
         for table, event in sorted(outcome.telemetry.commits.items())
     ]
+
+
+def _nulls(commit: TableCommit, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Columns with nulls now or in the run before, by their share now; None where nulls were not counted."""
+    if commit.nulls is None or not commit.rows:
+        return None
+    then = before["nulls"] if before else {}
+    lines = [
+        {
+            "column": column,
+            "nulls": commit.nulls.get(column, 0),
+            "share": commit.nulls.get(column, 0) / commit.rows,
+            "before": then[column] / before["rows"] if before and column in then else None,
+        }
+        for column in dict.fromkeys([*commit.nulls, *then])
+        if commit.nulls.get(column) or then.get(column)
+    ]
+    lines.sort(key=lambda line: line["share"], reverse=True)
+    return {"lines": lines, "counted": len(commit.nulls), "run": before["run"] if before else None}
 
 
 def _pinned_ranges(outcome: Outcome) -> list[dict[str, Any]]:

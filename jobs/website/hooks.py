@@ -49,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links as the site has them. Long tables that are made from the source come last among what a search finds."""
+    """Rewrite links for the site. Pages that are made from the source rank last in its search results."""
     if page.file.src_uri in GENERATED:
         page.meta["search"] = {"boost": 0.2}
     return _SECOND_WORD.sub(r"\1", links_of_the_site(markdown, page.file.src_uri))

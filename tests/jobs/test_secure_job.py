@@ -114,7 +114,7 @@ def test_rows_land_over_sasl_ssl_and_the_password_stands_nowhere(
 
 def test_a_wrong_password_ends_the_job_at_once_and_is_not_told(job_file: Path) -> None:
     done = ingest(job_file, "wrong-hunter2")
-    assert done.returncode == 1
+    assert done.returncode == 2
     error = json.loads(done.stdout)["error"]
     assert error["kind"] == "AuthenticationFailed"
     assert not error["retriable"]

@@ -59,7 +59,7 @@ def test_a_trace_of_a_login_tells_its_requests_and_no_secret(secure_kafka: Any, 
 def test_a_wrong_password_is_told_without_it(secure_kafka: Any, tmp_path: Path) -> None:
     properties = secure_kafka.properties("SECURE") | {"sasl.password": "wr0ng-passw0rd"}
     result = run(properties_file(tmp_path, properties), "DescribeCluster", {}, "--trace", "--debug")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     error = json.loads(result.stdout)["error"]
     assert error["kind"] == "AuthenticationFailed"
     for form in FORMS:

@@ -53,7 +53,7 @@ from kseg.etl.telemetry.progress import NULL_PROGRESS
 from dataclasses import replace
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
-print(json.dumps(measure(effort, ("decode", "produce", "spark", "memory"), NULL_PROGRESS)))
+print(json.dumps(measure(effort, ("decode", "produce", "spark", "typed", "memory"), NULL_PROGRESS)))
 """
 
 

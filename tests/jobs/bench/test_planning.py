@@ -8,5 +8,4 @@ from kseg.jobs.bench import planning
 def test_plans_beside_other_runs_are_measured() -> None:
     found = planning.measure(12, 1, runs=5)
     assert (found["partitions"], found["reserved_ranges"]) == (12, 12)
-    assert found["incremental_seconds"] >= 0
-    assert found["backfill_seconds"] >= 0
+    assert found.keys() >= {"incremental_seconds", "backfill_seconds"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,57 @@ def test_a_sound_file_is_valid(file: Path) -> None:
     result = CliRunner().invoke(cli, ["check", str(file)])
     assert result.exit_code == 0
     assert "1 of 1 job files are valid" in result.stdout
+
+
+STEPS = """transform:
+  - arrow: steps_of_check:first
+  - sql: SELECT * FROM __rows__
+  - python: steps_of_check:second
+"""
+
+
+def with_steps(file: Path, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(JOB.partition("decode:")[0] + STEPS + JOB[JOB.index("sink:") :])
+    (file.parent / "steps_of_check.py").write_text(module)
+    monkeypatch.syspath_prepend(str(file.parent))
+    monkeypatch.delitem(sys.modules, "steps_of_check", raising=False)
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "ingest"])
+def test_functions_of_the_transform_are_imported(file: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_steps(file, "def first(batch): return batch", monkeypatch)
+    result = CliRunner().invoke(cli, [command, str(file)])
+    assert result.exit_code == 2, result.stderr
+    assert "transform[2].python (line 8): cannot load steps_of_check:second" in result.stderr
+    assert "transform[0]" not in result.stderr
+
+
+def test_a_module_that_raises_is_a_fault_of_the_job(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_steps(file, "1 / 0", monkeypatch)
+    result = CliRunner().invoke(cli, ["check", str(file)])
+    assert result.exit_code == 2
+    assert "its module raises ZeroDivisionError: division by zero" in result.stderr
+
+
+def test_what_was_not_checked_is_listed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_steps(file, "def first(batch): return batch\nsecond = first", monkeypatch)
+    result = CliRunner().invoke(cli, ["check", str(file), "--json"])
+    assert result.exit_code == 0, result.stderr
+    warnings = json.loads(result.stdout)["files"][0]["warnings"]
+    assert any("transform[1].sql, transform[2].python, which --with-spark" in one for one in warnings)
+    assert any("--connect asks" in one for one in warnings)
+
+
+def test_an_arrow_step_whose_rows_no_table_can_hold_is_found_without_spark(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_steps(file, "def first(batch): return batch.select(['value'])\nsecond = first", monkeypatch)
+    text = file.read_text()
+    file.write_text(text[: text.index("  - sql")] + text[text.index("sink:") :])
+    result = CliRunner().invoke(cli, ["check", str(file)])
+    assert result.exit_code == 2, result.stderr
+
+
+def test_with_spark_needs_a_dry_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(cli, ["ingest", str(file), "--with-spark"])
+    assert (result.exit_code, "--with-spark goes with --dry-run" in result.stderr) == (2, True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from deltalake import DeltaTable
@@ -40,6 +44,16 @@ def order(number: int) -> bytes:
         "odd": number if number % 2 else "even",
     }
     return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("words", [["init", "-o", "orders.yaml", "--topic"], ["peek"]])
+def test_a_sample_does_not_wait_for_the_compiler(kafka: Any, tmp_path: Path, words: list[str]) -> None:
+    topic = kafka.topic()
+    write(kafka, topic, [(b"key", order(number)) for number in range(10)])
+    command = [sys.executable, "-m", "kseg.jobs.cli", *words, topic, "--bootstrap", kafka.bootstrap_servers]
+    nothing_compiled = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    subprocess.run(command, cwd=tmp_path, env=nothing_compiled, check=True, capture_output=True, timeout=300)
+    assert not list((tmp_path / "compiled").rglob("kernel.*.nbi"))
 
 
 @pytest.mark.spark
@@ -109,3 +123,22 @@ def test_both_ends_of_a_partition_are_sampled(kafka: Any, tmp_path: Path) -> Non
     assert "part0: bigint" in file.read_text()
     assert "part3: bigint" in file.read_text()
     assert "part1" not in file.read_text()
+
+
+def test_a_given_format_and_partitions(kafka: Any, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+    write(kafka, topic, [(None, b'{"day": "2026-01-01", "n": 1, "tags": [1]}'), (None, b"oops")])
+    file = tmp_path / "x.yaml"
+    made = init(kafka, topic, "-o", str(file), "--format", "json", "--partition-by", "day")
+    assert made.exit_code == 0, made.output
+    job = yaml.safe_load(file.read_text())
+    assert job["decode"]["value"]["schema"]["columns"] == {"day": "date", "n": "bigint", "tags": "array<bigint>"}
+    assert (job["sink"]["partition_by"], job["decode"]["on_error"]) == (["day"], "dead_letter")
+    for column, message in {"tags": "is array<bigint>", "other": "is no column"}.items():
+        refused = init(kafka, topic, "-o", str(file), "--force", "--format", "json", "--partition-by", column)
+        assert refused.exit_code == 2
+        assert f"--partition-by: {column} {message}" in refused.stderr
+    write(kafka, other := kafka.topic(1), [(None, b"text")])
+    assert (
+        "no sampled value is a JSON object" in init(kafka, other, "-o", str(tmp_path / "y"), "--format", "json").stderr
+    )

@@ -80,8 +80,9 @@ def test_what_arrives_is_shown_until_ctrl_c(kafka: Any) -> None:
         assert running.stdout is not None
         assert running.stdout.readline().split()[-1] == "one"
         running.send_signal(signal.SIGINT)
-        assert running.communicate(timeout=60) == ("", "")
-        assert running.returncode == 0
+        out, err = running.communicate(timeout=60)
+        assert (out, running.returncode) == ("", 0)
+        assert "Traceback" not in err  # a busy broker may be reported as slow
     finally:
         running.kill()
         running.wait()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kseg.jobs.cli import cli
-from kseg.jobs.registry.process import EmbeddedRegistry
+from registries import SharedRegistry, behind_a_password
 
 pytestmark = pytest.mark.broker
 ORDER = json.dumps(
@@ -34,10 +33,9 @@ EVENT = '{"title": "Event", "type": "object", "properties": {"name": {"type": "s
 PROTO = 'syntax = "proto3"; message First { int64 id = 1; } message Second { string name = 1; }'
 
 
-@pytest.fixture(scope="module")
-def registry() -> Iterator[str]:
-    with EmbeddedRegistry(light=True) as started:
-        yield started.url
+@pytest.fixture
+def registry(schema_registry: SharedRegistry) -> SharedRegistry:
+    return schema_registry
 
 
 def write(kafka: Any, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
@@ -58,8 +56,8 @@ def rows(kafka: Any, *args: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in peek(kafka, *args, "--json").stdout.splitlines()]
 
 
-def avro(registry: str, topic: str, text: str, value: dict[str, Any]) -> bytes:
-    serializer = AvroSerializer(SchemaRegistryClient({"url": registry}), text)
+def avro(registry: SharedRegistry, topic: str, text: str, value: dict[str, Any]) -> bytes:
+    serializer = AvroSerializer(registry.client, text)
     data = serializer(value, SerializationContext(topic, MessageField.VALUE))
     assert data is not None
     return data
@@ -69,9 +67,9 @@ FIRST = {"id": 7, "at": 1767225600000}
 SHOWN = {"id": 7, "at": "2026-01-01T00:00:00Z"}
 
 
-def test_frames_of_all_types_by_registry(kafka: Any, registry: str) -> None:
+def test_frames_of_all_types_by_registry(kafka: Any, registry: SharedRegistry) -> None:
     topic = kafka.topic(1)
-    client = SchemaRegistryClient({"url": registry})
+    client = registry.client
     event = JSONSerializer(EVENT, client)({"name": "x"}, SerializationContext(f"{topic}-j", MessageField.VALUE))
     number = client.register_schema(f"{topic}-p", Schema(PROTO, "PROTOBUF")).to_bytes(4, "big")
     write(
@@ -88,7 +86,7 @@ def test_frames_of_all_types_by_registry(kafka: Any, registry: str) -> None:
         None,
         key=(7).to_bytes(8, "big"),
     )
-    found = rows(kafka, topic, "--registry", registry)
+    found = rows(kafka, topic, "--registry", registry.url)
     assert [row.get("valueDecoded") for row in found] == [
         SHOWN, {"name": "x"}, {"id": 9}, {"name": "ann"}, None, None, None, None, None,
     ]  # fmt: skip
@@ -96,11 +94,11 @@ def test_frames_of_all_types_by_registry(kafka: Any, registry: str) -> None:
     assert errors == [None] * 4 + ["INCOMPATIBLE_SCHEMA", "UNKNOWN_SCHEMA", "TRUNCATED", None, None]
     assert "the registry does not know the schema 1000000" in found[5]["valueError"]["message"]
     assert all("keyDecoded" not in row and "keyError" not in row for row in found), "a long is no frame"
-    lines = peek(kafka, topic, "--registry", registry).stdout.splitlines()
+    lines = peek(kafka, topic, "--registry", registry.url).stdout.splitlines()
     assert lines[0].endswith(json.dumps(SHOWN))
     assert "<TRUNCATED at:" in lines[6]
     assert lines[7].endswith("plain")
-    assert lines[8].endswith("null")
+    assert lines[8].endswith("<null>")
 
 
 JOB = """
@@ -122,7 +120,7 @@ def job_file(folder: Path, kafka: Any, registry: str, topic: str, decode: Any) -
     return str(place)
 
 
-def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: str, tmp_path: Path) -> None:
+def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: SharedRegistry, tmp_path: Path) -> None:
     topic = kafka.topic(1)
     write(kafka, topic, b'{"n": 1, "amount": 9.50}', b'{"n": "x"}', None, key=b"k")
     decode = {
@@ -133,7 +131,7 @@ def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: str, tmp_p
             "rename": {"n": "number"},
         },
     }
-    place = job_file(tmp_path, kafka, registry, topic, decode)
+    place = job_file(tmp_path, kafka, registry.url, topic, decode)
     found = rows(kafka, place)
     assert [row["keyDecoded"] for row in found] == [{"name": "k"}] * 3
     assert [row.get("valueDecoded") for row in found] == [{"number": 1, "amount": "9.50"}, None, None]
@@ -143,19 +141,19 @@ def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: str, tmp_p
     assert lines[0].endswith('{"name": "k"}  {"number": 1, "amount": "9.50"}')
     assert "<WRONG_TYPE n: " in lines[1]
     assert lines[1].endswith('> {"n": "x"}')
-    assert lines[2].endswith("null")
+    assert lines[2].endswith("<null>")
     assert peek(kafka, place, "--raw").stdout.splitlines()[0].endswith('k  {"n": 1, "amount": 9.50}')
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_them(
-    kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, registry: SharedRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     topic = kafka.topic(1)
     write(kafka, topic, avro(registry, topic, ORDER, FIRST))
-    place = job_file(tmp_path, kafka, registry, topic, {"value": {"format": "avro", "schema": "registry"}})
+    place = job_file(tmp_path, kafka, registry.url, topic, {"value": {"format": "avro", "schema": "registry"}})
     assert [row["valueDecoded"] for row in rows(kafka, place)] == [SHOWN], "before any run"
     ran = CliRunner().invoke(cli, ["ingest", place, "--progress", "none"])
     assert ran.exit_code == 0, ran.output
@@ -168,11 +166,11 @@ def test_a_registrys_payloads_have_the_readers_columns_once_a_run_has_pinned_the
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_messages_have_the_readers_columns_too(
-    kafka: Any, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, registry: SharedRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     topic = kafka.topic(1)
-    client = SchemaRegistryClient({"url": registry})
+    client = registry.client
     newer = PROTO.replace("int64 id = 1;", "int64 number = 1; string note = 2;")
     first, second = (
         b"\0" + client.register_schema(f"{topic}-{subject}", Schema(text, "PROTOBUF")).to_bytes(4, "big") + b"\0"
@@ -180,7 +178,7 @@ def test_messages_have_the_readers_columns_too(
     )
     write(kafka, topic, first + b"\x08\x09")
     decode = {"value": {"format": "protobuf", "schema": "registry", "message": "First"}}
-    place = job_file(tmp_path, kafka, registry, topic, decode)
+    place = job_file(tmp_path, kafka, registry.url, topic, decode)
     assert [row["valueDecoded"] for row in rows(kafka, place)] == [{"id": 9}], "before any run"
     ran = CliRunner().invoke(cli, ["ingest", place, "--progress", "none"])
     assert ran.exit_code == 0, ran.output
@@ -205,3 +203,37 @@ def test_a_registry_that_is_away_ends_the_command(kafka: Any, tmp_path: Path) ->
     result = CliRunner().invoke(cli, ["peek", place, "--offset", "earliest"])
     assert result.exit_code == 4
     assert "does not answer" in result.stderr
+
+
+def test_a_registry_with_a_password(kafka: Any, registry: SharedRegistry, tmp_path: Path) -> None:
+    """In front of the registry there is a server that asks for one."""
+    topic = kafka.topic(1)
+    write(kafka, topic, avro(registry, topic, ORDER, FIRST))
+    with behind_a_password(registry.url, "me:hunter22") as guarded:
+        refused = CliRunner().invoke(
+            cli, ["peek", topic, "--bootstrap", kafka.bootstrap_servers, "--registry", guarded]
+        )
+        assert refused.exit_code == 2
+        pair = "schema.registry.basic.auth.user.info=me:hunter22"
+        (row,) = rows(kafka, topic, "--registry", guarded, "-X", pair)
+        assert row["valueDecoded"] == SHOWN
+        file = tmp_path / "client.properties"
+        file.write_text(f"{pair}\nschema.registry.url={guarded}\n")
+        (row,) = rows(kafka, topic, "--command-config", str(file))
+        assert row["valueDecoded"] == SHOWN
+        job = tmp_path / "job.yaml"
+        init = ["init", "--topic", topic, "--bootstrap", kafka.bootstrap_servers, "--command-config", str(file)]
+        made = CliRunner().invoke(cli, [*init, "-o", str(job)])
+        assert made.exit_code == 0, made.output
+        text = job.read_text()
+        assert "${KSEG_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO}" in text
+        assert "hunter22" not in text + made.output
+        assert "format: avro" in text
+
+
+def test_null_and_the_text_null_differ(kafka: Any) -> None:
+    topic = kafka.topic(1)
+    write(kafka, topic, b"null", None)
+    text, nothing = peek(kafka, topic).stdout.splitlines()
+    assert text.endswith("  null")
+    assert nothing.endswith("  <null>")

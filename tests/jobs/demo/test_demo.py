@@ -63,12 +63,16 @@ def test_the_demo_ends_with_its_line(tmp_path: Path) -> None:
     out, _ = process.communicate(timeout=400)
     last = out.rstrip().splitlines()[-1]
     assert process.returncode == 0, out
-    told = re.fullmatch(r"demo: OK rows=(\d+) aborted=(\d+) control=(\d+) runs=2 verified=(\d+)", last)
+    told = re.fullmatch(
+        r"demo: OK rows=(\d+) aborted=(\d+) control=(\d+) runs=2 verified=(\d+) orders=(\d+) dead=(\d+)", last
+    )
     assert told is not None, out
-    rows, aborted, control, verified = map(int, told.groups())
+    rows, aborted, control, verified, orders, dead = map(int, told.groups())
     assert rows == verified > 10_000
     assert aborted > 0
     assert control > 0
+    assert (orders, dead) == (1960, 40)
+    assert "Redrive, without the expectation: 20 dead letters have become rows" in " ".join(out.split())
 
 
 @pytest.mark.spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from kseg.etl.config.load import load_job
@@ -57,3 +58,32 @@ def test_framed_values_without_a_registry_land_as_bytes_and_nothing_is_set_aside
     drafted = draft_of("t", Sample(40, 40, [None] * 40, values), {"bootstrap.servers": "b:1"}, table="./t")
     job = yaml.safe_load(drafted.text)
     assert (job["decode"]["value"]["format"], "on_error" in job["decode"]) == ("bytes", False)
+
+
+def test_a_given_format_holds_for_any_number_of_others() -> None:
+    values: list[bytes | None] = [b'{"a": 1}', b"oops", b"\xff", None]
+    drafted = draft_of("t", Sample(1, 4, [None] * 4, values), {"bootstrap.servers": "b:1"}, table="./t", format="json")
+    job = yaml.safe_load(drafted.text)
+    assert job["decode"]["value"]["schema"] == {"columns": {"a": "bigint"}}
+    assert (job["decode"]["on_error"], job["sink"]["dead_letters"]) == ("dead_letter", {"max": "100%"})
+    as_text = draft_of("t", Sample(1, 4, [None] * 4, values), {"bootstrap.servers": "b:1"}, table="./t", format="bytes")
+    assert yaml.safe_load(as_text.text)["decode"]["value"]["format"] == "bytes"
+
+
+def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.jobs.inference.draft._schema_type", lambda found, registry: "AVRO")
+    properties = {"url": "https://sr:8081", "basic.auth.user.info": "me:hunter2"}
+    values: list[bytes | None] = [b"\0\0\0\0\7abcd"]
+    sampled = Sample(1, 1, [None], values)
+    drafted = draft_of(
+        "t", sampled, {"bootstrap.servers": "b:1"}, table="./t", registry=properties, partition_by=["day", "kind"]
+    )
+    job = yaml.safe_load(drafted.text)
+    reference = "${KSEG_SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO}"
+    assert job["registry"] == {"url": "https://sr:8081", "basic.auth.user.info": reference}
+    assert job["sink"]["partition_by"] == ["day", "kind"]
+    assert drafted.notes == (f"before a run, set {reference[2:-1]} in the environment",)
+    monkeypatch.setattr("kseg.jobs.inference.draft._schema_type", lambda found, registry: None)
+    bare = draft_of("t", sampled, {"bootstrap.servers": "b:1"}, table="./t", registry=properties)
+    assert "registry" not in yaml.safe_load(bare.text)
+    assert not any("before a run" in note for note in bare.notes), "what the file does not refer to is not needed"

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from kseg.jobs.inference import payloads
 from kseg.jobs.inference.payloads import recognise
 
 UUIDS = [str(uuid.uuid5(uuid.NAMESPACE_DNS, str(number))).encode() for number in range(3)]
@@ -55,3 +56,12 @@ def test_a_tenth_of_values_may_be_of_another_format(most: bytes) -> None:
     assert found.schemas == recognise([most]).schemas
     assert recognise([most] * 9 + [b"text"]).others == 0
     assert recognise([most] * 8 + [b"text"], set_aside=True).format in ("string", "bytes")
+
+
+def test_each_payload_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = payloads.parsed
+    seen: list[bytes] = []
+    monkeypatch.setattr(payloads, "parsed", lambda payload: seen.append(payload) or parsed(payload))
+    found = recognise([b'{"a": 1}', b'{"a": 2}', None])
+    assert seen == [b'{"a": 1}', b'{"a": 2}']
+    assert [dict(document) for document in found.documents] == [{"a": "1"}, {"a": "2"}]

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from kseg.client.errors import BrokerUnavailable
+from kseg.client.errors import AuthenticationFailed, BrokerUnavailable
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, KsegError
-from kseg.etl.source.errors import ArrowStepError, WorkerError
+from kseg.etl.source.errors import ArrowStepError, PythonStepError, WorkerError
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.job_session import JobSession
 from kseg.jobs.invocation.execution import execute
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.redaction import REDACTOR
+from kseg.jobs.report.options import ReportOptions
 from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch
 
 FRAMES = "\n".join(f"\tat org.apache.spark.Frame{n}.run(Frame.scala:{n})" for n in range(100))
@@ -119,6 +120,27 @@ def test_the_document_is_short_too_and_names_the_log(cache: Path, capsys: Any):
     assert document["log"] == str(logs(cache)[0])
     assert document["error"]["kind"] == "WorkerError"
     assert err == ""
+
+
+def test_a_login_that_is_rejected_is_bad_configuration(capsys: Any):
+    code, _, err = shown(AuthenticationFailed("SASL PLAIN: wrong password", broker="b:9092"), capsys)
+    assert (code, "do: correct security.protocol" in err) == (2, True)
+    code, _, err = shown(AuthenticationFailed("the token endpoint is away", retriable=True), capsys)
+    assert (code, "do: run the same command again" in err) == (4, True)
+
+
+def test_a_step_that_raised_has_a_log(cache: Path, capsys: Any):
+    _, _, err = shown(PythonStepError("steps:f raised KeyError: 'x'", step="transform[0].python", line=4), capsys)
+    assert "where: step=transform[0].python, line=4" in err
+    assert err.splitlines()[-1] == f"log: {logs(cache)[0]}"
+
+
+def test_the_page_of_a_failed_run_names_the_log(cache: Path, capsys: Any, tmp_path: Path):
+    options = ReportOptions(report=str(tmp_path / "page.html"))
+    _, _, err = shown(KeyError("what"), capsys, report=options)
+    [log] = logs(cache)
+    assert f"log: {log}" in err
+    assert str(log) in (tmp_path / "page.html").read_text()
 
 
 def test_debug_prints_what_else_is_in_the_log(cache: Path, capsys: Any):

@@ -85,3 +85,31 @@ def test_names_of_others_are_escaped() -> None:
     assert "\x1b" not in stream.getvalue()
     assert "\u202e" not in stream.getvalue()
     assert "a\\x1b[2J" in stream.getvalue()
+
+
+RANGE = {
+    "topic": "orders", "partition": 0, "start": 0, "end": 501, "records": 501, "control": 0, "aborted": 0, "absent": 0,
+    "quarantined": 0, "late": None, "decoding": {"decoded": 500, "dead": 1, "dropped": 0, "nulled": 0},
+}  # fmt: skip
+
+
+def test_a_table_that_is_too_wide_leaves_out_counts_that_are_zero_in_all_rows() -> None:
+    text = shown({"ranges": [RANGE, RANGE | {"partition": 1, "absent": 3}]})
+    rows = [line.split() for line in text.splitlines() if "orders" in line]
+    assert [(row[1], row[5]) for row in rows] == [("0", "0"), ("1", "3")]
+    assert "0 in all rows: control, aborted, quarantined" in text
+    assert "decoded 500, dead 1" in text
+    assert "late" not in text
+
+
+def test_text_is_not_wrapped_into_single_letters() -> None:
+    many = {f"count_{number}": number + 1 for number in range(11)}
+    assert "orders" in shown({"ranges": [{"topic": "orders", **many}]})
+
+
+def test_times_and_offsets_of_zero_stay_whole() -> None:
+    many = {f"name_{number}": "n" * 12 for number in range(5)}
+    time = "2026-01-08T12:00:00.000Z"
+    text = shown({"offsets": [{"topic": "orders", "record_offset": 0, **many, "expires": time}]})
+    assert time in text
+    assert "0 in all rows" not in text

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,16 @@ def test_missing_jars_are_only_a_note(tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 0
     assert "note" in result.stdout
     assert "A job can run here." in result.stdout
+
+
+def test_decoders_that_are_not_compiled_are_only_a_note(tmp_path: Path) -> None:
+    nothing_compiled = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "kseg.jobs.cli", "doctor", "--json"]
+    done = subprocess.run(command, env=nothing_compiled, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0
+    (decoders,) = (found for found in json.loads(done.stdout)["findings"] if found["subject"] == "decoders")
+    assert (decoders["level"], decoders["found"]) == ("note", "not compiled yet")
+    assert "kseg setup" in decoders["remedy"]
 
 
 JOB = """

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
 from pathlib import Path
 
+import pyspark
+import pytest
+from click.testing import CliRunner
+
+from kseg.jobs.cli import cli
 from kseg.jobs.packaging.submitting import Packed, as_text, spark_submit
 
 
@@ -26,3 +33,33 @@ def test_an_archive_s_python_is_named_for_executors_and_on_yarn_for_the_driver_i
     assert any(word.startswith("spark.pyspark.driver.python=") for word in client)
     assert "spark.yarn.appMasterEnv.PYSPARK_PYTHON=./environment/bin/python" in cluster
     assert cluster[cluster.index("--files") + 1] == "/orders.yaml"
+
+
+def test_the_drivers_log_is_configured_in_both_modes() -> None:
+    packed = Packed(Path("/s.py"), (), logging=Path("/dist/log4j2.properties"))
+    client = spark_submit(packed, "yarn", "client", ["ingest", "orders.yaml"])
+    cluster = spark_submit(packed, "yarn", "cluster", ["ingest", "orders.yaml"], files=[Path("/orders.yaml")])
+    assert (
+        client[client.index("--driver-java-options") + 1] == "-Dlog4j2.configurationFile=file:/dist/log4j2.properties"
+    )
+    assert "--files" not in client
+    assert "spark.driver.extraJavaOptions=-Dlog4j2.configurationFile=log4j2.properties" in cluster
+    assert cluster[cluster.index("--files") + 1] == "/orders.yaml,/dist/log4j2.properties"
+
+
+@pytest.mark.spark
+def test_with_it_spark_submit_prints_no_info_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from pyspark import SparkContext\nprint(SparkContext().parallelize([1, 2], 1).sum())\n")
+    result = CliRunner().invoke(cli, ["package", "--out", str(tmp_path / "dist"), "--json"])
+    assert result.exit_code == 0, result.output
+    line = json.loads(result.stdout)["spark_submit"]["client"]
+    at = line.index("--driver-java-options")
+    base = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
+    loud, quiet = (
+        subprocess.run([*base, *options, str(script)], capture_output=True, text=True, check=True)
+        for options in ([], line[at : at + 2])
+    )
+    assert (loud.stdout.strip(), quiet.stdout.strip()) == ("3", "3")
+    assert " INFO " in loud.stderr
+    assert " INFO " not in quiet.stderr

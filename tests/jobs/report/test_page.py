@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,27 @@ def test_the_page_tells_the_run(told: Callable[..., Any]) -> None:
         assert words in page.words, words
     headings = [i for tag, i in page.elements if tag == "h2"]
     assert len(headings) == len({i["id"] for i in headings}) >= 9
+
+
+def test_a_failed_runs_page_names_the_log(told: Callable[..., Any]) -> None:
+    document = {**failure_of(Refused("some-code", "found it")).to_json(), "log": "/var/log/kseg/one.log"}
+    assert "/var/log/kseg/one.log" in Page(render(outcome_of(told(), document, 3))).words
+    assert "tracebacks" not in Page(render(outcome_of(told()))).words
+
+
+def test_nulls_by_column_stand_beside_those_of_the_run_before(told: Callable[..., Any]) -> None:
+    run = told()
+    outcome = outcome_of(run)
+    event = outcome.telemetry.commits[run.table]
+    nulls = {"amount": event.commit.rows, "key": 0, "note": 24}
+    outcome.telemetry.commits[run.table] = replace(event, commit=replace(event.commit, nulls=nulls))
+    before = {"run": "r-before", "rows": 100, "nulls": {"amount": 1, "key": 0, "note": 10}}
+    outcome.document["tables"] = [{"path": run.table, "before": before}]
+    words = Page(render(outcome)).words
+    assert re.search(r"amount\s+more than before\s+240\s+100\.0 %\s+1\.0 %", words), words
+    assert re.search(r"note\s+24\s+10\.0 %\s+10\.0 %", words)
+    assert "r-before" in words
+    assert "key 0" not in words
 
 
 def test_nothing_in_it_refers_to_anything_outside(told: Callable[..., Any]) -> None:

@@ -1,0 +1,20 @@
+"""Which job and run a command works on, as its progress says: for the log file of its failure."""
+
+from __future__ import annotations
+
+from kseg.etl.telemetry.events import JobOpened, RunEvent, RunPlanned
+from kseg.etl.telemetry.progress import NullProgress
+
+
+class Subject(NullProgress):
+    """A listener. job, run: None until they are known."""
+
+    def __init__(self) -> None:
+        self.job: str | None = None
+        self.run: str | None = None
+
+    def event(self, event: RunEvent) -> None:
+        if isinstance(event, JobOpened):
+            self.job = event.job.name
+        elif isinstance(event, RunPlanned):
+            self.run = event.plan.run_id
