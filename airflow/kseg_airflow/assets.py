@@ -71,7 +71,8 @@ def job_tables(job_file: str | os.PathLike[str], env: Mapping[str, str] | None =
     env: for references, over the process's own.
     """
     document = read_job(job_file)
-    known = {**os.environ, **(env or {})}
+    # What a template gives is not known yet.
+    known = {name: text for name, text in {**os.environ, **(env or {})}.items() if _is_plain(text)}
     folder = Path(job_file).absolute().parent
     sink, source = _section(document, "sink"), _section(document, "source")
     targets = _section(sink, "routes") or {"*": sink}
@@ -164,6 +165,10 @@ def _job_name(job_file: str | os.PathLike[str]) -> str:
 def _section(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = document.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and "{{" not in text and "{%" not in text
 
 
 def _filled(text: str, env: Mapping[str, str]) -> str | None:

@@ -25,7 +25,7 @@ class KsegAuditOperator(BaseOperator):
         kseg, kafka_conn_id, env, cwd: as those of the other operators.
     """
 
-    template_fields: Sequence[str] = ("job_file", "env", "cwd")
+    template_fields: Sequence[str] = ("job_file", "env", "cwd", "kafka_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"env": "json"}
     ui_color = "#e8f5e3"
 

@@ -1,9 +1,8 @@
 """What all operators share: start a driver or find it again, wait for it, and make of its end what Airflow should see.
 
-    execute ──► record? ──► alive: attach again
-                   │  └───► ended, result not taken: take it
-                   └──────► start a driver ──► deferrable: trigger watches, slot is free ──► execute_complete
-                                            └► else: poll it
+    execute ──► a driver of an earlier try (previous.py): attach to it, or take its result
+                   └─► none: start one ──► deferrable: trigger watches, slot is free ──► execute_complete
+                                        └► else: poll it
 
 Correctness rests on the ledger, never on the files here: a second driver of the same run ends with exit 5, and a
 rerun of what has landed lands nothing.
@@ -14,25 +13,35 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from kseg_airflow import commands, exchange, ledger, outcomes
 from kseg_airflow.assets import read_job
-from kseg_airflow.compat import AirflowException, BaseOperator, conf, logical_identity
+from kseg_airflow.compat import (
+    AirflowException,
+    AirflowFailException,
+    BaseOperator,
+    conf,
+    in_pod_of_its_own,
+    logical_identity,
+    this_try,
+)
 from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.hooks import KsegHook
 from kseg_airflow.kafka_connection import properties_of_connection
 from kseg_airflow.links import DeltaVersionLink, RunReportLink
 from kseg_airflow.outcomes import Outcome
+from kseg_airflow.previous import Asked, Previous, not_shared, previous_driver
 from kseg_airflow.retention import retention_days, tidy
 from kseg_airflow.run_folder import Record, RunFolder, asked_hash, default_run_dir, mark_stopped
 from kseg_airflow.submit import Submission, submitter_of
 from kseg_airflow.triggers import FAILED_LOOKS, KsegRunTrigger
 
 _LOG_LINES_SHOWN = 5_000
+_POLL_INTERVALS = {"local": 2.0}
+_POLL_INTERVAL = 15.0
 
 
 class KsegOperator(BaseOperator):
@@ -51,8 +60,10 @@ class KsegOperator(BaseOperator):
         env: more environment for the driver, and where that runs in a cluster for spark-submit; templated. Secrets
             belong into connections.
         cwd: the driver's working directory.
-        deferrable: wait in the triggerer, so that no worker slot is taken while Spark runs.
-        poll_interval: seconds between two polls of the driver.
+        deferrable: wait in the triggerer, so that no worker slot is taken while Spark runs. A driver in a pod of
+            KubernetesExecutor is waited for there.
+        poll_interval: seconds between two polls of the driver; default is 2 for a process on this machine, 15 for what
+            a cluster or Livy is asked for.
         kill_grace: seconds that a driver has to stop in order before force is used.
         lease_wait: how long to wait for another run's lease before the task fails with a retry; the lease of a driver
             of this very task that is proven dead is taken over at once.
@@ -62,7 +73,10 @@ class KsegOperator(BaseOperator):
         options: further options of the command, by name: {"report": "…"} becomes `--report …`.
     """
 
-    template_fields: Sequence[str] = ("job_file", "env", "cwd", "run_dir", "options", "report_url", "submit_options")
+    template_fields: Sequence[str] = (
+        *("job_file", "env", "cwd", "run_dir", "options", "report_url", "submit_options"),
+        *("kafka_conn_id", "spark_conn_id"),
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {"env": "json", "options": "json", "submit_options": "json"}
     operator_extra_links = (RunReportLink(), DeltaVersionLink())
     ui_color = "#e3f1ff"
@@ -71,7 +85,7 @@ class KsegOperator(BaseOperator):
     def __init__(
         self,
         *,
-        job_file: str | None = None,
+        job_file: str | os.PathLike[str] | None = None,
         kseg: str | None = None,
         submit: str = "local",
         submit_options: Mapping[str, Any] | None = None,
@@ -81,7 +95,7 @@ class KsegOperator(BaseOperator):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        poll_interval: float = 2.0,
+        poll_interval: float | None = None,
         kill_grace: float = 30.0,
         lease_wait: timedelta | float = timedelta(minutes=5),
         report: bool = True,
@@ -90,17 +104,17 @@ class KsegOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.job_file = job_file
+        self.job_file: Any = os.fspath(job_file) if isinstance(job_file, os.PathLike) else job_file
         self.kseg = kseg
         self.submit = submit
         self.submit_options = dict(submit_options or {})
         self.kafka_conn_id = kafka_conn_id
         self.spark_conn_id = spark_conn_id
         self.run_dir = run_dir
-        self.env = dict(env or {})
+        self.env: Any = dict(env) if isinstance(env, Mapping) else env or {}
         self.cwd = cwd
         self.deferrable = deferrable
-        self.poll_interval = poll_interval
+        self.poll_interval = poll_interval or _POLL_INTERVALS.get(submit, _POLL_INTERVAL)
         self.kill_grace = kill_grace
         self.lease_wait = lease_wait
         self.report = report
@@ -109,6 +123,8 @@ class KsegOperator(BaseOperator):
         self.kseg_outlets: list[Any] = []
         self.left: dict[str, Any] = {}
         self._handle: Handle | None = None
+        self._follower = ""
+        self._until: str | None = None
         self._told_to_stop = False
         self._folder: RunFolder | None = None
 
@@ -122,6 +138,10 @@ class KsegOperator(BaseOperator):
         """The data interval of the run, for the asset event; None where it has none."""
         return None
 
+    def secret_environment(self) -> dict[str, str]:
+        """More environment of the driver, from connections."""
+        return {}
+
     def judge(self, outcome: Outcome) -> Outcome:
         """Changes an outcome, for commands whose exit 1 is no failure."""
         return outcome
@@ -130,43 +150,63 @@ class KsegOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Start the driver, or find it again."""
+        if self.execution_timeout is not None:
+            self._until = (datetime.now(UTC) + self.execution_timeout).isoformat()
         return self._follow(context, waited=0.0)
 
-    def execute_complete(self, context: Any, event: Mapping[str, Any], waited: float = 0.0) -> Any:
-        """The trigger saw the driver's end."""
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any], waited: float = 0.0, until: str | None = None
+    ) -> Any:
+        """The trigger saw the driver's end. until: when the try's `execution_timeout` is over."""
+        self._until = until
         self._folder = self._run_folder(context)
         record = self._folder.record()
-        if record is None or "outcome" not in event:  # the folder is gone, or the driver's status could not be read
+        if record is None or "unseen_on" in event:
+            if record is not None:
+                self._stop(self._folder, record, this_try(context))
+            raise AirflowFailException(not_shared(self._folder, event.get("unseen_on")))
+        if "outcome" not in event:  # the driver's status could not be read
             return self._follow(context, waited)
         self._handle = handle_of(record.handle)
         return self._finish(context, Outcome(**event["outcome"]), waited)
 
-    def execute_again(self, context: Any, event: Mapping[str, Any], waited: float = 0.0) -> Any:
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any], waited: float = 0.0, until: str | None = None
+    ) -> Any:
         """The wait for another run's lease is over."""
+        self._until = until
         return self._follow(context, waited)
 
     def _follow(self, context: Any, waited: float, *, take_over: bool = False) -> Any:
         self._folder = self._run_folder(context)
-        self._handle = handle = self._start_or_find(context, take_over=take_over)
+        found = self._start_or_find(context, take_over=take_over)
+        self._handle = handle = found.handle
         if self._told_to_stop:  # while it was being started or searched
             self.on_kill()  # once more: now there is a record to mark
             raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
-        outcome = handle.poll() if self.deferrable else None
-        if self.deferrable and outcome is None:
-            self._defer(handle, "execute_complete", waited)
+        # A driver in the pod of the task ends with it, so the task has to stay.
+        deferrable = self.deferrable and not (isinstance(handle, LocalDriver) and in_pod_of_its_own())
+        outcome = found.outcome or (handle.poll() if deferrable else None)
+        if deferrable and outcome is None:
+            self._defer(context, handle, "execute_complete", waited)
         if outcome is None:
             outcome = self._watch(handle)
             return self._finish(context, outcome, waited, shown=self._shown)
         return self._finish(context, outcome, waited)
 
-    def _defer(self, handle: Handle, method: str, waited: float) -> None:
+    def _defer(self, context: Any, handle: Handle, method: str, waited: float) -> None:
         trigger = KsegRunTrigger(
             handle=handle.to_json(),
             poll_interval=self.poll_interval,
             kill_grace=self.kill_grace,
             folder=str(self._folder.path) if self._folder else None,
+            follower=this_try(context),
         )
-        self.defer(trigger=trigger, method_name=method, kwargs={"waited": waited}, timeout=self.execution_timeout)
+        left = datetime.fromisoformat(self._until) - datetime.now(UTC) if self._until else None
+        timeout = max(left, timedelta(seconds=1)) if left is not None else None
+        self.defer(
+            trigger=trigger, method_name=method, kwargs={"waited": waited, "until": self._until}, timeout=timeout
+        )
 
     def _watch(self, handle: Handle) -> Outcome:
         """Poll the driver until it has ended, and log its progress."""
@@ -196,37 +236,29 @@ class KsegOperator(BaseOperator):
     def _run_folder(self, context: Any) -> RunFolder:
         return RunFolder.of(self.run_dir or default_run_dir(), logical_identity(context))
 
-    def _start_or_find(self, context: Any, *, take_over: bool) -> Handle:
+    def _start_or_find(self, context: Any, *, take_over: bool) -> Previous:
         folder = self._folder
         assert folder is not None
         words = self.arguments(context)
-        asked = asked_hash([self.submit, *words])
+        asked = Asked.by(context, asked_hash([self.submit, *words]))
+        self._follower = asked.follower
         with folder.locked():
-            record = folder.record()
-            if record is not None and not record.taken:
-                handle = handle_of(record.handle)
-                outcome = handle.poll()
-                if outcome is None and (record.stopped or record.asked != asked):
-                    why = "was stopped" if record.stopped else "had other arguments"
-                    self.log.info("The driver of the previous try %s; waiting for its end.", why)
-                    if not handle.stop(self.kill_grace):
-                        raise AirflowException("the driver of the previous try does not stop; trying again later")
-                elif outcome is None:
-                    self.log.info("Attached to the driver of a previous try: %s", _where(handle))
-                    return handle
-                elif outcome.exit_code is not None and record.asked == asked and not record.stopped:
-                    self.log.info("The driver of a previous try has ended; taking its result.")
-                    return handle
-                else:
-                    self.log.info("The driver of a previous try is gone; continuing from the ledger.")
+            previous = previous_driver(folder, asked, self.kill_grace, self.log)
+            if previous is not None:
+                if previous.outcome is None:
+                    self.log.info("Attached to the driver of a previous try: %s", _where(previous.handle))
+                return previous
             if self._told_to_stop:
                 raise AirflowException("the task was stopped before its driver was started")
+            folder.remove_secrets()
+            record = folder.record()
             attempt = record.attempt + 1 if record is not None else 1
             submission = Submission(
                 words=words,
                 folder=folder.try_folder(attempt),
                 kseg=self.kseg or commands.default_kseg(),
                 env=self.env,
+                secret_env=self.secret_environment(),
                 cwd=self.cwd,
                 properties=self._kafka_properties(),
                 options=self.submit_options,
@@ -241,20 +273,22 @@ class KsegOperator(BaseOperator):
                 Record(
                     attempt=attempt,
                     handle=handle.to_json(),
-                    asked=asked,
+                    asked=asked.hash,
                     started_at=datetime.now(UTC).isoformat(),
                     taken_over=submission.take_over,
+                    follower=asked.follower,
+                    cleared=asked.cleared,
                     drivers=[*(record.drivers if record else []), handle.to_json()][-20:],
                 )
             )
         self.log.info("Started %s: %s", " ".join(["kseg", *words]), _where(handle))
         self._tidy()
-        return handle
+        return Previous(handle)
 
     def _tidy(self) -> None:
         """Old run folders go. What cannot be removed is logged, and fails no task that has a driver to wait for."""
         try:
-            for path in tidy(self.run_dir or default_run_dir(), retention_days()):
+            for path in tidy(self.run_dir or default_run_dir(), retention_days(), self.log.warning):
                 self.log.info("Removed the folder of an old run: %s", path)
         except (OSError, ValueError) as error:
             self.log.warning("Old run folders cannot be removed: %s", error)
@@ -284,12 +318,12 @@ class KsegOperator(BaseOperator):
             return self._after_another_run(context, outcome, waited)
         outcome = self.judge(outcome)
         if outcome.exit_code != outcomes.DONE:
-            self._take(folder)
+            folder.take()
             log = str(handle.log_file) if isinstance(handle, LocalDriver) else None
             raise outcomes.failure_of(outcome, self._what(), log=log)
         report = outcome.document or {}
         exchange.publish(context, self, report)
-        self._take(folder)
+        folder.take(outcome.to_json())
         return exchange.for_xcom(report)
 
     def _told_by_ledger(self, handle: Handle, outcome: Outcome, folder: RunFolder) -> Outcome:
@@ -309,7 +343,7 @@ class KsegOperator(BaseOperator):
         folder = self._folder
         assert folder is not None
         record = folder.record()
-        self._take(folder)
+        folder.take()
         address = outcome.error.get("address") or {}
         owner, until = str(address.get("owner") or ""), address.get("until")
         if record is not None and not record.taken_over and _left_by_the_dead(record, owner):
@@ -323,16 +357,9 @@ class KsegOperator(BaseOperator):
         self.log.info("Another run of the job holds its lease (%s); waiting %.0f s.", owner, wait)
         if self.deferrable:
             pause = Pause((datetime.now(UTC) + timedelta(seconds=wait)).isoformat())
-            self._defer(pause, "execute_again", waited + wait)
+            self._defer(context, pause, "execute_again", waited + wait)
         time.sleep(wait)
         return self._follow(context, waited + wait)
-
-    def _take(self, folder: RunFolder) -> None:
-        """The result is read: the next try of this task starts a driver of its own."""
-        with folder.locked():
-            record = folder.record()
-            if record is not None:
-                folder.keep(replace(record, taken=True))
 
     def _show_log(self, handle: Handle, shown: int) -> None:
         try:
@@ -352,12 +379,15 @@ class KsegOperator(BaseOperator):
         """The running task was stopped: so is its driver, with all that it has started.
 
         Airflow calls this from a signal's handler, at any line of `execute`, which then goes on: so what has no driver
-        yet is kept from getting one, and the record's lock, which `execute` may hold, is not waited for.
+        yet is kept from getting one, and the record's lock, which `execute` may hold, is not waited for. Airflow 3
+        kills the task five seconds later, so what may take longer is done by a process of its own.
         """
         self._told_to_stop = True
-        if self._handle is not None and self._folder is not None:
-            mark_stopped(self._handle, self._folder)
-            self._handle.stop(self.kill_grace)
+        record = self._folder.record() if self._folder is not None else None
+        if self._handle is None or self._folder is None or (record and record.follower != self._follower):
+            return
+        mark_stopped(self._handle.to_json(), self._folder)
+        self._handle.stop_detached(self.kill_grace)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """As Airflow's. A deferral that ran into the task's timeout leaves a driver behind, which is stopped."""
@@ -369,10 +399,12 @@ class KsegOperator(BaseOperator):
                 record = folder.record()
                 if record is not None and not record.taken:
                     self.log.info("The task timed out: stopping its driver.")
-                    handle = handle_of(record.handle)
-                    mark_stopped(handle, folder)
-                    handle.stop(self.kill_grace)
+                    self._stop(folder, record, this_try(context))
             raise
+
+    def _stop(self, folder: RunFolder, record: Record, follower: str) -> None:
+        if folder.stop_by(follower, record.handle):
+            handle_of(record.handle).stop(self.kill_grace)
 
 
 def _left_by_the_dead(record: Record, owner: str) -> bool:

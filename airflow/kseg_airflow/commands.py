@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Commands that take `--run-file`, by which a driver is seen from another host. The others are seen from their own
-#: alone; from elsewhere, one of them is taken for gone after two minutes.
+#: Commands that take `--run-file`, by which they report their progress, and are stopped from another host.
 WITH_RUN_FILE = frozenset({"ingest", "backfill", "redrive", "verify", "recover", "repair", "maintain"})
 #: Commands that take `--command-config`.
 WITH_CONNECTION = frozenset(

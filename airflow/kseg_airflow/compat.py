@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from airflow.providers.common.compat.sdk import (
@@ -41,8 +42,12 @@ __all__ = [
     "TriggerEvent",
     "XCom",
     "conf",
+    "in_pod_of_its_own",
+    "is_mapped",
     "logical_identity",
     "mask_secret",
+    "this_try",
+    "times_cleared",
     "triggers_tell_kills",
 ]
 
@@ -50,6 +55,27 @@ __all__ = [
 def triggers_tell_kills() -> bool:
     """Whether a trigger's `on_kill` is called when a person acts on the deferred task, and only then."""
     return hasattr(BaseTrigger, "on_kill")
+
+
+def this_try(context: Any) -> str:
+    """What names one try of a task instance: Airflow 3 gives each an id."""
+    ti = context["ti"]
+    return f"{getattr(ti, 'id', None) or ''}/{getattr(ti, 'try_number', 0)}"
+
+
+def times_cleared(context: Any) -> int:
+    """How often a person has cleared tasks of the DAG run: a retry does not change it."""
+    return int(getattr(context.get("dag_run"), "clear_number", 0) or 0)
+
+
+def in_pod_of_its_own() -> bool:
+    """Whether this task has a pod that ends with it (KubernetesExecutor), and whatever it has started."""
+    return os.environ.get("AIRFLOW_IS_K8S_EXECUTOR_POD", "").lower() == "true"
+
+
+def is_mapped(operator: Any) -> bool:
+    """Whether an operator is one of a mapped task's, as it is made when it runs. Airflow has no public way to ask."""
+    return bool(getattr(operator, "_BaseOperator__from_mapped", False))
 
 
 def logical_identity(context: Any) -> dict[str, Any]:

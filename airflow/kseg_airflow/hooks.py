@@ -42,10 +42,7 @@ class KsegHook(BaseHook):
         Raises:
             AirflowFailException: wrong configuration, or refused. AirflowException: a later try may succeed.
         """
-        outcome = self.ask(*words)
-        if outcome.exit_code != outcomes.DONE:
-            raise outcomes.failure_of(outcome, f"kseg {words[0]}")
-        return outcome.document or {}
+        return self._answered(self.ask(*words), words[0])
 
     def ask(self, *words: str) -> outcomes.Outcome:
         """The same, as an outcome with its exit code."""
@@ -58,5 +55,18 @@ class KsegHook(BaseHook):
         return [self.kseg, *words, "--json"]
 
     def status(self, job_file: str) -> dict[str, Any]:
-        """Last runs, lag, and whether ledger, group and tables agree."""
-        return self.run("status", job_file)
+        """Last runs, lag, and whether ledger, group and tables agree; `problems` says what needs a person.
+
+        Raises:
+            AirflowFailException, AirflowException: as `run`, but not where the answer is that something needs a person.
+        """
+        outcome = self.ask("status", job_file)
+        # Exit code 3 comes with the document where something needs a person, and with an error where it is refused.
+        if outcome.exit_code == outcomes.REFUSED and outcome.document is not None and not outcome.error:
+            return outcome.document
+        return self._answered(outcome, "status")
+
+    def _answered(self, outcome: outcomes.Outcome, command: str) -> dict[str, Any]:
+        if outcome.exit_code != outcomes.DONE:
+            raise outcomes.failure_of(outcome, f"kseg {command}")
+        return outcome.document or {}

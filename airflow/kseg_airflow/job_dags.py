@@ -79,7 +79,14 @@ def job_dag(file: JobFile, *, env: Mapping[str, str] | None = None, tags: Iterab
             "deferrable": file.execution.deferrable,
             "kafka_conn_id": file.execution.kafka_conn_id,
         }
-        run = {**asking, "submit": file.execution.submit, "spark_conn_id": file.execution.spark_conn_id}
+        run = {
+            **asking,
+            "submit": file.execution.submit,
+            "submit_options": file.execution.submit_options,
+            "spark_conn_id": file.execution.spark_conn_id,
+        }
+        if file.execution.poll_interval is not None:
+            run["poll_interval"] = file.execution.poll_interval.total_seconds()
         last: KsegOperator
         if file.mode == "interval":
             closed = KsegIntervalClosedSensor(task_id="closed", **asking)

@@ -126,6 +126,8 @@ class Execution:
     deferrable: bool = _default("Execution", "deferrable")
     spark_conn_id: str | None = None
     kafka_conn_id: str | None = None
+    submit_options: dict[str, Any] | None = None
+    poll_interval: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,11 @@ class _Reader:
             isinstance(file.schedule, tuple) or file.schedule is None or file.schedule in NO_INTERVALS
         ):
             raise self._fault("airflow.schedule", "gives runs no data interval, and mode is interval")
+        options = file.execution.submit_options or {}
+        if file.execution.submit == "livy" and not options.get("file"):
+            raise self._fault("airflow.execution", "has no submit_options.file, and submit is livy")
+        if file.execution.submit == "local" and options:
+            raise self._fault("airflow.execution", "has submit_options, and submit is local")
         if file.catchup and file.start_date is None:
             raise self._fault("airflow.catchup", "has no beginning: add start_date")
         return file
@@ -247,7 +254,8 @@ class _Reader:
     def _value(self, key: str, value: Any) -> Any:
         try:
             if key == "execution":
-                return Execution(**value)
+                every = value.get("poll_interval")
+                return Execution(**value | {"poll_interval": _duration(every) if every is not None else None})
             if key == "schedule":
                 return self._schedule(value)
             return _value(key, value)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import Handle
-from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, Outcome
+from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, REFUSED, Outcome
 
 # Many more than the intervals that may have been planned, side by side with the driver's, while it ran.
 _RUNS: Final = "10000"
@@ -44,7 +44,8 @@ def completed(outcome: Outcome, driver: Handle, status: Callable[..., Outcome], 
 
 def _asked(status: Callable[..., Outcome], *words: str) -> dict[str, Any]:
     told = status(*words)
-    if told.exit_code != DONE or told.document is None:
+    # Exit code 3 also says that the job needs a person, with the document of the status.
+    if told.document is None or told.error or told.exit_code not in (DONE, REFUSED):
         why = told.error.get("message") or told.detail or f"exit {told.exit_code}"
         raise AirflowException(f"the driver has ended, and its result cannot be read from the ledger: {why}")
     return told.document

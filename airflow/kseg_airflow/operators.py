@@ -10,15 +10,17 @@ KsegCommandOperator(task_id="tidy", command="maintain", job_file="orders.yaml", 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg_airflow.assets import job_outlets, table_asset
+from kseg_airflow.assets import job_alias, job_outlets, table_asset
 from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
-from kseg_airflow.compat import AirflowFailException
+from kseg_airflow.compat import AirflowFailException, AssetAlias, is_mapped
+from kseg_airflow.connect_connection import VARIABLE, address_of_connection, check_no_token
 from kseg_airflow.outcomes import DONE, Outcome
 
 #: The data interval of a DAG run, as `kseg backfill --interval` reads it; nothing where the run has none.
@@ -44,32 +46,39 @@ def interval_of(rendered: str | None) -> str:
 class _LandingOperator(KsegOperator):
     """Lands rows: every table of its job is an outlet, and each landing has an event.
 
+    Tables that are known only when the task runs (a templated job file or environment) have the alias
+    `kseg:DAG.TASK` in their place; those of a mapped task the aliases that it is given as outlets.
+
     emit_assets: False keeps the task from having outlets of ours.
     """
 
     def __init__(
         self,
         *,
-        job_file: str | None = None,
+        job_file: str | os.PathLike[str] | None = None,
         emit_assets: bool = True,
         to: Any = None,
         outlets: Any = None,
         **kwargs: Any,
     ) -> None:
         given = [outlets] if outlets is not None and not isinstance(outlets, list | tuple) else list(outlets or [])
-        found = self._landing_in(job_file, to, kwargs.get("env")) if emit_assets else []
-        super().__init__(
-            job_file=job_file, outlets=[*given, *(outlet for outlet in found if outlet not in given)], **kwargs
-        )
+        path: Any = os.fspath(job_file) if isinstance(job_file, os.PathLike) else job_file
+        super().__init__(job_file=path, outlets=given, **kwargs)
         self.emit_assets = emit_assets
         self.to = to
-        self.kseg_outlets = found
+        # The scheduler knows the outlets of a mapped task by what it was given, before there are its job files.
+        aliased = is_mapped(self) and any(isinstance(outlet, AssetAlias) for outlet in given)
+        self.kseg_outlets = self._landing_in(path, to, kwargs.get("env")) if emit_assets and not aliased else []
+        self.outlets = [*given, *(outlet for outlet in self.kseg_outlets if outlet not in given)]
 
-    def _landing_in(self, job_file: str | None, to: Any, env: Any) -> list[Any]:
-        """The tables that a job file names; none for one whose name is known only when the task runs."""
+    def _landing_in(self, job_file: Any, to: Any, env: Any) -> list[Any]:
+        """The tables that a job file names; an alias for one that is known only when the task runs."""
         if not isinstance(job_file, str) or "{{" in job_file:
-            return []
-        return job_outlets(job_file, env if isinstance(env, Mapping) else None)
+            return [self._alias()]
+        return job_outlets(job_file, env) if env is None or isinstance(env, Mapping) else [self._alias()]
+
+    def _alias(self) -> AssetAlias:
+        return job_alias(f"{self.dag_id}.{self.task_id}")
 
 
 class KsegIngestOperator(_LandingOperator):
@@ -78,29 +87,41 @@ class KsegIngestOperator(_LandingOperator):
     Args:
         job_file: the job file; templated.
         remote: a Spark Connect server (`sc://host:15002`) whose cluster does the work; templated.
+        remote_conn_id: the same by a connection of type `spark_connect`, which may have a token; templated. The job
+            file has no `spark.remote` then, and `submit` is "local".
         dry_run: plan and check, read and write nothing.
         accept_group_offsets: go on from offsets that another client has committed.
         All others: see KsegOperator.
     """
 
     command = "ingest"
-    template_fields: Sequence[str] = (*KsegOperator.template_fields, "remote")
+    template_fields: Sequence[str] = (*KsegOperator.template_fields, "remote", "remote_conn_id")
 
     def __init__(
         self,
         *,
-        job_file: str,
+        job_file: str | os.PathLike[str],
         remote: str | None = None,
+        remote_conn_id: str | None = None,
         dry_run: bool = False,
         accept_group_offsets: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(job_file=job_file, **kwargs)
         self.remote = remote
+        self.remote_conn_id = remote_conn_id
         self.run_dry = dry_run
         self.accept_group_offsets = accept_group_offsets
 
+    def secret_environment(self) -> dict[str, str]:
+        if not self.remote_conn_id:
+            return {}
+        if self.submit != "local" or self.remote:
+            raise AirflowFailException('remote_conn_id cannot be combined with `remote`, and needs submit="local"')
+        return {VARIABLE: address_of_connection(self.remote_conn_id)}
+
     def arguments(self, context: Any) -> list[str]:
+        check_no_token(self.remote)
         own = {"remote": self.remote, "dry_run": self.run_dry, "accept_group_offsets": self.accept_group_offsets}
         return [*super().arguments(context), *words_of(own)]
 
@@ -138,7 +159,7 @@ class KsegBackfillOperator(_LandingOperator):
     def __init__(
         self,
         *,
-        job_file: str,
+        job_file: str | os.PathLike[str],
         interval: str | None = None,
         from_: str | Sequence[str] | None = None,
         to: str | Sequence[str] | None = None,
@@ -190,7 +211,9 @@ class KsegVerifyOperator(KsegOperator):
     command = "verify"
     template_fields: Sequence[str] = (*KsegOperator.template_fields, "segments")
 
-    def __init__(self, *, job_file: str, segments: str | Sequence[str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, job_file: str | os.PathLike[str], segments: str | Sequence[str] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(job_file=job_file, **kwargs)
         self.segments = segments
 
@@ -242,7 +265,7 @@ class KsegRecoverOperator(_LandingOperator):
 
     def _landing_in(self, job_file: str | None, to: Any, env: Any) -> list[Any]:
         plain = isinstance(to, str) and "{" not in to
-        return [table_asset(to if "://" in to else str(Path(to).absolute()))] if plain else []
+        return [table_asset(to if "://" in to else str(Path(to).absolute()))] if plain else [self._alias()]
 
     def arguments(self, context: Any) -> list[str]:
         own = {

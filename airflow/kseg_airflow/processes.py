@@ -1,7 +1,8 @@
 """Processes that are no children of ours: whether they live, and how they are stopped.
 
 A process id is only a number that is used again, and another container has numbers of its own. So a process is named by
-its id, the time when it began, and the place where that id means something: host, boot and process namespace.
+its id, the time when it began, and the place where that id means something: host, boot and process namespace. The time
+is that since boot where the kernel has it (Linux: /proc/PID/stat, field 22): it does not change when the clock is set.
 """
 
 from __future__ import annotations
@@ -30,11 +31,22 @@ def here() -> str:
     return f"{socket.gethostname()}/{int(psutil.boot_time())}/"
 
 
-def find(pid: int, began: float) -> psutil.Process | None:
-    """The process of this id, if it is the one that began then; None where that has ended (a zombie has)."""
+def ticks_of(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; None where the kernel does not tell, or the process is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def find(pid: int, began: float, ticks: int | None = None) -> psutil.Process | None:
+    """The process of this id, if it is the one that began then; None where that has ended (a zombie has).
+
+    began: seconds since 1970. ticks: as `ticks_of`; where it is given, it decides.
+    """
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
-        if abs(process.create_time() - began) < _CLOCK_SLACK and process.status() != psutil.STATUS_ZOMBIE:
+        same = abs(process.create_time() - began) < _CLOCK_SLACK if ticks is None else ticks_of(pid) == ticks
+        if same and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
 

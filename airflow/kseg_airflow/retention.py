@@ -7,16 +7,20 @@ for the retention's time and its last driver has ended: seen to be gone, its res
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from kseg_airflow.compat import conf
 from kseg_airflow.drivers.handles import handle_of
-from kseg_airflow.run_folder import RunFolder
+from kseg_airflow.run_folder import SECRETS, RunFolder
 
 DEFAULT_DAYS: Final = 30.0
+
+log = logging.getLogger(__name__)
 
 _DAY: Final = 86_400.0
 _MARK: Final = ".tidied"
@@ -31,23 +35,30 @@ def retention_days() -> float:
     return days
 
 
-def tidy(run_dir: str, days: float) -> list[str]:
+def tidy(run_dir: str, days: float, warn: Callable[[str], None] = log.warning) -> list[str]:
     """Remove what is older than so many days; returns the folders that are gone, and none if this was done today.
 
-    Raises OSError where something cannot be removed.
+    Secrets that a driver has left which was killed with all of its processes are removed at any age.
+
+    warn: is given what cannot be removed, or whose driver cannot be asked for (its connection was deleted).
     """
     root = Path(run_dir).expanduser().absolute()
     now = time.time()
-    if not days or not _is_due(root / _MARK, now):
+    if not _is_due(root / _MARK, now):
         return []
     gone = []
     for record in root.glob("*/*/*/record.json"):
         folder = RunFolder(record.parent)
-        if folder.remove_if(lambda found: now - found.last_used() > days * _DAY and _has_ended(found)):
-            gone.append(str(folder.path))
-            for parent in (folder.path.parent, folder.path.parent.parent):
-                with contextlib.suppress(OSError):  # not empty
-                    parent.rmdir()
+        try:
+            if days and folder.remove_if(lambda found: now - found.last_used() > days * _DAY and _has_ended(found)):
+                gone.append(str(folder.path))
+                for parent in (folder.path.parent, folder.path.parent.parent):
+                    with contextlib.suppress(OSError):  # not empty
+                        parent.rmdir()
+            elif any(folder.path.glob(f"try-*/{SECRETS}")) and _has_ended(folder):
+                folder.remove_secrets()
+        except Exception as error:  # another task's: whatever it is, this one has a driver to wait for
+            warn(f"{folder.path} cannot be tidied: {type(error).__name__}: {error}")
     return gone
 
 

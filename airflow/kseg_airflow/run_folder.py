@@ -2,10 +2,11 @@
 
     run_dir/<dag>/<run>/<task>[+map index]/
         record.json          the last driver: where it runs, what it was asked, whether its result was taken
-        lock                 held while a process reads the record and perhaps starts a driver
+        lock                 held while a process reads the record and changes it, or starts a driver
         alive                held by the driver itself, as long as it lives
-        try-1/ try-2/ …      one a driver: run.json, result.json, driver.log, exit; kafka.properties while it runs;
-                             kseg-… with the id of its application on YARN; livy-mark
+        try-1/ try-2/ …      one a driver: run.json, result.json, driver.log, exit, heartbeat; kafka.properties while
+                             it runs; stopped, where a person or a timeout has stopped it; taken.json, a success that
+                             a task has read; kseg-… with the id of its application on YARN; livy-mark
 
 The folder's name has no try number: a retry, a cleared task and a second worker that believes the first to be dead all
 come to the same place. It belongs to the user of the workers alone. `retention.tidy` removes it in the end.
@@ -28,6 +29,11 @@ from typing import Any, Final, TextIO
 
 from kseg_airflow.compat import conf
 
+#: The connection's properties, which hold secrets.
+SECRETS: Final = "kafka.properties"
+
+_STOPPED: Final = "stopped"
+_TAKEN: Final = "taken.json"
 _LONGEST_NAME: Final = 100
 
 
@@ -46,7 +52,8 @@ class Record:
 
     handle: where it runs, as `handles.handle_of` reads it. asked: hash of the command without what differs by try.
     taken: its result was read by a task. stopped: a user or a timeout has asked it to stop. taken_over: it was started
-    with --take-over.
+    with --take-over. follower: the try of the task that started it, or was the last to attach to it. cleared: how often
+    the DAG run was cleared by then.
     """
 
     attempt: int
@@ -56,6 +63,8 @@ class Record:
     taken: bool = False
     stopped: bool = False
     taken_over: bool = False
+    follower: str = ""
+    cleared: int = 0
     drivers: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -121,11 +130,45 @@ class RunFolder:
         if found is None:
             return None
         known = {name: found[name] for name in Record.__slots__ if name in found}
-        return Record(**known)
+        record = Record(**known)
+        record.stopped = record.stopped or (self.path / f"try-{record.attempt}" / _STOPPED).exists()
+        return record
 
     def keep(self, record: Record) -> None:
         """Replace the record."""
         write_private(self.path / "record.json", json.dumps(asdict(record), indent=2) + "\n")
+
+    def take(self, success: Mapping[str, Any] | None = None) -> None:
+        """The last driver's result was read. success: an outcome that a retry can deliver once more."""
+        with self.locked():
+            record = self.record()
+            if record is None:
+                return
+            if success is not None:
+                write_private(self.try_folder(record.attempt) / _TAKEN, json.dumps(success))
+            self.keep(replace(record, taken=True))
+            self.remove_secrets()
+
+    def taken(self, record: Record) -> dict[str, Any] | None:
+        """The success that a task has read; None where there was none."""
+        return read_json(self.path / f"try-{record.attempt}" / _TAKEN) if record.taken else None
+
+    def stop_by(self, follower: str, handle: Mapping[str, Any]) -> bool:
+        """Mark the driver as stopped, unless another try of the task follows it, or has another one. Returns whether
+        it is to be stopped."""
+        if not (self.path / "record.json").exists():
+            return True
+        with self.locked():
+            record = self.record()
+            if record is None or record.handle != handle or (follower and record.follower != follower):
+                return False
+            mark_stopped(handle, self)
+        return True
+
+    def remove_secrets(self) -> None:
+        """Remove the connection's properties of all drivers: one that was killed with its shell has left them."""
+        for path in self.path.glob(f"try-*/{SECRETS}"):
+            path.unlink(missing_ok=True)
 
     def try_folder(self, attempt: int) -> Path:
         """The folder of one driver; made where it is missing."""
@@ -134,11 +177,14 @@ class RunFolder:
         return path
 
 
-def mark_stopped(handle: Any, folder: RunFolder) -> None:
-    """A person (or a timeout) stops this driver: the next try does not attach to what is left of it."""
+def mark_stopped(handle: Mapping[str, Any], folder: RunFolder) -> None:
+    """A person (or a timeout) stops this driver: the next try does not attach to what is left of it.
+
+    A file of its own says so, since a signal's handler calls this and cannot wait for the record's lock.
+    """
     record = folder.record()
-    if record is not None and record.handle == handle.to_json():
-        folder.keep(replace(record, stopped=True))
+    if record is not None and record.handle == handle:
+        (folder.try_folder(record.attempt) / _STOPPED).touch()
 
 
 def asked_hash(command: list[str]) -> str:

@@ -27,7 +27,7 @@ class KsegIntervalClosedSensor(BaseSensorOperator):
         kseg, kafka_conn_id, env, cwd: as those of the operators.
     """
 
-    template_fields: Sequence[str] = ("job_file", "interval", "env", "cwd")
+    template_fields: Sequence[str] = ("job_file", "interval", "env", "cwd", "kafka_conn_id")
     ui_color = "#fff3d6"
 
     def __init__(

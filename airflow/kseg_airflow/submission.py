@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from kseg_airflow import commands
-from kseg_airflow.run_folder import write_private
+from kseg_airflow.run_folder import SECRETS, write_private
 
 
 @dataclass(slots=True)
 class Submission:
     """words: command and arguments (`["ingest", "orders.yaml"]`). folder: this driver's own.
 
-    env: over the worker's environment. properties: Java client properties that override the job file's; they hold
-    secrets. options: more options of the way of submitting. name: shown in the cluster's lists.
+    env: over the worker's environment. secret_env: over that, values that appear nowhere else. properties: Java client
+    properties that override the job file's; they hold secrets. options: more options of the way of submitting. name:
+    shown in the cluster's lists.
     """
 
     words: list[str]
     folder: Path
     kseg: str = "kseg"
     env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Submission:
     @property
     def properties_file(self) -> Path | None:
         """Where the client properties are written to; None where there are none."""
-        return self.folder / "kafka.properties" if self.properties else None
+        return self.folder / SECRETS if self.properties else None
 
     def written_properties(self) -> Path | None:
         """The client properties as a file that only this user reads; None where there are none.
@@ -80,7 +82,7 @@ class Submission:
     def environment(self) -> dict[str, str]:
         """The driver's environment: the worker's without what belongs to Airflow alone, and what was given."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
-        return ours | {str(name): str(text) for name, text in self.env.items()}
+        return ours | {str(name): str(text) for name, text in self.env.items()} | dict(self.secret_env)
 
 
 # Airflow's configuration has its database's password and its connections: nothing of that is a driver's business.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.outcomes import RETRIABLE
+from kseg_airflow.run_folder import RunFolder
 
 #: Seconds after which an open interval is checked again, whatever it says itself.
 LONGEST_PAUSE: Final = 300.0
@@ -24,7 +26,7 @@ class KsegRunTrigger(BaseTrigger):
     """Watches one driver until it has ended.
 
     handle: as `Handle.to_json` wrote it. folder: the task instance's run folder. kill_grace: seconds a driver has to
-    stop in order when a person stops the task.
+    stop in order when a person stops the task. follower: the try of the task that is deferred.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class KsegRunTrigger(BaseTrigger):
         poll_interval: float = 2.0,
         kill_grace: float = 30.0,
         folder: str | None = None,
+        follower: str = "",
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.handle = handle
         self.poll_interval = poll_interval
         self.kill_grace = kill_grace
         self.folder = folder
+        self.follower = follower
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What another triggerer goes on with."""
@@ -49,12 +53,13 @@ class KsegRunTrigger(BaseTrigger):
                 "poll_interval": self.poll_interval,
                 "kill_grace": self.kill_grace,
                 "folder": self.folder,
+                "follower": self.follower,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event when the driver has ended: {"outcome": …}; without an outcome where the driver's status could not
-        be read.
+        """One event when the driver has ended: {"outcome": …}; {"problem": …} where the driver's status could not be
+        read; {"unseen_on": host} where the run folder is not the one that the task has written.
         """
         try:
             async for event in self._watch():
@@ -67,13 +72,13 @@ class KsegRunTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """A person failed, cleared or ended the deferred task: the driver is stopped, with all that it has started."""
-        from kseg_airflow.run_folder import RunFolder, mark_stopped
-
         if self.folder is None:
             return
-        self.log.info("The task was stopped by a person: stopping its driver.")
         handle, folder = handle_of(self.handle), RunFolder(Path(self.folder))
-        await asyncio.to_thread(mark_stopped, handle, folder)
+        if not await asyncio.to_thread(folder.stop_by, self.follower, self.handle):
+            self.log.info("The task was stopped by a person; another try of it follows the driver, which goes on.")
+            return
+        self.log.info("The task was stopped by a person: stopping its driver.")
         stop = getattr(handle, "astop", None)
         gone = await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
         if not gone:
@@ -81,6 +86,9 @@ class KsegRunTrigger(BaseTrigger):
 
     async def _watch(self) -> AsyncIterator[TriggerEvent]:
         handle = handle_of(self.handle)
+        if self.folder and await asyncio.to_thread(RunFolder(Path(self.folder)).record) is None:
+            yield TriggerEvent({"unseen_on": socket.gethostname()})
+            return
         said, said_at, failed = None, 0.0, 0
         while True:
             try:

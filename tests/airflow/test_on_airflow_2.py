@@ -107,5 +107,5 @@ def test_intervals_are_landed_by_the_scheduler_and_their_datasets_start_a_dag_do
     airflow.wait_for_run("two_by_hour", runs[0], timeout=300)
     assert read_table(kseg, lake / "table").addresses == landed
     assert len(airflow.asset_events(dag="two_by_hour")) == 2
-    status = kseg.json("status", job)
+    status = kseg.status(job)
     assert (status["lag"], status["leases"]) == (1, [])

@@ -39,6 +39,9 @@ class Handle(Protocol):
     def stop(self, grace: float) -> bool:
         """Stop it. Returns whether it is gone. May raise OSError."""
 
+    def stop_detached(self, grace: float) -> bool:
+        """The same for a caller who may be killed before the grace is over: whatever is left to do then is done."""
+
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger (of a lease, of a run) is this driver's. May raise OSError."""
 
@@ -66,6 +69,9 @@ class Pause:
         return [], seen
 
     def stop(self, grace: float) -> bool:
+        return True
+
+    def stop_detached(self, grace: float) -> bool:
         return True
 
     def is_owner(self, owner: str) -> bool:

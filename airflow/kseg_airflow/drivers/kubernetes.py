@@ -1,39 +1,55 @@
 """A driver in a pod, whose name it was given before spark-submit began: no log is needed to find it, and none is lost.
 
-    GET /api/v1/namespaces/NS/pods/POD      DELETE the same
+    GET /api/v1/namespaces/NS/pods/POD      GET …/POD/log      DELETE …/POD
+
+A name may be used again (`spark.kubernetes.driver.pod.name` in `conf`), so a label that no other pod has says whose
+it is.
 
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kseg_airflow.drivers.submitted import HTTP_TIMEOUT, Submitted
 from kseg_airflow.outcomes import DONE, Outcome
 
+#: Of the driver's pod: a value that no other driver has.
+LABEL: Final = "kseg-driver"
+_LOG_LINES: Final = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class KubernetesDriver(Submitted):
-    """pod, namespace: the driver's. The API server is what in-cluster configuration or KUBECONFIG says."""
+    """pod, namespace: the driver's. tag: its value of the label LABEL. The API server is what in-cluster configuration
+    or KUBECONFIG says."""
 
     pod: str
     namespace: str = "default"
     kind: str = "kubernetes"
+    tag: str | None = None
 
     def found(self) -> str | None:
         """The pod's name, once spark-submit has made it. Raises OSError where the API server does not answer."""
         submitted = self.submitter.poll()
         if submitted is not None and submitted.exit_code == DONE:
             return self.pod
-        return self.pod if _asked("read_namespaced_pod", self.pod, self.namespace) is not None else None
+        return self.pod if self._pod() is not None else None
+
+    def _pod(self) -> Any:
+        """The pod; None where there is none of this name, or it is another run's. Raises OSError."""
+        pod = _asked("read_namespaced_pod", self.pod, self.namespace)
+        ours = pod is not None and (self.tag is None or (pod.metadata.labels or {}).get(LABEL) == self.tag)
+        return pod if ours else None
 
     def outcome_of(self, found: str) -> Outcome | None:
         """How the pod ended. Raises OSError where the API server does not answer."""
-        pod = _asked("read_namespaced_pod", found, self.namespace)
+        pod = self._pod()
         if pod is None:
             return Outcome(None, detail=f"pod {found} is gone")
         phase = pod.status.phase
@@ -46,16 +62,42 @@ class KubernetesDriver(Submitted):
         return Outcome(ended[0].exit_code if ended else None, detail=told)
 
     def progress(self) -> str | None:
-        """The pod's name."""
-        return f"pod {self.pod}"
+        """The pod's name and phase, and why it does not start; the name alone where it cannot be asked for."""
+        pod = None
+        with contextlib.suppress(OSError):
+            pod = self._pod()
+        if pod is None:
+            return f"pod {self.pod}"
+        why = "; ".join(_obstacles(pod)) if pod.status.phase == "Pending" else ""
+        return f"pod {self.pod} is {pod.status.phase}" + (f": {why}" if why else "")
+
+    def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
+        """spark-submit's lines after `seen`, then the last ones of the pod. Raises OSError."""
+        lines, end = self.submitter.log_lines(seen)
+        text = ""
+        if self._pod() is not None:
+            text = _asked("read_namespaced_pod_log", self.pod, self.namespace, tail_lines=_LOG_LINES) or ""
+        return [*lines, *text.splitlines()], end
 
     def kill(self, found: str, grace: float) -> None:
         """Delete the pod, which gives the driver the grace time before force is used. Raises OSError."""
-        _asked("delete_namespaced_pod", found, self.namespace, grace_period_seconds=int(grace))
+        if self._pod() is not None:
+            _asked("delete_namespaced_pod", found, self.namespace, grace_period_seconds=int(grace))
 
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's: a pod's host name is the pod's."""
         return owner.partition(":")[0] == self.pod
+
+
+def _obstacles(pod: Any) -> list[str]:
+    """What keeps a pod from running: no node takes it, an image cannot be pulled, a volume is not there."""
+    found = [c for c in pod.status.conditions or [] if c.status == "False" and c.message and c.type == "PodScheduled"]
+    told = [f"{condition.reason}: {condition.message}" for condition in found]
+    for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
+        waiting = container.state.waiting if container.state else None
+        if waiting is not None and waiting.reason:
+            told.append(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
+    return told
 
 
 def _asked(call: str, *words: str, **more: Any) -> Any:

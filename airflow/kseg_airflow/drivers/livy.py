@@ -81,6 +81,10 @@ class LivyDriver:
             self._ask("DELETE")
         return True
 
+    def stop_detached(self, grace: float) -> bool:
+        """The same: one request does it."""
+        return self.stop(grace)
+
     async def astop(self, grace: float) -> bool:
         """The same in the triggerer."""
         if self._is_ours(await self._aask("GET")):

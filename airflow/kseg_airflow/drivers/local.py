@@ -6,6 +6,7 @@ no Airflow process is left to do so:
 
     sh (leads the session) ── kseg … --json --run-file run.json  >result.json  2>driver.log
                                 └─ java, Python workers
+    sh ── heartbeat                                             every ten seconds, as long as the shell above lives
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import psutil
 
 from kseg_airflow.outcomes import Outcome
-from kseg_airflow.processes import find, here, stop_session
-from kseg_airflow.run_folder import read_json
+from kseg_airflow.processes import find, here, session_members, stop_session, ticks_of
+from kseg_airflow.run_folder import SECRETS, read_json
 
 # A trapped signal reaches the driver, which is in the same group; the shell waits for it and goes on.
 _SUPERVISOR: Final = r"""
@@ -39,11 +40,20 @@ echo "$code" >"$exit_file.new" && mv "$exit_file.new" "$exit_file"
 """
 # The outer shell leaves at once, so that the inner one is no worker's child: none waits for it, or ends it.
 _DETACH: Final = r'sh -c "$0" sh "$@" >/dev/null 2>&1 </dev/null & echo $!'
+# No part of the driver's session, and without the lock that the driver holds: nobody has to stop it.
+_HEART: Final = r"""
+while kill -0 "$1" && [ ! -e "$2/exit" ]; do date +%s >"$2/heartbeat" || exit; sleep 10; done
+"""
 
-# A run file is written every ten seconds by a living driver, whatever it does. Seen from another host, one that was not
-# written for so long is a dead driver's.
+# Heartbeat and run file are written every ten seconds. Seen from another host, a driver of which neither has changed
+# for so long is dead. How long is measured by the watching host's clock alone: those of two hosts differ.
 _SILENT_FOR: Final = 120.0
+_last_seen: dict[str, tuple[object, float]] = {}
 _STOP: Final = "run.json.stop"
+#: Run as a script: it stops a session for a process that has no time to do so.
+REAPER: Final = Path(__file__).parents[1] / "reaper.py"
+_REAPER_NEEDS: Final = 10.0  # seconds, to start and to see the last process go
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
 # Between a driver's start and its first run file lies the start of Python.
 _MOMENT: Final = 1.0
 
@@ -67,7 +77,7 @@ class LocalDriver:
     """A driver process, and its folder.
 
     pid, began: the shell above it; began is its creation time in seconds since the epoch. session: the session's id.
-    place: where the process id means something.
+    place: where the process id means something. ticks: began, in clock ticks since boot.
     """
 
     folder: str
@@ -76,6 +86,7 @@ class LocalDriver:
     session: int
     place: str
     kind: str = "process"
+    ticks: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,12 +112,14 @@ class LocalDriver:
         return self._outcome() or Outcome(None, self._document())
 
     def alive(self) -> bool:
-        """Whether the driver runs. From another host: whether it gave a sign of life of late."""
+        """Whether the driver runs. From another host: whether its files have changed of late."""
         if self.place == here():
-            return find(self.pid, self.began) is not None
-        told = (self.run_file() or {}).get("updated_at")
-        last = datetime.fromisoformat(told).timestamp() if told else self.began
-        return datetime.now(UTC).timestamp() - last < _SILENT_FOR
+            return find(self.pid, self.began, self.ticks) is not None
+        now, sign = time.monotonic(), ((self.run_file() or {}).get("updated_at"), self._heartbeat())
+        before, since = _last_seen.get(self.folder, (None, now))
+        if before != sign:
+            before, since = _last_seen[self.folder] = sign, now
+        return now - since < _SILENT_FOR
 
     def stop(self, grace: float) -> bool:
         """Stop it and all that it has started. Returns whether it is gone.
@@ -117,8 +130,45 @@ class LocalDriver:
             return self._stop_from_afar(grace)
         driver = self._kseg_process()
         if driver is None and not self.alive():
+            self._remove_secrets()
             return True  # by now the session's number could be another's
-        return stop_session(self.session, driver, grace)
+        gone = stop_session(self.session, driver, grace)
+        self._remove_secrets()  # the shell that does it otherwise may have been stopped by force
+        return gone
+
+    def stop_detached(self, grace: float) -> bool:
+        """The same by a process that outlives this one, which may be killed before the grace is over."""
+        if self.place != here():
+            return self._stop_from_afar(grace)
+        driver = self._kseg_process()
+        if driver is None and not self.alive():
+            return self.stop(0)
+        words = [str(self.session), *((str(driver.pid), str(driver.create_time())) if driver else ("0", "0"))]
+        subprocess.run(
+            [
+                "/bin/sh",
+                "-c",
+                _DETACH,
+                'exec "$@"',
+                sys.executable,
+                "-P",
+                str(REAPER),
+                *words,
+                str(grace),
+                self._secrets,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+        deadline = time.monotonic() + grace + _REAPER_NEEDS
+        while session_members(self.session):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        self._remove_secrets()
+        return True
 
     def progress(self) -> str | None:
         """The phase, and how far it is."""
@@ -145,6 +195,18 @@ class LocalDriver:
                 return False
             time.sleep(1)
         return True
+
+    @property
+    def _secrets(self) -> str:
+        return str(Path(self.folder) / SECRETS)
+
+    def _remove_secrets(self) -> None:
+        Path(self._secrets).unlink(missing_ok=True)
+
+    def _heartbeat(self) -> str | None:
+        with contextlib.suppress(OSError):
+            return (Path(self.folder) / "heartbeat").read_text()
+        return None
 
     def _kseg_process(self) -> psutil.Process | None:
         told = self.run_file()
@@ -181,12 +243,9 @@ def start(
     """
     arguments = [str(folder / "exit"), str(folder / "result.json"), str(folder / "driver.log"), str(secrets or "")]
     with (folder.parent / "alive").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DriverAlive(str(folder.parent)) from None
+        _lock(lock, folder.parent)
         # Of one whose starter was killed before it wrote a record.
-        for name in ("exit", "result.json", "run.json", _STOP):
+        for name in ("exit", "result.json", "run.json", "heartbeat", _STOP):
             (folder / name).unlink(missing_ok=True)
         try:
             detached = subprocess.run(
@@ -207,7 +266,30 @@ def start(
     began, session = 0.0, pid
     with contextlib.suppress(psutil.Error, OSError):  # it may have ended already
         began, session = psutil.Process(pid).create_time(), os.getsid(pid)
-    return LocalDriver(str(folder), pid, began, session, here())
+    with contextlib.suppress(OSError, subprocess.SubprocessError):  # the driver lives, and has to get its record
+        subprocess.run(
+            ["/bin/sh", "-c", _DETACH, _HEART, str(pid), str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+    return LocalDriver(str(folder), pid, began, session, here(), ticks=ticks_of(pid))
+
+
+def _lock(lock: TextIO, folder: Path) -> None:
+    """Take the lock of a task's drivers. The last one's shell holds it a moment longer than it needs to leave the exit
+    code. Raises DriverAlive."""
+    deadline = time.monotonic() + _MOMENT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise DriverAlive(str(folder)) from None
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        else:
+            return
 
 
 def followed_lines(file: Path, offset: int) -> tuple[list[str], int]:

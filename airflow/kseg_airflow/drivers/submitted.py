@@ -12,10 +12,10 @@ from kseg_airflow.outcomes import Outcome
 
 HTTP_TIMEOUT: Final = (5, 30)
 
-#: What Spark's application master says of a Python driver. Its own code is another one (13) where that ended before it
-#: had a Spark session.
+#: What Spark's application master says of a Python driver. All other codes in such a text are Spark's (10: no session
+#: in time, 11: too many executors failed, 13: no SparkContext, 15: an exception) or a container's (-100, 137): the
+#: driver did not decide on them, so the same again may succeed.
 _USERS_EXIT_CODE: Final = re.compile(r"User application exited with (?:status )?(\d{1,3})\b")
-_EXIT_CODE: Final = re.compile(r"exit(?:ed with|\s*)(?:\s*status|\s*code|Code)?:?\s*(\d{1,3})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,14 @@ class Submitted:
             time.sleep(1)
         return True
 
+    def stop_detached(self, grace: float) -> bool:
+        """The same, the driver first: spark-submit is stopped by a process of its own. Raises OSError."""
+        found = self.found()
+        if found is not None:
+            self.kill(found, grace)
+        self.submitter.stop_detached(grace)
+        return self.stop(grace)
+
     def proven_dead(self, owner: str) -> bool:
         """Whether the holder of a lease was this driver, and is no more. Raises OSError."""
         return self.is_owner(owner) and self.poll() is not None
@@ -85,6 +93,6 @@ class Submitted:
 
 
 def exit_code_told(told: str) -> int | None:
-    """A failed driver's exit code from a text about it; None where it has none, or the 0 of something else."""
-    found = _USERS_EXIT_CODE.findall(told) or _EXIT_CODE.findall(told)
+    """A failed driver's own exit code from a text about it; None where it has none, or the 0 of something else."""
+    found = _USERS_EXIT_CODE.findall(told)
     return int(found[-1]) or None if found else None

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from kseg_airflow.compat import AirflowFailException, BaseHook
 from kseg_airflow.drivers.handles import Handle
-from kseg_airflow.drivers.kubernetes import KubernetesDriver
+from kseg_airflow.drivers.kubernetes import LABEL, KubernetesDriver
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.submission import Submission
@@ -54,6 +54,7 @@ def submit(submission: Submission) -> Handle:
             conf[_TAGS] = ",".join(filter(None, [conf.get(_TAGS), tag]))
         else:
             conf.setdefault(_POD, f"{tag}-driver")
+            conf[f"spark.kubernetes.driver.label.{LABEL}"] = tag
         options["files"] = ",".join(filter(None, [options.get("files"), *_shipped(submission, properties)]))
         arguments = submission.shipped_arguments(command_config=properties)
     else:
@@ -75,7 +76,8 @@ def submit(submission: Submission) -> Handle:
         return driver
     if manager == "yarn":
         return YarnDriver(driver.to_json(), resource_manager, tag, user)
-    return KubernetesDriver(driver.to_json(), conf[_POD], str(hook._connection.get("namespace") or "default"))
+    namespace = str(hook._connection.get("namespace") or "default")
+    return KubernetesDriver(driver.to_json(), conf[_POD], namespace, tag=tag)
 
 
 def _asked(submission: Submission, options: dict[str, Any]) -> tuple[str, str, str]:

@@ -109,7 +109,7 @@ class Gated:
         return told.get("phase") == "land" and told.get("spark") is not None
 
     def status(self) -> Any:
-        return self.kseg.json("status", self.folder / "job.yaml")
+        return self.kseg.status(self.folder / "job.yaml")
 
     def assert_landed_once(self) -> None:
         status = self.status()

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,16 @@ class Kseg:
 
     def json(self, *arguments: str | Path, exit_code: int = 0, timeout: float = 300) -> Any:
         """Run ``kseg ARGUMENTS --json``; returns what it printed. Fails on another exit code."""
+        return self._json(arguments, {exit_code}, timeout)
+
+    def status(self, job_file: str | Path, *words: str) -> Any:
+        """What ``kseg status`` prints of a job, also where it exits with 3: a run failed or is unfinished."""
+        return self._json(["status", job_file, *words], {0, 3}, timeout=300)
+
+    def _json(self, arguments: Sequence[str | Path], exit_codes: set[int], timeout: float) -> Any:
         done = self.run(*arguments, "--json", timeout=timeout)
         told = f"kseg {' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert done.returncode == exit_code, told
+        assert done.returncode in exit_codes, told
         return json.loads(done.stdout)
 
     def answers(self, program: str, question: Any) -> Any:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.common.compat.sdk import DAG
 
 from kseg_airflow.assets import (
     emit,
     event_extra,
+    job_alias,
     job_assets,
     job_outlets,
     job_tables,
@@ -102,7 +104,42 @@ def test_an_unreadable_job_file_takes_no_dag_away(tmp_path: Path) -> None:
     file.write_text("{")
     task = KsegIngestOperator(task_id="ingest", job_file=str(file))
     assert [outlet.name for outlet in task.outlets] == ["kseg:broken"]
-    assert KsegIngestOperator(task_id="ingest", job_file="{{ params.job }}").outlets == []
+
+
+def test_tables_that_are_known_only_when_a_task_runs_have_an_alias(tmp_path: Path) -> None:
+    """They had no outlet at all, or one with the template in its address."""
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB.format(source="{topics: [orders]}", sink="{path: './${KSEG_TEST_FOLDER}/orders'}"))
+    with DAG("known_later", schedule=None):
+        tasks = [
+            KsegIngestOperator(task_id="templated", job_file="{{ params.job }}"),
+            KsegIngestOperator(task_id="environment", job_file=file, env={"KSEG_TEST_FOLDER": "{{ ds }}"}),
+            KsegRecoverOperator(task_id="recover", folders="/logs", to="/lake/{{ ds }}"),
+        ]
+    assert [[outlet.name for outlet in task.outlets] for task in tasks] == [
+        ["kseg:known_later.templated"],
+        ["kseg:orders"],
+        ["kseg:known_later.recover"],
+    ]
+    assert tasks[1].job_file == str(file)
+    events, landed = Events(), {**REPORT, "status": "done"}
+    emit({"outlet_events": events}, tasks[0], landed, {"kseg": 1})
+    assert events[tasks[0].outlets[0]].added == [("file:///lake/orders", {"kseg": 1})]
+
+
+def test_a_mapped_task_tells_of_its_tables_by_the_alias_that_it_was_given(tmp_path: Path) -> None:
+    """Its tables are no outlets that the scheduler knows."""
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB.format(source="{topics: [orders]}", sink="{path: /lake/orders}"))
+    alias = job_alias("all_jobs")
+    with DAG("mapped", schedule=None):
+        mapped = KsegIngestOperator.partial(task_id="ingest", outlets=[alias]).expand(job_file=[str(file)])
+    assert mapped.outlets == [alias]
+    task = mapped.unmap({"job_file": str(file)})
+    assert task.outlets == [alias]
+    events = Events()
+    emit({"outlet_events": events}, task, REPORT, {"kseg": 1})
+    assert events[alias].added == [("file:///lake/orders", {"kseg": 1})]
 
 
 def test_operators_have_the_tables_as_outlets_beside_given_ones(tmp_path: Path) -> None:

@@ -52,7 +52,13 @@ airflow:
   priority_weight: -5
   queue: big
   deadline: 1.5h
-  execution: {submit: spark-submit, deferrable: false, spark_conn_id: spark_x, kafka_conn_id: kafka_x}
+  execution:
+    submit: spark-submit
+    deferrable: false
+    spark_conn_id: spark_x
+    kafka_conn_id: kafka_x
+    submit_options: {archives: env.tar.gz, conf: {spark.driver.memory: 2g, spark.executor.instances: 4}}
+    poll_interval: 30s
   verify: true
 """
 
@@ -70,7 +76,7 @@ def as_kseg_tells(value: Any) -> Any:
     if isinstance(value, timedelta):
         return f"{int(value.total_seconds())}s"
     if isinstance(value, Execution):
-        return {part.name: getattr(value, part.name) for part in fields(value)}
+        return {part.name: as_kseg_tells(getattr(value, part.name)) for part in fields(value)}
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -100,6 +106,9 @@ FAULTY = [
     ("airflow: {timezone: ''}", "airflow.timezone"),
     ("airflow: {execution: {submit: yarn}}", "airflow.execution"),
     ("airflow: {execution: {master: local}}", "airflow.execution"),
+    ("airflow: {execution: {submit: livy}}", "airflow.execution"),
+    ("airflow: {execution: {submit_options: {file: f}}}", "airflow.execution"),
+    ("airflow: {execution: {poll_interval: soon}}", "airflow.execution"),
     ("airflow: {verify: 'yes'}", "airflow.verify"),
 ]
 

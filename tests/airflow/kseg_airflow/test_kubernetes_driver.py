@@ -51,12 +51,12 @@ def known(server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("KUBECONFIG", str(config))
 
 
-def submitted(folder: Path, script: str) -> KubernetesDriver:
+def submitted(folder: Path, script: str, tag: str | None = None) -> KubernetesDriver:
     """The driver of a spark-submit that does this."""
     folder = folder / "task" / "try-1"
     folder.mkdir(parents=True)
     submission = start(["/bin/sh", "-c", script], folder, env=dict(os.environ))
-    driver = handle_of(KubernetesDriver(submission.to_json(), POD, "etl").to_json())
+    driver = handle_of(KubernetesDriver(submission.to_json(), POD, "etl", tag=tag).to_json())
     assert isinstance(driver, KubernetesDriver)
     return driver
 
@@ -127,6 +127,51 @@ def test_stopping_deletes_the_pod_with_the_time_that_it_has(server: Cluster, tmp
     assert driver.stop(0)
 
 
+@pytest.mark.usefixtures("known")
+def test_the_pod_of_the_last_run_of_this_name_is_not_this_ones(server: Cluster, tmp_path: Path) -> None:
+    """`conf` may name the pod. The last run's had succeeded, and so had this run, before its own was there."""
+    script = f"while [ ! -e {tmp_path}/submitted ]; do sleep 0.05; done"
+    driver = submitted(tmp_path, script, tag="kseg-this")
+    server.answers |= {
+        f"GET {PATH}": pod("Succeeded", 0, labels={"kseg-driver": "kseg-last"}),
+        f"DELETE {PATH}": pod("Running"),
+    }
+    assert (driver.poll(), driver.found()) == (None, None)
+    (tmp_path / "submitted").touch()
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    server.answers[f"GET {PATH}"] = pod("Running", labels={"kseg-driver": "kseg-this"})
+    assert driver.poll() is None
+    server.answers[f"GET {PATH}"] = pod("Running", labels={"kseg-driver": "kseg-next"})
+    outcome = driver.poll()
+    assert outcome is not None
+    assert outcome.killed
+    assert driver.stop(0)
+    assert f"DELETE {PATH}" not in [request for request, _ in server.asked]
+
+
+@pytest.mark.usefixtures("known")
+def test_why_a_pod_does_not_start_is_told(server: Cluster, tmp_path: Path) -> None:
+    driver = submitted(tmp_path, "true")
+    assert driver.progress() == f"pod {POD}"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes: memory"}
+    server.answers[f"GET {PATH}"] = pod("Pending", conditions=[condition])
+    assert driver.progress() == f"pod {POD} is Pending: Unschedulable: 0/3 nodes: memory"
+    waiting = _container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
+    server.answers[f"GET {PATH}"] = pod("Pending", containerStatuses=[waiting])
+    assert driver.progress() == f"pod {POD} is Pending: ImagePullBackOff: no such image"
+    server.answers[f"GET {PATH}"] = pod("Running")
+    assert driver.progress() == f"pod {POD} is Running"
+
+
+@pytest.mark.usefixtures("known")
+def test_the_pods_log_follows_spark_submits(server: Cluster, tmp_path: Path) -> None:
+    driver = submitted(tmp_path, "echo submitting >&2")
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    assert driver.log_lines()[0] == ["submitting"]
+    server.answers |= {f"GET {PATH}": pod("Succeeded", 0), f"GET {PATH}/log": (200, "plan\nland\n")}
+    assert driver.log_lines()[0] == ["submitting", "plan", "land"]
+
+
 def test_an_api_server_that_nobody_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kubernetes")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
@@ -136,10 +181,11 @@ def test_an_api_server_that_nobody_names_is_told(tmp_path: Path, monkeypatch: py
         driver.poll()
 
 
-def pod(phase: str, code: int | None = None) -> tuple[int, Any]:
+def pod(phase: str, code: int | None = None, labels: Any = None, **status: Any) -> tuple[int, Any]:
     ended = {"terminated": {"exitCode": code, "reason": "Error"}}
     statuses = [] if code is None else [_container(ended)]
-    return 200, {"metadata": {"name": "p"}, "status": {"phase": phase, "containerStatuses": statuses}}
+    told = {"phase": phase, "containerStatuses": statuses} | status
+    return 200, {"metadata": {"name": "p", "labels": labels}, "status": told}
 
 
 def _container(state: Any) -> dict[str, Any]:

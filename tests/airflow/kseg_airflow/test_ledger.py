@@ -41,6 +41,20 @@ def test_its_report_is_that_of_the_last_run_that_it_has_ended() -> None:
     assert completed(Outcome(0), runs=RUNS[:1]) == Outcome(0)
 
 
+def test_a_status_that_needs_a_person_is_read_all_the_same() -> None:
+    def status(*words: str) -> Outcome:
+        return (
+            Outcome(0, REPORT)
+            if words == ("--run", "r3")
+            else Outcome(3, {"runs": RUNS, "leases": [], "problems": [{}]})
+        )
+
+    assert ledger.completed(Outcome(0), DRIVER, status, lambda _: False) == Outcome(0, REPORT)
+    refused = Outcome(3, {"error": {"message": "the ledger is damaged"}, "exit_code": 3})
+    with pytest.raises(AirflowException, match="the ledger is damaged"):
+        ledger.completed(Outcome(0), DRIVER, lambda *_: refused, lambda _: False)
+
+
 def test_of_the_leases_that_it_met_that_of_a_dead_driver_comes_first() -> None:
     def address(outcome: Outcome) -> Any:
         return outcome.error["address"]

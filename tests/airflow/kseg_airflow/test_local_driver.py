@@ -137,7 +137,20 @@ def test_a_process_id_that_is_used_again_is_not_taken_for_the_driver(folder: Pat
     driver = sh(folder, "exec sleep 600")
     try:
         assert driver.alive()
-        assert not replace(driver, began=driver.began - 100).alive()
+        assert driver.ticks is not None
+        assert not replace(driver, ticks=driver.ticks - 1).alive()
+        # Records of releases before this one.
+        assert replace(driver, ticks=None).alive()
+        assert not replace(driver, ticks=None, began=driver.began - 100).alive()
+    finally:
+        driver.stop(10)
+
+
+def test_a_clock_that_is_set_does_not_end_a_driver(folder: Path) -> None:
+    """The time when a process began, in seconds since 1970, is computed from the clock as it is now."""
+    driver = sh(folder, "exec sleep 600")
+    try:
+        assert replace(driver, began=driver.began - 3600).alive()
     finally:
         driver.stop(10)
 
@@ -180,16 +193,84 @@ def test_secrets_are_removed_with_the_driver(folder: Path) -> None:
     assert not secrets.exists()
 
 
-def test_from_another_host_a_driver_lives_as_long_as_its_run_file_is_written(
+FAR = "another-host/boot/pid:[1]"
+
+
+def test_from_another_host_a_driver_lives_as_long_as_its_run_file_changes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = LocalDriver(str(folder), 1, time.time(), 1, "another-host/boot/pid:[1]")
+    """Whatever the other host's clock says: a living driver was taken for dead where that was two minutes behind."""
+    far = LocalDriver(str(folder), 1, time.time(), 1, FAR)
     assert far.poll() is None
     (folder / "run.json").write_text(json.dumps({"updated_at": "2026-01-01T00:00:00+00:00"}))
+    assert far.poll() is None
+    monkeypatch.setattr(local, "_SILENT_FOR", 0.0)
     assert far.poll() == Outcome(None, None)
-    monkeypatch.setattr(local, "_SILENT_FOR", float("inf"))
+    (folder / "run.json").write_text(json.dumps({"updated_at": "2026-01-01T00:00:10+00:00"}))
+    monkeypatch.setattr(local, "_SILENT_FOR", 120.0)
     assert far.poll() is None
     assert not far.stop(1)
+
+
+def test_a_process_without_a_run_file_is_seen_from_another_host_by_its_heartbeat(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As spark-submit, which hands a driver over, and commands that only answer: after two minutes they were gone."""
+    driver = sh(folder, "exec sleep 600")
+    far = replace(driver, place=FAR)
+    try:
+        beat = until(lambda: (folder / "heartbeat").exists() and (folder / "heartbeat").read_text(), "a heartbeat")
+        assert far.alive()
+        monkeypatch.setattr(local, "_SILENT_FOR", 0.0)
+        assert not far.alive()
+        monkeypatch.setattr(local, "_SILENT_FOR", 120.0)
+        until(lambda: (folder / "heartbeat").read_text() not in ("", beat), "another heartbeat")
+        assert far.alive()
+    finally:
+        driver.stop(10)
+    until(lambda: not _writes(folder), "the heartbeat's end")
+
+
+def _writes(folder: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if str(folder) in process.cmdline():
+                found.append(process)
+    return found
+
+
+def test_a_task_that_is_killed_while_it_stops_its_driver_does_not_save_it(folder: Path) -> None:
+    """Airflow 3 kills a task five seconds after SIGTERM; the force of `kill_grace` never came."""
+    (folder / "kafka.properties").write_text("sasl.password=hunter2")
+    driver = sh(folder, f"trap '' TERM; touch {folder}/ready; while :; do sleep 0.1; done")
+    until((folder / "ready").exists, "the driver's start")
+    code = f"""
+import json, threading, os, time
+from kseg_airflow.drivers import local
+from kseg_airflow.drivers.handles import handle_of
+driver = handle_of(json.loads({json.dumps(driver.to_json())!r}))
+run = local.subprocess.run
+def started(*words, **more):
+    run(*words, **more)
+    os.kill(os.getpid(), 9)
+local.subprocess.run = started
+driver.stop_detached(1)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    task = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert task.returncode == -signal.SIGKILL, task.stderr
+    until(lambda: not session_members(driver.session), "the driver's end")
+    until(lambda: not (folder / "kafka.properties").exists(), "the end of its secrets")
+
+
+def test_secrets_of_a_driver_that_was_stopped_by_force_are_removed(folder: Path) -> None:
+    secrets = folder / "kafka.properties"
+    secrets.write_text("sasl.password=hunter2")
+    driver = sh(folder, f"trap '' TERM; touch {folder}/ready; while :; do sleep 0.1; done", secrets=secrets)
+    until((folder / "ready").exists, "the driver's start")
+    assert driver.stop(0.5)
+    assert not secrets.exists()
 
 
 def test_from_another_host_a_driver_is_stopped_by_way_of_its_folder(kseg: Kseg, folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG
 
 from kseg_airflow.compat import AirflowFailException
-from kseg_airflow.operators import KsegBackfillOperator
+from kseg_airflow.operators import KsegBackfillOperator, KsegIngestOperator
 from kseg_airflow.sensors import KsegIntervalClosedSensor
 
 
@@ -54,6 +55,51 @@ def test_a_run_without_an_interval_fails_for_good_and_says_why(native: bool, tol
         land.arguments(context())
     with pytest.raises(AirflowFailException, match="--logical-date"):
         closed.poke({})
+
+
+def test_a_token_of_spark_connect_is_in_the_drivers_environment_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It was part of `remote`: in the rendered fields, in the log and in the command line."""
+    pytest.importorskip("airflow.providers.apache.spark")
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_LAKEHOUSE", "spark-connect://etl:s3cr3t%2Ftoken@spark.example.com:443?use_ssl=true"
+    )
+    program = tmp_path / "kseg"
+    program.write_text(f'#!/bin/sh\necho "$SPARK_REMOTE" >{tmp_path}/remote; echo "$*" >{tmp_path}/words\n')
+    program.chmod(0o755)
+    task = KsegIngestOperator(
+        task_id="ingest",
+        job_file="orders.yaml",
+        remote_conn_id="lakehouse",
+        kseg=str(program),
+        run_dir=str(tmp_path / "runs"),
+        poll_interval=0.05,
+        emit_assets=False,
+        deferrable=False,
+    )
+    ti = SimpleNamespace(dag_id="orders", task_id="ingest", run_id="r", map_index=-1, xcom_push=lambda **_: None)
+    monkeypatch.setattr(task, "job_file", None)  # nothing is looked up in a ledger
+    monkeypatch.setattr(task, "arguments", lambda _: ["ingest", "orders.yaml"])
+    task.execute({"ti": ti})
+    remote = (tmp_path / "remote").read_text().strip()
+    assert remote == "sc://spark.example.com:443/;user_id=etl;token=s3cr3t/token;use_ssl=true"
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "remote"]
+    assert {"words", "record.json", "driver.log"} <= {path.name for path in files}
+    assert [path for path in files if b"s3cr3t" in path.read_bytes()] == []
+    assert "s3cr3t" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("arguments", [{"remote": "sc://host/;token=s3cr3t"}, {"remote_conn_id": "kafka"}])
+def test_a_token_in_an_address_and_a_connection_of_another_type_are_rejected(
+    arguments: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA", "kafka://")
+    given: dict[str, Any] = {"emit_assets": False, **arguments}
+    task = KsegIngestOperator(task_id="ingest", job_file="orders.yaml", **given)
+    ask = task.arguments if "remote" in arguments else lambda _: task.secret_environment()
+    with pytest.raises(AirflowFailException, match="spark_connect"):
+        ask(context())
 
 
 @pytest.mark.parametrize("native", [False, True])

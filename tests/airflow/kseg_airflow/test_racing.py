@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kseg_process import KafkaProcess, Kseg
 
 HARNESS = Path(__file__).parents[1] / "harness"
+AIRFLOW = Path(__file__).parents[3] / "airflow"
 ROWS = 20
 
 # What a worker's process does for one attempt, without Airflow's own part: that would keep a second one away.
@@ -72,7 +73,7 @@ class Held:
     def assert_landed_once(self) -> None:
         landed = read_table(self.kseg, self.file.parent / "table")
         assert landed.addresses == once({(self.topic, 0, offset) for offset in range(ROWS)})
-        runs = self.kseg.json("status", self.file)["runs"]
+        runs = self.kseg.status(self.file)["runs"]
         assert [run["rows_out"] for run in runs if run["rows_out"]] == [ROWS]
 
 
@@ -107,7 +108,7 @@ def test_two_attempts_of_a_task_at_once_share_one_driver(held: Held, lake: Path)
         "AIRFLOW_HOME": str(lake),
         "KSEG_BINARY": str(held.kseg),
         "KSEG_TEST_HOLD": str(held.hold),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(AIRFLOW), str(HARNESS), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
     }
     begin, logs = lake / "begin", [lake / "0.log", lake / "1.log"]

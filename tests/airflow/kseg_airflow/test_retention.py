@@ -89,11 +89,41 @@ def test_a_cluster_that_cannot_be_asked_keeps_the_folder(tmp_path: Path, monkeyp
 def test_it_looks_once_a_day_and_never_where_all_is_kept(tmp_path: Path) -> None:
     task(tmp_path, "a", days=31)
     assert tidy(str(tmp_path), 0) == []
+    (tmp_path / ".tidied").unlink()
     assert len(tidy(str(tmp_path), 30)) == 1
     task(tmp_path, "b", days=31)
     assert tidy(str(tmp_path), 30) == []
     os.utime(tmp_path / ".tidied", (time.time() - DAY - 1,) * 2)
     assert len(tidy(str(tmp_path), 30)) == 1
+
+
+def test_secrets_that_a_killed_driver_has_left_go_at_any_age(tmp_path: Path) -> None:
+    folder = task(tmp_path, "young", days=0, taken=False)
+    living = task(tmp_path, "living", "exec sleep 600", days=0, taken=False)
+    left, used = (of.path / "try-1" / "kafka.properties" for of in (folder, living))
+    try:
+        for file in (left, used):
+            file.write_text("sasl.password=hunter2")
+        assert tidy(str(tmp_path), 0) == []
+        assert (left.exists(), used.exists()) == (False, True)
+        assert (folder.path / "record.json").exists()
+    finally:
+        driver_of(living).stop(10)
+
+
+def test_another_tasks_folder_that_cannot_be_tidied_is_a_warning(tmp_path: Path) -> None:
+    """Its driver's connection was deleted, so that it cannot be asked for: the task that tidied failed."""
+    deleted = RunFolder.of(str(tmp_path), {"dag_id": "orders", "run_id": "deleted", "task_id": "ingest"})
+    with deleted.locked():
+        batch = {"kind": "livy", "batch_id": 7, "conn_id": "kseg_deleted", "name": "n", "mark": "m"}
+        deleted.keep(Record(1, batch, "asked", ""))
+    age(deleted.path, 31)
+    old = task(tmp_path, "old", days=31)
+    told: list[str] = []
+    assert tidy(str(tmp_path), 30, told.append) == [str(old.path)]
+    [warning] = told
+    assert str(deleted.path) in warning
+    assert "kseg_deleted" in warning
 
 
 def test_a_task_that_comes_while_its_old_folder_is_removed_makes_a_new_one(tmp_path: Path) -> None:

@@ -146,8 +146,10 @@ def test_a_pod_has_its_name_before_spark_submit_begins(
     assert isinstance(driver, KubernetesDriver)
     wait_for(driver.submitter.poll, "the end of spark-submit")
     assert driver.namespace == conf.get("spark.kubernetes.namespace", "etl")
-    words = driver.log_lines()[0]
+    words = driver.submitter.log_lines()[0]
     assert f"spark.kubernetes.driver.pod.name={driver.pod}" in words
+    assert driver.tag
+    assert f"spark.kubernetes.driver.label.kseg-driver={driver.tag}" in words
     assert "spark.kubernetes.submission.waitAppCompletion=false" in words
     if conf:
         assert driver.pod == "orders"

@@ -14,7 +14,7 @@ from answering import Cluster
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Outcome, worth_a_retry
 
 APPLICATION = "application_1767225600000_0042"
 APPS = "GET /ws/v1/cluster/apps"
@@ -73,7 +73,10 @@ def test_it_is_found_by_its_tag_as_soon_as_yarn_knows_it_and_then_asked_for_by_i
     ("diagnostics", "code"),
     [
         ("User application exited with status 3", 3),
-        ("Application application_1_1 failed 2 times due to AM Container exited with  exitCode: 13\nFailing", 13),
+        ("Application application_1_1 failed 2 times due to AM Container exited with  exitCode: 13\nFailing", None),
+        ("Final app status: FAILED, exitCode: 11, (reason: Max number of executor failures (4) reached)", None),
+        ("Final app status: FAILED, exitCode: 10, (reason: Uncaught exception: java.lang.IllegalStateException)", None),
+        ("AM Container for appattempt_1_1_000001 exited with exitCode: -100. Container released on a lost node", None),
         ("Final app status: FAILED, exitCode: 13, (reason: User application exited with status 2)\nexitCode: 13", 2),
         ("Max number of executor failures (4) reached", None),
     ],
@@ -85,7 +88,10 @@ def test_a_failed_application_tells_its_exit_code_where_yarn_knows_it_and_where_
     known(server)
     server.answers[APP] = app("FINISHED", "FAILED", diagnostics, amContainerLogs="http://node:8042/node/logs")
     detail = f"{APPLICATION}: FAILED. {diagnostics}\nThe driver's log: http://node:8042/node/logs"
-    assert driver.poll() == Outcome(code, detail=detail)
+    outcome = Outcome(code, detail=detail)
+    assert driver.poll() == outcome
+    # Spark's and the container's codes are none of the driver's: `retries` of the task was not used.
+    assert worth_a_retry(outcome) == (code is None)
 
 
 def test_stopping_kills_the_application(server: Cluster, tmp_path: Path) -> None:
