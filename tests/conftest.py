@@ -33,6 +33,8 @@ from skips import FULL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from registries import SharedRegistry
+
 T = TypeVar("T")
 
 _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -233,6 +235,15 @@ def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
 
     yield ask
     releases.stop()
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[SharedRegistry]:
+    """A real Schema Registry: `url`, `client`. A test's subjects have names that no other test uses."""
+    from registries import shared_registry  # Confluent's client takes half a second to import
+
+    with shared_registry() as registry:
+        yield registry
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""README.md and the tutorials, followed: their commands run on a real Kafka, and print what the pages show."""
+"""README.md, tutorials and some guides, followed: their commands run on a real Kafka, and print what the pages show."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from console import Command, Reader, commands, missing_line, steps
 from kafkas import PATIENCE
 from kseg.jobs.broker import detached
 from kseg.jobs.broker.process import EmbeddedKafka
+from kseg.jobs.registry import detached as detached_registry
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+GUIDES = [ROOT / "docs" / "guides" / f"{name}.md" for name in ("evolution", "protobuf")]
 #: tests/airflow/test_first_steps.py follows it, in Airflow's environment.
 WITH_AIRFLOW = ROOT / "docs" / "tutorials" / "airflow.md"
 
@@ -52,10 +54,13 @@ def reader_of(tmp_path: Path) -> Iterator[Any]:
         reader.close()
     if (tmp_path / "kafka").exists():  # of a tutorial that failed before it stopped its broker
         detached.stop(tmp_path / "kafka")
+    if (tmp_path / "registry").exists():
+        detached_registry.stop(tmp_path / "registry")
 
 
 @pytest.mark.broker
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_commands_of_the_readme_run(orders: str, reader_of: Any) -> None:
     reader_of({"localhost:9092": orders}).follow((ROOT / "README.md").read_text())
@@ -63,15 +68,18 @@ def test_the_commands_of_the_readme_run(orders: str, reader_of: Any) -> None:
 
 @pytest.mark.broker
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", [page for page in TUTORIALS if page != WITH_AIRFLOW], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in [*TUTORIALS, *GUIDES] if page != WITH_AIRFLOW], ids=lambda page: page.stem
+)
 def test_a_tutorial_runs(page: Path, reader_of: Any) -> None:
     reader_of({}).follow(page.read_text())
 
 
 def test_every_tutorial_has_something_to_do() -> None:
     assert len(TUTORIALS) > 2
-    for page in [ROOT / "README.md", *TUTORIALS]:
+    for page in [ROOT / "README.md", *TUTORIALS, *GUIDES]:
         assert page == WITH_AIRFLOW or sum(isinstance(step, Command) for step in steps(page.read_text())) > 3
 
 

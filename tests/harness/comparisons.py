@@ -101,7 +101,7 @@ class Comparisons:
         config = session.config
         told = config.option
         last_failed = getattr(told, "lf", False)  # of a plugin that may be turned off
-        chosen = any((told.keyword, told.markexpr, last_failed, told.deselect, told.collectonly))
+        chosen = any((told.keyword, told.markexpr, last_failed, told.deselect, told.ignore, told.collectonly))
         everything = {str(config.rootpath / path) for path in config.getini("testpaths")}
         asked = {str((config.invocation_params.dir / path).resolve()) for path in config.args}
         self._whole = not chosen and asked == everything

@@ -1,53 +1,71 @@
-"""Sockets, files and processes that a test leaves open fail it: Python's ResourceWarning, as an error, in `CHECKED`.
+"""Sockets, files and processes that a test leaves open fail it: Python's ResourceWarning, which is an error as all are.
 
-The warning comes when an object is collected as garbage, in whichever test runs then. So what the other folders' tests
-have left behind is collected before a test of these folders begins. There the warnings are still ignored
-(`pyproject.toml`): what pyspark leaves open cannot be told from what is ours, by the warning's text or place.
+The warning comes when an object is collected as garbage, in whichever test runs then. Tests that are not checked yet
+ignore it; what they have left behind is collected before a test that is checked begins. Spark's own Python, in the
+tests' process, leaves nothing open.
 """
 
 from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-CHECKED = (
-    "tests/client",
-    "tests/etl/config",
-    "tests/etl/ledger",
-    "tests/harness",
-    "tests/jobs/broker",
-    "tests/jobs/registry",
+#: Folders and files whose tests have not all been run with the check.
+UNCHECKED = (
+    "tests/etl/exactly_once",
+    "tests/etl/internal_topics",
+    "tests/etl/kafka_writer",
+    "tests/etl/source",
+    "tests/etl/spark",
+    "tests/etl/spark_format",
+    "tests/faults",
+    "tests/jobs/bench",
+    "tests/jobs/demo",
+    "tests/jobs/packaging",
+    "tests/jobs/test_object_store.py",
+    "tests/jobs/test_own_packages.py",
+    "tests/jobs/test_secure_job.py",
+    "tests/jobs/test_cli_process.py",
+    "tests/test_console.py",
 )
 
 
 class Leaks:
-    """A pytest plugin. root: the folder that CHECKED is relative to."""
+    """A pytest plugin. unchecked: whether a test ignores what it leaves open."""
 
-    def __init__(self, root: Path) -> None:
-        self._folders = [root / folder for folder in CHECKED]
+    def __init__(self, unchecked: Callable[[pytest.Item], bool]) -> None:
+        self._unchecked = unchecked
         self._others_ran = False
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            if self._checked(item):
-                item.add_marker(pytest.mark.filterwarnings("error::ResourceWarning"))
+            if self._unchecked(item):
+                item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        checked = self._checked(item)
-        if checked and self._others_ran:
+        unchecked = self._unchecked(item)
+        if self._others_ran and not unchecked:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
-        self._others_ran = not checked
-
-    def _checked(self, item: pytest.Item) -> bool:
-        return any(item.path.is_relative_to(folder) for folder in self._folders)
+        self._others_ran = unchecked
 
 
-def register(config: pytest.Config) -> None:
-    """To be called by a `pytest_configure`."""
-    config.pluginmanager.register(Leaks(config.rootpath), "leaks")
+def register(config: pytest.Config, unchecked: Callable[[pytest.Item], bool] | None = None) -> None:
+    """To be called by a `pytest_configure`; in kseg's environment, the first of two counts, as Airflow's folder has one
+    too. Without `unchecked`, `UNCHECKED` decides."""
+    if config.pluginmanager.has_plugin("leaks"):
+        return
+    places = [config.rootpath / place for place in UNCHECKED]
+
+    @cache  # a file has many tests, and a path is slow to compare
+    def is_within(path: Path) -> bool:
+        return any(path.is_relative_to(place) for place in places)
+
+    config.pluginmanager.register(Leaks(unchecked or (lambda item: is_within(item.path))), "leaks")

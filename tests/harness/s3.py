@@ -14,6 +14,7 @@ import http.client
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,21 @@ class Asked:
     count: int = -1
 
 
+@dataclass(frozen=True)
+class Misbehaviour:
+    """How one request is treated. wait: seconds before it is carried out, linger: after that, before its answer.
+
+    status: the answer in place of carrying it out; 0: it is carried out. repeat: it is carried out twice, as by a proxy
+    that tries again, and the second answer is given. lose: nobody gets the answer.
+    """
+
+    wait: float = 0.0
+    linger: float = 0.0
+    status: int = 0
+    repeat: bool = False
+    lose: bool = False
+
+
 @dataclass
 class S3Server:
     """See the module."""
@@ -55,6 +71,8 @@ class S3Server:
     trouble: list[tuple[str, int]] = field(default_factory=list)
     carried_out: Callable[[Asked], bool] | None = None
     """Called before each answer; True: nobody waits for it any more."""
+    misbehaviour: Callable[[str, str], Misbehaviour | None] | None = None
+    """Asked before each request, with its method and path."""
 
     @property
     def endpoint(self) -> str:
@@ -89,6 +107,7 @@ class S3Server:
         self.asked.clear()
         self.trouble.clear()
         self.carried_out = None
+        self.misbehaviour = None
 
 
 @contextmanager
@@ -172,10 +191,13 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
             trouble = next((one for one in server.trouble if path.endswith(one[0])), None)
             if trouble is not None:
                 server.trouble.remove(trouble)
-            if trouble is not None and trouble[1]:
-                server.asked.append(Asked(self.command, path, trouble[1], first, count))
+            ill = (server.misbehaviour and server.misbehaviour(self.command, path)) or Misbehaviour()
+            time.sleep(ill.wait)
+            refused = ill.status or (trouble[1] if trouble is not None else 0)
+            if refused:
+                server.asked.append(Asked(self.command, path, refused, first, count))
                 body = b"<Error><Code>SlowDown</Code><Message>later</Message></Error>"
-                self.send_response(trouble[1])
+                self.send_response(refused)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(b"" if self.command == "HEAD" else body)
@@ -188,8 +210,13 @@ def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:
                 behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
                 answer = behind.getresponse()
                 data = answer.read()
+                if ill.repeat:
+                    behind.request(self.command, self.path, body=given, headers=dict(self.headers.items()))
+                    answer = behind.getresponse()
+                    data = answer.read()
+            time.sleep(ill.linger)
             server.asked.append(asked := Asked(self.command, path, answer.status, first, count))
-            if server.carried_out is not None and server.carried_out(asked):
+            if ill.lose or (server.carried_out is not None and server.carried_out(asked)):
                 self.close_connection = True
                 return
             self.send_response(answer.status)

@@ -25,7 +25,16 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 #: What a process starts once: by the fixture, about how many seconds of a processor that takes.
-STARTS = {"spark": 12, "kafka": 5, "kafka3": 15, "kafka_release": 20, "secure_kafka": 6, "guarded_kafka": 6, "s3": 5}
+STARTS = {
+    "spark": 12,
+    "kafka": 5,
+    "kafka3": 15,
+    "kafka_release": 20,
+    "secure_kafka": 6,
+    "guarded_kafka": 6,
+    "s3": 5,
+    "schema_registry": 6,
+}
 #: How long files took that take at least so many seconds: `make test ARGS=--record-seconds` writes it. It decides on
 #: the order of files, and on nothing else.
 RECORD = Path(__file__).with_name("seconds.json")

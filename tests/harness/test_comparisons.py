@@ -105,10 +105,11 @@ def test_a_gap_fails_a_whole_run_with_a_kafka_and_no_other(table: Any, kafka: An
         ({"keyword": "fetch"}, False),
         ({"markexpr": "not broker"}, False),
         ({"collectonly": True}, False),
+        ({"ignore": ["tests/client"]}, False),
     ],
 )
 def test_what_is_chosen_is_no_whole_run(table: Any, pytestconfig: pytest.Config, given: Any, whole: bool) -> None:
-    options = dict.fromkeys(("keyword", "markexpr", "lf", "deselect", "collectonly"))
+    options = dict.fromkeys(("keyword", "markexpr", "lf", "deselect", "ignore", "collectonly"))
     config = SimpleNamespace(
         option=SimpleNamespace(**options | {key: value for key, value in given.items() if key != "args"}),
         rootpath=pytestconfig.rootpath,

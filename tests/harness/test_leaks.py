@@ -19,12 +19,14 @@ class Cycle:
 """
 FILES = {
     "conftest.py": "import leaks\ndef pytest_configure(config): leaks.register(config)",
-    "pytest.ini": "[pytest]\nfilterwarnings =\n  error\n  ignore::ResourceWarning",
+    "pytest.ini": "[pytest]\nfilterwarnings = error",
+    "tests/airflow/conftest.py": "import leaks\ndef pytest_configure(config): leaks.register(config)",
+    "tests/airflow/test_nothing.py": "",
     "tests/client/test_leaks.py": f"{LEAK}\ndef test_leaks(): socket.socket()",
     "tests/client/test_closes.py": f"{LEAK}\ndef test_closes(): socket.socket().close()",
     "tests/client/test_last.py": "import gc\ndef test_last(): gc.collect()",
-    "tests/other/test_leaks.py": f"{LEAK}\ndef test_is_not_checked(): socket.socket()",
-    "tests/other/test_cycle.py": f"{LEAK}\ndef test_leaves_garbage(): Cycle()",
+    "tests/etl/exactly_once/test_leaks.py": f"{LEAK}\ndef test_is_not_checked(): socket.socket()",
+    "tests/etl/exactly_once/test_cycle.py": f"{LEAK}\ndef test_leaves_garbage(): Cycle()",
 }
 
 
@@ -32,7 +34,8 @@ def test_a_leak_fails_the_test_that_left_it_where_leaks_are_checked(tmp_path: Pa
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    order = ["client/test_closes", "client/test_leaks", "other/test_leaks", "other/test_cycle", "client/test_last"]
+    others = [f"etl/exactly_once/test_{name}" for name in ("leaks", "cycle")]
+    order = ["airflow/test_nothing", "client/test_closes", "client/test_leaks", *others, "client/test_last"]
     ended = subprocess.run(
         [
             sys.executable,

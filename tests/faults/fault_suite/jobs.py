@@ -1,0 +1,109 @@
+"""A job over two topics and two tables, in a folder of its own, and the commands that processes run for it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from children import Child, Children
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import Ledger
+
+Answer = dict[str, Any]
+
+
+@dataclass
+class JobFolder:
+    """topics: partitions by topic; the first lands in table `first`, all others in `rest`.
+
+    root: where ledger and tables are, `folder` unless they are in a bucket; `seen_at` is the same as a folder.
+    environment: of the drivers.
+    """
+
+    folder: Path
+    servers: str
+    topics: dict[str, int]
+    root: str = ""
+    seen_at: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    python_path: str = ""
+
+    def __post_init__(self) -> None:
+        first = next(iter(self.topics))
+        root = self.root or str(self.folder)
+        self.name = f"job-{uuid.uuid4().hex[:8]}"
+        self.group = f"group-of-{self.name}"
+        self.tables = {name: f"{root}/lake/{name}" for name in ("first", "rest")}
+        self.document: dict[str, Any] = {
+            "version": 1,
+            "name": self.name,
+            "kafka": {"bootstrap.servers": self.servers},
+            "source": {"topics": list(self.topics)},
+            "sink": {"routes": {first: {"path": self.tables["first"]}, "*": {"path": self.tables["rest"]}}},
+            "group": self.group,
+            "ledger": f"{root}/ledger",
+            "run": {"lease": "10s", "deadline": "2m"},
+            "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
+        }
+        self.file.write_text(json.dumps(self.document, indent=1))  # JSON is YAML
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "job.yaml"
+
+    def state(self) -> JobState | None:
+        """What the ledger says; None where there is none yet. Chooses actions, and decides on nothing that is found."""
+        if not (self.ledger / "_delta_log").is_dir():
+            return None
+        return Ledger.open(self.ledger, create=False).read(self.name)
+
+    @property
+    def ledger(self) -> Path:
+        return (self.seen_at or self.folder) / "ledger"
+
+    @property
+    def table_folders(self) -> list[str]:
+        """Where the oracle reads the tables."""
+        return [str((self.seen_at or self.folder) / "lake" / name) for name in self.tables]
+
+    def start(self, children: Children, *, own_jvm: bool = False, **command: Any) -> Child:
+        """A process that carries out one command (`harness/child.py`)."""
+        return children.run(self, own_jvm=own_jvm, **command)
+
+    def line(self, *words: str) -> dict[str, Any]:
+        """The command for `kseg WORDS`, in which JOB stands for this job's file."""
+        return {"do": "kseg", "arguments": [str(self.file) if word == "JOB" else word for word in words]}
+
+
+@dataclass
+class Backfill:
+    """A request that is repeated until it is done. done: it was answered so at least once."""
+
+    mode: str
+    ranges: list[tuple[str, int, int, int]]
+    label: str | None = None
+    done: bool = False
+
+    @property
+    def command(self) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "from_": [f"{topic}:{partition}:{start}" for topic, partition, start, _ in self.ranges],
+            "to": [f"{topic}:{partition}:{end}" for topic, partition, _, end in self.ranges],
+            "mode": self.mode,
+        }
+        if self.label is not None:
+            request["label"] = self.label
+        return {"do": "backfill", "request": request}
+
+
+def describe(answer: Answer | None) -> str:
+    """An outcome in a word or two: `done`, `refused: offsets-reserved`, `killed`."""
+    if answer is None:
+        return "killed"
+    code = {0: "done", 1: "failed", 2: "bad configuration", 3: "refused", 4: "try again", 5: "another run is active"}
+    error = answer.get("error", {}).get("error", {})
+    detail = error.get("code") or (error.get("kind") if answer["exit"] == 1 else None)
+    return f"{code.get(answer['exit'], answer['exit'])}" + (f": {detail}" if detail else "")

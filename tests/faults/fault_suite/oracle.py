@@ -1,0 +1,193 @@
+"""What the topics and the tables hold, read by librdkafka and delta-rs: never by the code under test."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from deltalake import DeltaTable
+
+from fault_suite.journal import Address, Partition, digest
+
+PATIENCE = 180
+Headers = tuple[tuple[str, bytes | None], ...]
+Content = tuple[bytes, int, Headers]
+"""digest of key and value, timestamp (ms), headers"""
+
+
+class TopicReader:
+    """The committed records of some partitions, read once each as they come."""
+
+    def __init__(self, servers: str, partitions: Mapping[str, int]) -> None:
+        settings = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        self._admin = AdminClient(settings)
+        self._group_settings = settings
+        own = {"group.id": "oracle", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        self._consumer = Consumer({**settings, **own, "enable.partition.eof": False, "auto.offset.reset": "error"})
+        self._all = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+        self._consumer.assign([TopicPartition(*tp, 0) for tp in self._all])
+        self._lock = threading.RLock()
+        self.records: dict[Partition, dict[int, Content]] = {tp: {} for tp in self._all}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def ends(self, *, stable: bool = True) -> dict[Partition, int]:
+        """Each partition's last stable offset, or its high watermark."""
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(*tp): OffsetSpec.latest() for tp in self._all}
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=30)
+                return {(tp.topic, tp.partition): one.result(60).offset for tp, one in found.items()}
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+                # librdkafka's admin client keeps the leaders and epochs that it has once seen.
+                self._admin = AdminClient(self._group_settings)
+
+    def read_to(self, ends: Mapping[Partition, int]) -> None:
+        """Read on until all of these offsets have been passed."""
+        with self._lock:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                at = {(tp.topic, tp.partition): max(tp.offset, 0) for tp in self._position()}
+                if all(at[tp] >= end for tp, end in ends.items()):
+                    return
+                assert time.monotonic() < deadline, f"librdkafka does not reach {dict(ends)}, it is at {at}"
+                for message in self._consumer.consume(2000, 0.2):
+                    if message.error() is None:
+                        headers = tuple(message.headers() or ())
+                        content = (digest(message.key(), message.value()), message.timestamp()[1], headers)
+                        self.records[message.topic(), message.partition()][message.offset()] = content
+
+    def _position(self) -> list[Any]:
+        return self._consumer.position([TopicPartition(*tp) for tp in self._all])
+
+    def group_offsets(self, group: str) -> dict[Partition, int]:
+        """The stable offsets that a group has committed. Raises KafkaException where its coordinator is away."""
+        consumer = Consumer({**self._group_settings, "group.id": group, "isolation.level": "read_committed"})
+        try:
+            found = consumer.committed([TopicPartition(*tp) for tp in self._all], timeout=10)
+        finally:
+            consumer.close()
+        if any(tp.error for tp in found):
+            raise KafkaException(next(tp.error for tp in found if tp.error))
+        return {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
+
+
+def read_table(path: str, columns: Iterable[str]) -> pa.Table | None:
+    """A table's newest version; None where there is none yet."""
+    if not DeltaTable.is_deltatable(path):
+        return None
+    return DeltaTable(path).to_pyarrow_table(columns=list(columns))
+
+
+@dataclass
+class Tables:
+    """The tables of a job."""
+
+    paths: list[str]
+
+    def offsets(self) -> dict[Partition, Counter[int]]:
+        """How many rows each offset has."""
+        found: dict[Partition, Counter[int]] = defaultdict(Counter)
+        for rows in self._read(["topic", "partition", "offset"]):
+            for batch in rows.group_by(["topic", "partition", "offset"]).aggregate([([], "count_all")]).to_batches():
+                for row in batch.to_pylist():
+                    found[row["topic"], row["partition"]][row["offset"]] += row["count_all"]
+        return found
+
+    def contents(self) -> dict[Address, list[Content]]:
+        """Every row, by its address."""
+        found: dict[Address, list[Content]] = defaultdict(list)
+        for rows in self._read(["topic", "partition", "offset", "key", "value", "timestamp", "headers"]):
+            stamps = pc.cast(rows["timestamp"], pa.timestamp("ms", "UTC"))
+            rows = rows.set_column(rows.schema.get_field_index("timestamp"), "timestamp", pc.cast(stamps, pa.int64()))
+            for batch in rows.to_batches():
+                for row in batch.to_pylist():
+                    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+                    content = (digest(row["key"], row["value"]), row["timestamp"], headers)
+                    found[row["topic"], row["partition"], row["offset"]].append(content)
+        return found
+
+    def _read(self, columns: list[str]) -> list[pa.Table]:
+        read = (read_table(path, columns) for path in self.paths)
+        return [rows for rows in read if rows is not None]
+
+
+@dataclass
+class Findings:
+    """What a run of the suite came to. All but the first three counts must be 0.
+
+    moments: how often group and tables were compared while everything ran; ahead: how often the group had an offset
+    whose records were not all in the tables. lost: acknowledged records that the topic has not, which no reader could
+    land. unexpected: outcomes of commands that the profile does not allow.
+    """
+
+    rows: int = 0
+    faults: int = 0
+    moments: int = 0
+    gaps: int = 0
+    duplicates: int = 0
+    mismatches: int = 0
+    ahead: int = 0
+    lost: int = 0
+    unexpected: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, count: int, example: object) -> None:
+        if count:
+            setattr(self, kind, getattr(self, kind) + count)
+            self.examples.append(f"{kind}: {example}")
+
+    @property
+    def sound(self) -> bool:
+        must_be_zero = [one.name for one in fields(self) if one.name not in ("rows", "faults", "moments", "examples")]
+        return not any(getattr(self, name) for name in must_be_zero)
+
+    def __str__(self) -> str:
+        return (
+            f"rows checked {self.rows}, faults injected {self.faults}, gaps {self.gaps}, "
+            f"duplicates {self.duplicates}, mismatches {self.mismatches}, group ahead of table {self.ahead} "
+            f"(of {self.moments} moments), lost by Kafka {self.lost}, unexpected outcomes {self.unexpected}"
+        )
+
+
+def compare(
+    findings: Findings,
+    acknowledged: Mapping[Address, bytes],
+    topic: Mapping[Partition, Mapping[int, Content]],
+    rows: Mapping[Address, list[Content]],
+    again: Counter[Address],
+) -> None:
+    """Compare journal, topic and tables. again: how often appending backfills landed an address once more."""
+    records = {(*tp, offset): content for tp, found in topic.items() for offset, content in found.items()}
+    lost = [at for at, content in acknowledged.items() if at not in records or records[at][0] != content]
+    gaps = [at for at in records if len(rows.get(at, ())) < 1 + again[at]]
+    duplicates = [at for at, found in rows.items() if len(found) > 1 + again[at] or at not in records]
+    mismatches = [at for at, found in rows.items() if at in records and any(one != records[at] for one in found)]
+    findings.rows += sum(map(len, rows.values()))
+    for kind, found in {"lost": lost, "gaps": gaps, "duplicates": duplicates, "mismatches": mismatches}.items():
+        findings.note(kind, len(found), sorted(found)[:5])
+
+
+def ahead_of(
+    group: Mapping[Partition, int], topic: Mapping[Partition, Mapping[int, Content]], rows: Mapping[Partition, Any]
+) -> dict[Partition, list[int]]:
+    """Offsets below the group's whose records no table has, by partition. rows: read after the group's offsets."""
+    missing = {
+        tp: [offset for offset in topic[tp] if offset < end and not rows.get(tp, {}).get(offset)]
+        for tp, end in group.items()
+    }
+    return {tp: offsets for tp, offsets in missing.items() if offsets}

@@ -1,0 +1,90 @@
+"""What is done to a job, in an order that a seed decides: each lane is an endless sequence of actions.
+
+The lanes run at the same time, one action after the other in each. The same seed gives the same actions; what they
+meet depends on the machine, so a failing seed is a good beginning for a search and no proof.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from run_steps import STEPS
+
+TABLES = ("first", "rest")
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """How a driver is interrupted: at a step of the run, or so many seconds after its start.
+
+    signal: SIGKILL, or SIGSTOP for so many seconds (`asleep`).
+    """
+
+    signal: str
+    at: str | None = None
+    after: float = 0.0
+    asleep: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        how = "killed" if self.signal == "SIGKILL" else "suspended"
+        return f"{how} at a step" if self.at is not None else f"{how} at a random time"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One command, or one fault. what: its function in the profile's table; parameters: decided by the seed."""
+
+    what: str
+    interruption: Interruption | None = None
+    take_over: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    """For what is decided when it is known how long the topics are."""
+
+    @property
+    def kind(self) -> str:
+        """What the table of faults and outcomes calls it."""
+        mode = f" ({self.parameters['mode']})" if "mode" in self.parameters else ""
+        how = f", {self.interruption.kind}" if self.interruption else ""
+        return f"{self.what}{mode}{how}"
+
+
+def interruption(choice: random.Random, longest: float = 4.0) -> Interruption:
+    """A random one. longest: a random time lies within so many seconds of the start."""
+    asleep = round(choice.uniform(1, 25), 1)
+    name, asleep = ("SIGKILL", 0.0) if choice.random() < 0.6 else ("SIGSTOP", asleep)
+    if choice.random() < 0.6:
+        return Interruption(name, at=choice.choice(STEPS), asleep=asleep)
+    return Interruption(name, after=round(choice.uniform(0, longest), 2), asleep=asleep)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """weights: how often each action is chosen. interrupted: the share of drivers that are interrupted.
+
+    in_turn: each action comes once, in a random order, before one comes again.
+    """
+
+    name: str
+    weights: Mapping[str, float]
+    interrupted: float = 0.6
+    in_turn: bool = False
+
+    def actions(self, seed: int) -> Iterator[Action]:
+        choice = random.Random(f"{seed} {self.name}")
+        left: list[str] = []
+        while True:
+            left = left or choice.sample(list(self.weights), len(self.weights))
+            what = left.pop() if self.in_turn else choice.choices(list(self.weights), list(self.weights.values()))[0]
+            stopped = interruption(choice) if what in DRIVERS and choice.random() < self.interrupted else None
+            take_over = choice.random() < 0.5
+            parameters = {"mode": choice.choice(["missing", "replace", "append"])} if what == "backfill" else {}
+            yield Action(what, stopped, take_over, parameters, choice.randrange(1 << 30))
+
+
+DRIVERS = ("ingest", "ingest in a JVM of its own", "backfill", "repeat a backfill", "maintain")
+"""Actions that start a driver, which can be interrupted."""

@@ -1,0 +1,114 @@
+"""The end of a suite: commands end everything that was left open, and then it is compared."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from fault_suite.jobs import Answer
+from fault_suite.journal import Address
+from fault_suite.oracle import compare
+from fault_suite.ways_out import commands_of
+from fault_suite.world import World
+from kseg.etl.errors import ExitCode
+
+MOST_TRIES = 40
+MOST_DEEP = 3
+SHOW_ONLY = ("verify", "status", "report")
+
+
+def settle(world: World) -> None:
+    """Carry out every backfill and every run that is still open, and compare what there is with what has to be."""
+    _await_markers(world)
+    for one in world.backfills:
+        until_done(world, "at the end: backfill", one.command)
+        one.done = True
+    for run_id in _unfinished(world):
+        until_done(world, "at the end: repair --finish", world.job.line("repair", "JOB", "--finish", run_id))
+    for _ in range(MOST_TRIES):
+        answer = until_done(world, "at the end: ingest", {})
+        if answer["report"]["status"] == "nothing-to-do":
+            break
+    ends = world.reader.ends()
+    world.reader.read_to(ends)
+    rows = world.tables.contents()
+    again: Counter[Address] = Counter()
+    for one in (one for one in world.backfills if one.mode == "append"):
+        for topic, partition, start, end in one.ranges:
+            offsets = world.reader.records[topic, partition]
+            again.update((topic, partition, offset) for offset in offsets if start <= offset < end)
+    compare(world.findings, world.journal.acknowledged(), world.reader.records, rows, again)
+    group = world.reader.group_offsets(world.job.group)
+    behind = {tp: (group.get(tp, 0), end) for tp, end in ends.items() if group.get(tp, 0) != end}
+    world.findings.note("unexpected", len(behind), f"the group's offsets and the ends: {behind}")
+    world.moment()
+
+
+def until_done(world: World, kind: str, command: dict[str, Any]) -> Answer:
+    """Run a command until it succeeds, and what its refusals name in between. A lease is waited for.
+
+    Raises AssertionError where there is no way out.
+    """
+    refusals: list[str] = []
+    for _ in range(MOST_TRIES):
+        outcome, answer = patiently(world, kind, command)
+        if outcome == "done":
+            return answer
+        assert "error" in answer, f"{kind}: {answer}"
+        error = answer["error"]["error"]
+        refusals.append(f"{outcome}: {error['message']}")
+        follow(world, error)
+    raise AssertionError(f"{kind} never ends: {refusals[-3:]}")
+
+
+def follow(world: World, error: dict[str, Any], depth: int = 0) -> None:
+    """Run the first command that a refusal names and that succeeds; where it refuses, what that names.
+
+    Raises AssertionError where nothing leads out.
+    """
+    tried = []
+    by_hand(world, error)
+    for words in commands_of(error, str(error["address"].get("table", ""))):
+        if words[0] in SHOW_ONLY:
+            continue
+        shown = " ".join(word for word in words if word.islower() or word.startswith("--"))
+        line = {} if words == ["ingest", "JOB"] else world.job.line(*words)
+        outcome, answer = patiently(world, f"as {error.get('code')} says: {shown}", line)
+        tried.append((words, outcome))
+        if outcome == "done":
+            return
+        if answer["exit"] == ExitCode.REFUSED and depth < MOST_DEEP:
+            follow(world, answer["error"]["error"], depth + 1)
+            return
+    raise AssertionError(f"no command leads out of {error}: {tried}")
+
+
+def patiently(world: World, kind: str, command: dict[str, Any]) -> tuple[str, Answer]:
+    """A command, again and again while another run is active or something is not available."""
+    for _ in range(MOST_TRIES):
+        outcome, answer = world.run(kind, command, allowed=["another run is active", "try again", *world.led_out])
+        if answer["exit"] not in (ExitCode.RETRIABLE, ExitCode.ANOTHER_RUN_ACTIVE):
+            break
+        time.sleep(1)
+    return outcome, answer
+
+
+def by_hand(world: World, error: dict[str, Any]) -> None:
+    """What a refusal asks for that is no command: a ledger is moved away before it is made anew."""
+    if error.get("code") in ("ledger-older", "ledger-older-than-table"):
+        ledger = world.job.ledger
+        ledger.rename(ledger.with_name(f"ledger-moved-away-{time.monotonic_ns()}"))
+
+
+def _unfinished(world: World) -> list[str]:
+    state = world.job.state()
+    return sorted(run.run_id for run in state.unfinished_runs()) if state is not None else []
+
+
+def _await_markers(world: World) -> None:
+    """Until the last stable offsets are the ends of the logs: no transaction is open any more."""
+    deadline = time.monotonic() + 120
+    while world.reader.ends() != world.reader.ends(stable=False):
+        assert time.monotonic() < deadline, "a transaction stays open"
+        time.sleep(0.5)

@@ -1,0 +1,195 @@
+"""A running suite: the job, its topics and tables, the processes, the schedule's lanes, and what came of everything."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException
+from deltalake.exceptions import DeltaError
+
+from children import Child, Children
+from fault_suite.jobs import Answer, Backfill, JobFolder, describe
+from fault_suite.journal import Journal
+from fault_suite.oracle import Findings, Tables, TopicReader, ahead_of
+from fault_suite.schedule import Action, Interruption, Lane
+
+Perform = Callable[["World", Action], None]
+
+MOMENT_SECONDS = 2.0
+
+
+@dataclass
+class World:
+    """allowed: outcomes of commands that need no remark, as `describe` gives them, beside "done" and "killed".
+    led_out: refusals that the profile leads to, and whose commands are carried out. watched: group and tables are
+    compared all the time; else when the profile asks for it. settled: it has come to its end.
+    """
+
+    job: JobFolder
+    children: Children
+    journal: Journal
+    reader: TopicReader
+    tables: Tables
+    seed: int
+    allowed: frozenset[str]
+    led_out: frozenset[str] = frozenset({"refused: offsets-reserved", "refused: run-ended"})
+    watched: bool = True
+    settled: bool = False
+    findings: Findings = field(default_factory=Findings)
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    backfills: list[Backfill] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    failures: list[BaseException] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    _sleepers: list[threading.Thread] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    # --- what came of it
+
+    def note(self, kind: str, answer: Answer | None, *, fault: bool = False, allowed: Iterable[str] = ()) -> str:
+        """Count an outcome; returns it in a word or two. fault: something was injected."""
+        outcome = describe(answer)
+        with self._lock:
+            self.outcomes[kind, outcome] += 1
+            self.findings.faults += fault
+            self.history.append(f"{time.monotonic() - self.began:6.1f} s  {kind}: {outcome}")
+            if outcome not in {"done", "killed", *self.allowed, *allowed}:
+                error = (answer or {}).get("error", {}).get("error", answer)
+                self.findings.note("unexpected", 1, f"{kind}: {outcome}: {error}")
+        return outcome
+
+    def injected(self, kind: str, outcome: str = "injected") -> None:
+        """Count a fault that is none of a driver's."""
+        with self._lock:
+            self.outcomes[kind, outcome] += 1
+            self.findings.faults += 1
+            self.history.append(f"{time.monotonic() - self.began:6.1f} s  {kind}: {outcome}")
+
+    # --- drivers
+
+    def drive(
+        self,
+        kind: str,
+        command: dict[str, Any],
+        interruption: Interruption | None = None,
+        *,
+        own_jvm: bool = False,
+        then: Callable[[Answer | None], None] = lambda _: None,
+    ) -> None:
+        """One driver. A suspended one wakes up in a thread of its own while the lane goes on. then: with its answer."""
+        if interruption is not None and interruption.at is not None:
+            command = command | {"at": interruption.at, "signal": interruption.signal}
+        child = self.job.start(self.children, own_jvm=own_jvm, **command)
+        if interruption is None or not self._interrupt(child, interruption):
+            self._end(kind, child, interruption, then)
+            return
+        thread = threading.Thread(
+            target=self._guarded, args=(self._sleep, kind, child, interruption, then), name=kind, daemon=True
+        )
+        self._sleepers.append(thread)
+        thread.start()
+
+    def _interrupt(self, child: Child, interruption: Interruption) -> bool:
+        """Whether it is suspended now."""
+        if interruption.at is not None:
+            return interruption.signal == "SIGSTOP" and child.stopped()
+        child.ready()
+        time.sleep(interruption.after)
+        if interruption.signal == "SIGSTOP":
+            return child.stop()
+        child.kill()
+        return False
+
+    def _sleep(
+        self, kind: str, child: Child, interruption: Interruption, then: Callable[[Answer | None], None]
+    ) -> None:
+        with self._lock:
+            self.findings.faults += 1
+        self.over.wait(interruption.asleep)
+        child.wake()
+        self._end(kind, child, interruption, then)
+
+    def _end(
+        self, kind: str, child: Child, interruption: Interruption | None, then: Callable[[Answer | None], None]
+    ) -> None:
+        answer = child.outcome()
+        child.end()
+        if answer is None and not (interruption is not None and interruption.signal == "SIGKILL"):
+            answer = {"exit": -1, "error": {"error": {"kind": "died by itself", "message": child.tail()}}}
+        self.note(kind, answer, fault=answer is None)
+        then(answer)
+
+    def run(self, kind: str, command: dict[str, Any], *, allowed: Iterable[str] = ()) -> tuple[str, Answer]:
+        """One driver that nothing interrupts: what came of it in a word or two, and its answer."""
+        child = self.job.start(self.children, **command)
+        answer = child.outcome()
+        child.end()
+        assert answer is not None, f"{kind} died by itself:\n{child.tail()}"
+        return self.note(kind, answer, allowed=allowed), answer
+
+    # --- everything at once
+
+    def go(self, seconds: float, lanes: Iterable[Lane], table: dict[str, Perform]) -> None:
+        """Perform the lanes' actions for so long; all drivers have ended when it returns. Raises what a lane raised."""
+        watch = threading.Thread(target=self._guarded, args=(self._watch,), name="moments", daemon=True)
+        threads = [watch] if self.watched else []
+        for lane in lanes:
+            work = threading.Thread(
+                target=self._guarded, args=(self._perform, lane, table), name=lane.name, daemon=True
+            )
+            threads.append(work)
+        for thread in threads:
+            thread.start()
+        self.over.wait(seconds)
+        self.over.set()
+        for thread in [*threads, *self._sleepers]:
+            thread.join(300)
+            assert not thread.is_alive(), f"{thread.name} does not end"
+        if self.failures:
+            raise ExceptionGroup("lanes failed", [one for one in self.failures if isinstance(one, Exception)])
+
+    def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            self.failures.append(error)
+            self.over.set()
+
+    def _perform(self, lane: Lane, table: dict[str, Perform]) -> None:
+        for action in lane.actions(self.seed):
+            if self.over.is_set():
+                return
+            table[action.what](self, action)
+
+    # --- moments
+
+    def _watch(self) -> None:
+        while not self.over.wait(MOMENT_SECONDS):
+            with suppress(
+                KafkaException, OSError, DeltaError
+            ):  # a coordinator that is away; a file that VACUUM deleted
+                self.moment()
+
+    def moment(self) -> None:
+        """The group's offsets first, the tables afterwards: whatever is below the first has to be in the second."""
+        group = self.reader.group_offsets(self.job.group)
+        rows = self.tables.offsets()
+        self.reader.read_to(group)
+        missing = ahead_of(group, self.reader.records, rows)
+        self.findings.moments += 1
+        seconds = time.monotonic() - self.began
+        self.findings.note(
+            "ahead", len(missing), {"at": f"{seconds:.1f} s"} | {tp: at[:5] for tp, at in missing.items()}
+        )
+
+    def choose(self, action: Action) -> random.Random:
+        """The generator for what an action leaves open."""
+        return random.Random(action.seed)

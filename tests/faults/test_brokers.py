@@ -1,0 +1,21 @@
+"""Brokers that die, sleep and restart under runs: nothing that a producer was acknowledged is missing from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fault_suite import brokers
+from skips import full_scale_only
+
+
+@full_scale_only
+@pytest.mark.slow
+def test_brokers(suite: Callable[..., Any], kafka3: Any) -> None:
+    performed = brokers.Brokers(kafka3.broker).perform
+    world = suite(kafka3.bootstrap_servers, brokers.LANES, performed, allowed=brokers.ALLOWED, replication=3)
+    assert world.findings.sound, world.findings.examples
+    assert world.findings.rows
+    assert world.findings.faults

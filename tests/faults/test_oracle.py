@@ -1,0 +1,65 @@
+"""The suite finds what it is there for: each kind of wrong row, a group that is ahead, a record that Kafka has lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from fault_suite.journal import digest
+from fault_suite.oracle import Findings, ahead_of, compare
+
+TP = ("orders", 0)
+RECORDS = {offset: (digest(b"k", b"%d" % offset), 1000 + offset, ()) for offset in (0, 1, 3)}
+ACKNOWLEDGED = {(*TP, offset): content[0] for offset, content in RECORDS.items()}
+
+
+def rows(**changes: Any) -> dict[Any, Any]:
+    return {(*TP, offset): [content] for offset, content in RECORDS.items()} | changes.get("to", {})
+
+
+def found(rows_found: Any, again: Any = (), acknowledged: Any = None) -> dict[str, int]:
+    findings = Findings()
+    compare(findings, acknowledged or ACKNOWLEDGED, {TP: RECORDS}, rows_found, Counter(again))
+    counts = {name: getattr(findings, name) for name in ("gaps", "duplicates", "mismatches", "lost")}
+    assert findings.sound == (not any(counts.values()))
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("rows_found", "counts"),
+    [
+        (rows(), {}),
+        (rows(to={(*TP, 1): []}), {"gaps": 1}),
+        (rows(to={(*TP, 1): [RECORDS[1], RECORDS[1]]}), {"duplicates": 1}),
+        (rows(to={(*TP, 2): [RECORDS[1]]}), {"duplicates": 1}),  # of an aborted transaction, or of nothing
+        (rows(to={(*TP, 1): [(RECORDS[1][0], 7, ())]}), {"mismatches": 1}),
+        (rows(to={(*TP, 1): [RECORDS[3]]}), {"mismatches": 1}),
+    ],
+)
+def test_each_kind_of_wrong_row_is_found(rows_found: Any, counts: dict[str, int]) -> None:
+    assert found(rows_found) == counts
+
+
+def test_rows_that_were_asked_for_again_are_wanted() -> None:
+    again = {(*TP, 1): [RECORDS[1], RECORDS[1]]}
+    assert found(rows(to=again), again=[(*TP, 1)]) == {}
+    assert found(rows(), again=[(*TP, 1)]) == {"gaps": 1}
+
+
+def test_what_was_acknowledged_and_is_not_in_the_topic_was_lost_by_kafka() -> None:
+    assert found(rows(), acknowledged=ACKNOWLEDGED | {(*TP, 2): b"?"}) == {"lost": 1}
+    assert found(rows(), acknowledged=ACKNOWLEDGED | {(*TP, 1): b"?"}) == {"lost": 1}
+
+
+def test_a_group_ahead_of_the_table_is_found() -> None:
+    landed = {TP: Counter([0, 1])}
+    assert ahead_of({TP: 3}, {TP: RECORDS}, landed) == {}
+    assert ahead_of({TP: 4}, {TP: RECORDS}, landed) == {TP: [3]}
+    assert ahead_of({TP: 1}, {TP: RECORDS}, {}) == {TP: [0]}
+
+
+def test_digests_tell_none_from_empty_and_key_from_value() -> None:
+    contents = [(None, None), (b"", None), (None, b""), (b"", b""), (b"a", b"b"), (b"ab", b""), (b"", b"ab")]
+    assert len({digest(*content) for content in contents}) == len(contents)

@@ -1,0 +1,22 @@
+"""Other people's hands on tables, group and ledger: a job goes on rightly, or a command of its refusal leads out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_suite import people
+from skips import full_scale_only
+
+
+@full_scale_only
+@pytest.mark.slow
+def test_people(suite: Callable[..., Any], kafka: Any, tmp_path: Path) -> None:
+    hands = people.People(tmp_path / "copies").perform
+    world = suite(kafka.bootstrap_servers, people.LANES, hands, led_out=people.LED_OUT, watched=False)
+    assert world.findings.sound, world.findings.examples
+    assert world.findings.rows
+    assert world.findings.faults

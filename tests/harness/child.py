@@ -1,0 +1,103 @@
+"""A process that runs jobs for the tests, and that a test can have killed or suspended at any step.
+
+One JSON command a line on stdin, one JSON answer a line on stdout; the end of stdin ends it. It is forked (nursery.py).
+
+A command: `job` (path of a job file), `do` (`ingest`, `backfill`, `redrive` or `kseg`), `request` (of the second and
+third), `arguments` (of the last: a command line without `kseg`), `take_over`, `accept_group_offsets`, and `at` with
+`signal`: at that step the process sends this signal to itself. SIGKILL and SIGSTOP cannot be caught, so nothing is
+cleaned up: that is the point. `go` names a file to wait for before the work begins. `environment`: variables for it and
+its Spark's workers. `python_path`: a folder whose modules it imports. A command line has no steps to stop at.
+
+An answer: `exit` (the exit code that `kseg` would end with), `report` or `error`, and `steps` (all that were observed).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+import shared_jvm
+from kseg.etl.config.load import load_job
+from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.redrive import run_redrive
+from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.pipeline import run_ingest
+from kseg.jobs.broker.java import use_java
+from kseg.jobs.cli import cli
+from kseg.jobs.invocation.failures import failure_of
+
+
+def short(step: str) -> str:
+    """`land:/somewhere/lake/orders:before` as `land:orders:before`: the same wherever the table lies."""
+    first, _, rest = step.partition(":")
+    table, _, last = rest.rpartition(":")
+    return ":".join(part for part in (first, Path(table).name, last) if part)
+
+
+def set_up(command: dict[str, Any]) -> None:
+    os.environ.update(command.get("environment") or {})
+    context = SparkContext._active_spark_context
+    if context is not None:  # its workers' variables are its own
+        context.environment.update(command.get("environment") or {})
+    if command.get("python_path"):
+        sys.path.insert(0, command["python_path"])
+
+
+def carry_out(command: dict[str, Any]) -> dict[str, Any]:
+    steps: list[str] = []
+    set_up(command)
+
+    def observe(step: str) -> None:
+        steps.append(short(step))
+        if steps[-1] == command.get("at"):
+            os.kill(os.getpid(), signal.Signals[command["signal"]])
+
+    if command.get("do") == "kseg":
+        return carry_out_line(command["arguments"])
+    job = load_job(command["job"])
+    take_over = command.get("take_over", False)
+    try:
+        if command.get("do", "ingest") == "backfill":
+            request = BackfillRequest.parse(**command["request"])
+            report = run_backfill(job, request, take_over=take_over, observe=observe)
+        elif command.get("do") == "redrive":
+            report = run_redrive(job, take_over=take_over, observe=observe, **command.get("request", {}))
+        else:
+            accept = command.get("accept_group_offsets", False)
+            report = run_ingest(job, take_over=take_over, accept_group_offsets=accept, observe=observe)
+    except Exception as error:
+        failure = failure_of(error)
+        return {"exit": failure.exit_code, "error": failure.to_json(), "trace": failure.trace, "steps": steps}
+    return {"exit": 0, "report": report.to_json(), "steps": steps}
+
+
+def carry_out_line(arguments: list[str]) -> dict[str, Any]:
+    """`kseg ARGUMENTS --json` in this process; what it prints is the report, or the error."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        code = cli.main([*arguments, "--json"], prog_name="kseg", standalone_mode=False)
+    document = json.loads(printed.getvalue() or "{}")
+    return {"exit": code, "error" if "error" in document else "report": document, "steps": []}
+
+
+def main() -> None:
+    use_java()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark, the JVM and its workers print
+    if shared_jvm.given():
+        shared_jvm.adopt()
+    for line in sys.stdin:
+        command = json.loads(line)
+        print(json.dumps("ready"), file=answers, flush=True)
+        while command.get("go") and not Path(command["go"]).exists():
+            time.sleep(0.001)
+        print(json.dumps(carry_out(command)), file=answers, flush=True)
