@@ -21,6 +21,10 @@ AIRFLOW_WORKERS ?= 2
 ARGS ?=
 # One part of the full run, or several: make test-full PART=client
 PART ?=
+# The fault suite: which profile (brokers, drivers, stores, people, all), from which seed (else a random one), for how long each.
+PROFILE ?= all
+SEED ?=
+MINUTES ?= 20
 # The same for the tests on Airflow: make test-airflow AIRFLOW_ARGS="-k backfill -x"
 AIRFLOW_ARGS ?=
 # Compiled Python is kept, also where the shell says otherwise: the tests' many processes would each compile everything anew.
@@ -38,7 +42,7 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   apache-airflow-providers-apache-spark apache-airflow-providers-cncf-kubernetes asyncpg pillow psycopg2-binary pytest \
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'"
 
-.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full demo bench docs clean
+.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full faults demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +108,10 @@ test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRF
 
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
 	@$(if $(ARGS),KSEG_TEST_SCALE=full $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
+
+faults: setup ## Run the fault suite: PROFILE=brokers|drivers|stores|people|all, SEED=, MINUTES= each
+	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(BIN)/pytest --timeout=0 \
+	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers brokers stores people,$(PROFILE))) $(ARGS)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m kseg.jobs.demo
