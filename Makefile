@@ -107,7 +107,7 @@ test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRF
 	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
 
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
-	@$(if $(ARGS),KSEG_TEST_SCALE=full $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
+	@$(if $(ARGS),KSEG_TEST_SCALE=full PYTEST_TIMEOUT=1800 $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
 
 faults: setup ## Run the fault suite: PROFILE=brokers|drivers|stores|people|all, SEED=, MINUTES= each
 	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(BIN)/pytest --timeout=0 \

@@ -91,7 +91,7 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
         if "broker" in row:
             theirs, used, by_id = row["broker"], row["used"], row["used_with_topic_ids"]
             shown["broker"] = _range([theirs["lowest"], theirs["highest"]]) if theirs else None
-            shown["used"] = f"{used} ({by_id} with topic ids)" if used != by_id else None if used is None else str(used)
+            shown["used"] = f"{used} ({by_id} by topic id)" if used != by_id else None if used is None else str(used)
         return shown
 
     shown: dict[str, Any] = {"apis": [cells(row) for row in document["apis"]]}

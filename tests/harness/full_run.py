@@ -91,7 +91,12 @@ def run(name: str) -> dict[str, Any] | None:
     """Run a part; returns what to record of it, or None if it failed."""
     print(f"--- {name} ---", flush=True)
     began = time.monotonic()
-    environment = os.environ | {"KSEG_TEST_SCALE": "full", "CI": "true", "KSEG_TEST_PART": name}
+    environment = os.environ | {
+        "KSEG_TEST_SCALE": "full",
+        "PYTEST_TIMEOUT": "1800",
+        "CI": "true",
+        "KSEG_TEST_PART": name,
+    }
     with tempfile.TemporaryDirectory() as folder:
         counted = Path(folder) / "counted.xml"
         done = subprocess.run(PARTS[name].command(f"--junit-xml={counted}"), cwd=ROOT, env=environment, check=False)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kseg.etl.config.load import load_job
-from kseg.etl.operations.repair import _as_planned
+from kseg.etl.operations.repair import as_planned
 
 
 def test_a_run_is_finished_with_the_brokers_and_the_registry_of_today() -> None:
@@ -27,6 +27,6 @@ def test_a_run_is_finished_with_the_brokers_and_the_registry_of_today() -> None:
 
     planned, today = job_at("old", tombstones="drop"), job_at("new")
     run: Any = SimpleNamespace(mode="incremental", plan=SimpleNamespace(pinned_config=json.dumps(planned.pinned())))
-    made = _as_planned(today, run)
+    made = as_planned(today, run)
     assert (made.kafka, made.registry) == (today.kafka, today.registry)
     assert made.config_hash == planned.config_hash != today.config_hash

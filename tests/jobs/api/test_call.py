@@ -90,7 +90,7 @@ def test_with_a_broker_the_list_has_its_versions_those_used_and_the_features(kaf
     assert features["transaction.version"]["finalized"] == 2
     assert document["assumed"] is False
     shown = run(kafka, "list").stdout
-    assert "12 (18 with topic ids)" in shown
+    assert "12 (18 by topic id)" in shown
     assert "metadata.version" in shown
 
 
