@@ -67,6 +67,8 @@ class KsegError(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
     retriable: bool = False
+    #: Whether the first line of the text has the remedy, too: for programs that show that line alone.
+    tells_remedy: bool = False
 
     def __init__(self, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
         super().__init__(message)
@@ -75,10 +77,12 @@ class KsegError(Exception):
         self.address: dict[str, AddressValue] = {k: v for k, v in address.items() if v is not None}
 
     def __str__(self) -> str:
-        if not self.address:
-            return self.message
         first, end, further = self.message.partition("\n")
-        return f"{first} ({', '.join(f'{k}={v}' for k, v in self.address.items())}){end}{further}"
+        if self.address:
+            first = f"{first} ({', '.join(f'{k}={v}' for k, v in self.address.items())})"
+        if self.remedy and self.tells_remedy:
+            first = f"{first} — {self.remedy}"
+        return f"{first}{end}{further}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))

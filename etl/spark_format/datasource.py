@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
+from kseg.etl.spark_format.remedies import RemediesTold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,6 +128,7 @@ class KsegReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @RemediesTold()
     def partitions(self) -> list[InputPartition]:
         """The ranges as of now, one Spark partition each; small ones of files share one.
 
@@ -143,4 +145,5 @@ class KsegReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The ranges' rows. Spark calls it with an empty partition where there is none."""
-        return read_partition(partition, self._options)
+        with RemediesTold():
+            yield from read_partition(partition, self._options)

@@ -40,6 +40,7 @@ from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
 from kseg.etl.spark_format.planning import PartitionRange
+from kseg.etl.spark_format.remedies import RemediesTold
 from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_identity import behind, check_cluster, lost_records
 from kseg.etl.spark_format.stream_offsets import StreamOffsets
@@ -96,11 +97,13 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_offsets)
         return ReadAllAvailable()
 
+    @RemediesTold()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Everything that is there now is read, by this query, and nothing that comes later."""
         seen = self._observe()
         self._target = seen.at(self._ends(seen))
 
+    @RemediesTold()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends; `start` itself where there is nothing to read.
 
@@ -125,11 +128,13 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch = time.monotonic()
         return end.document()
 
+    @RemediesTold()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """For the query's progress: where the logs end now."""
         seen = self._observe()
         return seen.at(self._ends(seen)).document()
 
+    @RemediesTold()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of one micro-batch; after a restart those of one that Spark had planned before.
 
@@ -158,7 +163,8 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """In a worker: one task's rows."""
-        return read_partition(partition, self._options.read)
+        with RemediesTold():
+            yield from read_partition(partition, self._options.read)
 
     def stop(self) -> None:
         if self._stack is not None:

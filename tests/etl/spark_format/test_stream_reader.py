@@ -212,6 +212,7 @@ def test_a_topic_that_was_made_anew(stream: Any, kafka: Any, produce: Produce) -
         with pytest.raises(Refused, match="deleted and created again") as caught:
             step()
         assert caught.value.code == "topic-recreated"
+        assert str(caught.value).splitlines()[0].endswith(f" — {caught.value.remedy}"), "Spark shows no other line"
     under.restarted(failOnDataLoss="false")
     assert under.read() == [], "what was planned is gone"
     assert under.run() == [[(topic, 0, n) for n in range(8)]]
