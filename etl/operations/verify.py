@@ -80,19 +80,22 @@ class VerifyReport:
         compared = {table.compared for table in self.tables}
         if not compared:
             return "there is no table to compare"
+        rows = sum(table.rows for table in self.tables)
+        if not rows and any(table.unreadable for table in self.tables):
+            return "no rows were compared: Kafka no longer has their records"
+        if not rows:
+            return "there are no rows to compare: none has landed"
         if "counts" in compared:
-            return "the numbers of rows agree; rows were not compared"
+            return f"the numbers of rows agree ({rows} rows); rows were not compared"
         if "addresses" in compared:
-            return "the addresses of all rows agree; other columns were not compared"
-        in_part = sum(table.by_address for table in self.tables)
-        if in_part:
-            rows = sum(table.rows for table in self.tables)
-            return f"all rows agree, {in_part} of {rows} by their addresses alone"
+            return f"the addresses of all rows agree ({rows} rows); other columns were not compared"
+        if in_part := sum(table.by_address for table in self.tables):
+            return f"all rows agree ({rows} rows), {in_part} of them by their addresses alone"
         if "decoded" not in compared:
-            return "all rows agree"
+            return f"all rows agree ({rows} rows)"
         sampled = sum(table.by_reference for table in self.tables)
         also = f", up to {sampled} of them in plain Python" if sampled else ""
-        return f"all rows agree, decoded again from their records{also}"
+        return f"all rows agree ({rows} rows), decoded again from their records{also}"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys."""

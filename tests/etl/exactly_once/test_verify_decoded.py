@@ -80,11 +80,13 @@ def found(report: VerifyReport) -> list[tuple[str, int | None]]:
 def test_rows_that_are_as_their_records_agree_in_every_column(job: Any) -> None:
     job.ingest()
     report = verify(job.job)
-    assert (report.ok, report.headline) == (True, "all rows agree, decoded again from their records")
+    assert (report.ok, report.headline) == (True, f"all rows agree ({COUNT} rows), decoded again from their records")
     (table,) = report.tables
     assert (table.compared, table.rows, table.by_address) == ("decoded", COUNT, 0)
     report = verify(job.job, reference=True)
-    assert report.headline == f"all rows agree, decoded again from their records, up to {COUNT} of them in plain Python"
+    assert report.headline == (
+        f"all rows agree ({COUNT} rows), decoded again from their records, up to {COUNT} of them in plain Python"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,10 @@ def test_rows_are_decoded_as_their_own_run_did_whatever_the_job_file_says_now(
     job.redrive()
     job.backfill(from_=[f"{topic}:0:1"], to=[f"{topic}:0:3"], mode="append", label="again")
     report = verify(job.job)
-    assert (report.headline, found(report)) == ("all rows agree, decoded again from their records", [])
+    assert (report.headline, found(report)) == (
+        f"all rows agree ({COUNT + 2} rows), decoded again from their records",
+        [],
+    )
     assert report.tables[0].rows == COUNT + 2
     rewrite(job, 5, "number", 7)
     rewrite(job, 13, "number", None)
@@ -142,7 +147,7 @@ def test_rows_of_runs_that_the_ledger_has_summed_up_are_compared_by_address_and_
     write(records, topic, json.dumps(order(1)).encode())
     job.ingest()
     report = verify(job.job)
-    assert report.headline == f"all rows agree, {COUNT} of {COUNT + 1} by their addresses alone"
+    assert report.headline == f"all rows agree ({COUNT + 1} rows), {COUNT} of them by their addresses alone"
     rewrite(job, 4, "id", None)
     assert verify(job.job).ok, "not compared"
     rewrite(job, 13, "id", None)
@@ -154,7 +159,10 @@ def test_behind_a_transform_addresses_alone_are_compared(job: Any) -> None:
     job.ingest()
     rewrite(job, 4, "id", None)
     report = verify(job.job)
-    assert report.headline == "the addresses of all rows agree; other columns were not compared"
+    assert (
+        report.headline
+        == f"the addresses of all rows agree ({report.tables[0].rows} rows); other columns were not compared"
+    )
 
 
 def test_records_that_retention_has_removed_are_not_compared_and_are_no_finding(

@@ -306,9 +306,9 @@ def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how
 @pytest.mark.parametrize(
     ("compared", "findings", "said"),
     [
-        (["rows", "rows"], 0, "all rows agree"),
-        (["rows", "addresses"], 0, "the addresses of all rows agree; other columns were not compared"),
-        (["addresses", "counts"], 0, "the numbers of rows agree; rows were not compared"),
+        (["rows", "rows"], 0, "all rows agree (14 rows)"),
+        (["rows", "addresses"], 0, "the addresses of all rows agree (14 rows); other columns were not compared"),
+        (["addresses", "counts"], 0, "the numbers of rows agree (14 rows); rows were not compared"),
         ([], 0, "there is no table to compare"),
         (["rows"], 1, "rows do not agree"),
     ],
@@ -317,3 +317,15 @@ def test_the_headline_says_what_was_compared(compared, findings, said):
     tables = [TableResult(f"t{number}", one, 7, 0, findings) for number, one in enumerate(compared)]
     report = VerifyReport("orders", tables)
     assert (report.headline, report.ok) == (said, bool(compared) and not findings)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "said"),
+    [
+        (0, "there are no rows to compare: none has landed"),
+        (9, "no rows were compared: Kafka no longer has their records"),
+    ],
+)
+@pytest.mark.parametrize("compared", ["rows", "decoded", "addresses", "counts"])
+def test_the_headline_does_not_say_that_no_rows_agree(compared, unreadable, said):
+    assert VerifyReport("orders", [TableResult("t", compared, 0, unreadable, 0)]).headline == said
