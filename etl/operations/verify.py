@@ -84,7 +84,7 @@ class VerifyReport:
         if not rows and any(table.unreadable for table in self.tables):
             return "no rows were compared: Kafka no longer has their records"
         if not rows:
-            return "there are no rows to compare: none has landed"
+            return "there are no rows of finished runs to compare"
         if "counts" in compared:
             return f"the numbers of rows agree ({rows} rows); rows were not compared"
         if "addresses" in compared:

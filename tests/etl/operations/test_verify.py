@@ -322,7 +322,7 @@ def test_the_headline_says_what_was_compared(compared, findings, said):
 @pytest.mark.parametrize(
     ("unreadable", "said"),
     [
-        (0, "there are no rows to compare: none has landed"),
+        (0, "there are no rows of finished runs to compare"),
         (9, "no rows were compared: Kafka no longer has their records"),
     ],
 )
