@@ -96,7 +96,8 @@ def package(
     master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
     client = spark_submit(whole, master, "client", ["ingest", given])
     commands = {"client": client}
-    if packed is None or driver:
+    standalone = master.startswith("spark://")  # runs Python drivers in client mode alone
+    if not standalone and (packed is None or driver):
         commands["cluster"] = spark_submit(
             whole, master, "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
         )

@@ -63,3 +63,30 @@ def test_with_it_spark_submit_prints_no_info_line(tmp_path: Path) -> None:
     assert (loud.stdout.strip(), quiet.stdout.strip()) == ("3", "3")
     assert " INFO " in loud.stderr
     assert " INFO " not in quiet.stderr
+
+
+@pytest.mark.parametrize(
+    ("master", "modes"),
+    [
+        ("spark://HOST:7077", ["client"]),
+        ("yarn", ["client", "cluster"]),
+        ("k8s://https://h:6443", ["client", "cluster"]),
+    ],
+)
+def test_a_standalone_cluster_has_no_line_for_a_driver_inside(master: str, modes: list[str], tmp_path: Path) -> None:
+    job = tmp_path / "orders.yaml"
+    job.write_text(
+        f"""
+        version: 1
+        name: orders
+        kafka: {{bootstrap.servers: "localhost:9092"}}
+        source: {{topics: [orders]}}
+        sink: {{path: ./lake/orders}}
+        ledger: ./ledger
+        spark: {{master: "{master}"}}
+        """
+    )
+    words = ["package", "--out", str(tmp_path / "dist"), "--job", str(job), "--json"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    assert list(json.loads(result.stdout)["spark_submit"]) == modes
