@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from time import sleep
 from typing import TYPE_CHECKING
 
 import click
@@ -96,7 +96,7 @@ def _watch(invocation: Invocation, job: Job, runs: int, seconds: float) -> Resul
                         f"{result.headline}, at {datetime.now(UTC):%H:%M:%S} UTC",
                         stream=sys.stdout,
                     )
-            time.sleep(seconds)
+            sleep(seconds)
     if result is None:
         raise KeyboardInterrupt
     return replace(result, people={})
