@@ -30,6 +30,8 @@ AIRFLOW_ARGS ?=
 # Compiled Python is kept, also where the shell says otherwise: the tests' many processes would each compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 comma := ,
+# Full counts take some tests half an hour on a busy machine.
+FULL := KSEG_TEST_SCALE=full PYTEST_TIMEOUT=1800 PYTEST_ADDOPTS="-o faulthandler_timeout=1860"
 EXTRAS := dev$(if $(JRE),$(comma)jre)$(if $(GSSAPI),$(comma)gssapi)
 INSTALLED_FROM := pyproject.toml constraints.txt $(sort $(wildcard etl/spark_format/pyspark_kseg/*.py))
 STAMP := $(VENV)/.installed$(if $(JRE),-with-jre)$(if $(GSSAPI),-with-gssapi)
@@ -107,10 +109,10 @@ test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRF
 	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
 
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
-	@$(if $(ARGS),KSEG_TEST_SCALE=full PYTEST_TIMEOUT=1800 $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
+	@$(if $(ARGS),$(FULL) $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
 
 faults: setup ## Run the fault suite: PROFILE=brokers|drivers|stores|people|all, SEED=, MINUTES= each
-	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(BIN)/pytest --timeout=0 \
+	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(BIN)/pytest --timeout=0 -o faulthandler_timeout=0 \
 	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers brokers stores people,$(PROFILE))) $(ARGS)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table

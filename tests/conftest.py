@@ -268,10 +268,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # Tests have few rows and many statements: to generate and compile code for each of them takes longer than to
+        # interpret it. The sessions that kseg starts itself, in processes of their own, run as Spark does by default.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *jvm.options())),
+        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *jvm.light_options())),
     }
     builder = SparkSession.builder
     for key, value in conf.items():
