@@ -77,12 +77,13 @@ class KsegError(Exception):
         self.address: dict[str, AddressValue] = {k: v for k, v in address.items() if v is not None}
 
     def __str__(self) -> str:
-        first, end, further = self.message.partition("\n")
-        if self.address:
-            first = f"{first} ({', '.join(f'{k}={v}' for k, v in self.address.items())})"
-        if self.remedy and self.tells_remedy:
-            first = f"{first} — {self.remedy}"
-        return f"{first}{end}{further}"
+        return self._addressed(self.message, self.remedy if self.tells_remedy else None)
+
+    def _addressed(self, text: str, remedy: str | None = None) -> str:
+        """A text with the address, and the remedy, at the end of its first line."""
+        first, end, further = text.partition("\n")
+        address = ", ".join(f"{name}={value}" for name, value in self.address.items())
+        return "".join([first, f" ({address})" if address else "", f" — {remedy}" if remedy else "", end, further])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
@@ -161,10 +162,7 @@ class ConfigurationError(KsegError):
         """What is wrong and what to do; of one fault in the first line, which is all that Spark and logs show of it."""
         if len(self.faults) > 1:
             return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
-        address = ", ".join(f"{name}={value}" for name, value in self.address.items())
-        fault = "".join(map(str, self.faults)).removeprefix("(document): ")
-        first, end, further = fault.partition("\n")
-        return f"{first} ({address}){end}{further}" if address else fault
+        return self._addressed("".join(map(str, self.faults)).removeprefix("(document): "))
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "faults": [asdict(fault) for fault in self.faults]}
