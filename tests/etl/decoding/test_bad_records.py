@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collected_letters import CollectedLetters
 from kseg.etl.config.decoding import Decode
-from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.decoding.payload import PayloadPlan
@@ -43,19 +44,8 @@ def batch(values: list[bytes | None], keys: list[bytes | None] | None = None) ->
     return pa.RecordBatch.from_pylist(rows, schema=ROWS)
 
 
-class Letters:
-    wants_reasons = True
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def write(self, letters: pa.RecordBatch) -> None:
-        assert letters.schema == DEAD_LETTERS
-        self.rows += letters.to_pylist()
-
-
 def test_a_dead_letter_has_the_record_as_it_was_and_the_error() -> None:
-    letters = Letters()
+    letters = CollectedLetters()
     bad = BadRecords(letters)
     out = step_of("dead_letter").apply(batch([GOOD, BAD, None]), ADDRESS, bad)
     assert out.column("_kseg_offset").to_pylist() == [5, 7]
@@ -73,7 +63,7 @@ def test_a_dead_letter_has_the_record_as_it_was_and_the_error() -> None:
 
 
 def test_a_record_with_two_errors_is_one_dead_letter() -> None:
-    letters = Letters()
+    letters = CollectedLetters()
     bad = BadRecords(letters)
     step_of("dead_letter", key="long").apply(batch([BAD, GOOD], keys=[b"short", b"\0" * 8]), ADDRESS, bad)
     assert [(letter["offset"], letter["source"]) for letter in letters.rows] == [(5, "key")]
@@ -89,7 +79,7 @@ def test_nulls_stand_in_for_what_cannot_be_decoded() -> None:
 
 def test_more_dead_letters_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
     with pytest.raises(TooManyDeadLetters) as caught:
-        step_of("dead_letter").apply(batch([BAD] * 5), ADDRESS, BadRecords(Letters(), most=4))
+        step_of("dead_letter").apply(batch([BAD] * 5), ADDRESS, BadRecords(CollectedLetters(), most=4))
     error = caught.value
     assert (error.code, error.dead, error.most, error.retriable) == ("too-many-dead-letters", 5, 4, False)
     assert [line.partition(":")[0] for line in error.examples] == [f"orders-1 offset {n}" for n in (5, 6, 7)]
@@ -102,7 +92,7 @@ def test_more_dead_letters_than_a_run_may_have_stop_the_task_with_the_first_erro
     st.sampled_from(["keep", "drop"]),
 )
 def test_each_record_is_a_row_or_dead_or_dropped(values: list[bytes | None], on_error: str, tombstones: str) -> None:
-    letters = Letters()
+    letters = CollectedLetters()
     bad = BadRecords(letters)
     out = step_of(on_error, tombstones).apply(batch(values), ADDRESS, bad)
     dead = {letter["offset"] for letter in letters.rows}
@@ -129,7 +119,7 @@ def test_only_as_many_records_are_explained_as_may_be_dead_letters(monkeypatch: 
 
     monkeypatch.setattr(PayloadPlan, "explain", counted)
     many = batch([BAD] * 10_000)
-    bad = BadRecords(Letters(), most=100)
+    bad = BadRecords(CollectedLetters(), most=100)
     with pytest.raises(TooManyDeadLetters) as caught:
         step_of("dead_letter").apply(many, ADDRESS, bad)
     assert (caught.value.dead, len(bad.examples), asked) == (10_000, 3, [0, 1, 2])
@@ -138,5 +128,5 @@ def test_only_as_many_records_are_explained_as_may_be_dead_letters(monkeypatch: 
     step_of("dead_letter").apply(many, ADDRESS, counting)
     assert (counting.counts.dead, asked) == (10_000, [0, 1, 2]), "letters that are written by nobody"
     asked.clear()
-    step_of("dead_letter").apply(batch([GOOD, BAD, BAD]), ADDRESS, BadRecords(Letters(), most=2))
+    step_of("dead_letter").apply(batch([GOOD, BAD, BAD]), ADDRESS, BadRecords(CollectedLetters(), most=2))
     assert asked == [1, 2]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collected_letters import CollectedLetters
 from kseg.etl.config.decoding import Decode
-from kseg.etl.decoding.bad_records import DEAD_LETTERS, BadRecords
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.source.errors import ArrowStepError
@@ -70,24 +71,13 @@ def steps_of(on_error: str, *functions: Any) -> BatchSteps:
     return BatchSteps(tuple(steps))
 
 
-class Letters:
-    wants_reasons = True
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def write(self, letters: pa.RecordBatch) -> None:
-        assert letters.schema == DEAD_LETTERS
-        self.rows += letters.to_pylist()
-
-
 def applied(steps: BatchSteps, records: pa.RecordBatch, bad: BadRecords) -> pa.RecordBatch:
     return steps.apply(records, steps.output_schema(ROWS), ADDRESS, bad)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=40))
 def test_every_record_is_a_row_or_a_dead_letter_and_the_others_are_untouched(ids: list[int | None]) -> None:
-    letters = Letters()
+    letters = CollectedLetters()
     bad = BadRecords(letters)
     out = applied(steps_of("dead_letter", twice_without_thirds, inverse), batch(ids), bad)
     undecodable = {FIRST + at for at, id in enumerate(ids) if id is None}
@@ -121,7 +111,7 @@ def fails_at_b(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def test_what_is_of_no_single_record_is_raised_as_it_is() -> None:
     for function, message in ((no_even_number_of_rows, "an even number"), (breaks_down, "the service is away")):
-        letters = Letters()
+        letters = CollectedLetters()
         with pytest.raises(ArrowStepError, match=message) as caught:
             applied(steps_of("dead_letter", function), batch([1, 2, 3, 4]), BadRecords(letters))
         assert caught.value.address["offset"] == FIRST
@@ -136,7 +126,7 @@ def test_the_search_ends_with_more_records_than_may_be_dead_letters() -> None:
         calls += 1
         return inverse(rows)
 
-    bad = BadRecords(Letters(), most=5)
+    bad = BadRecords(CollectedLetters(), most=5)
     with pytest.raises(TooManyDeadLetters, match=r"transform.0..arrow: TRANSFORM: .*ZeroDivisionError") as caught:
         applied(steps_of("dead_letter", all_fail), batch([0] * 4096), bad)
     assert caught.value.dead == 6
