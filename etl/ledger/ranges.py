@@ -7,7 +7,7 @@ that the next range starts with, and the frontier of a partition is the offset t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -198,6 +198,15 @@ def offsets_of(ranges: Iterable[SomeRange]) -> dict[TopicPartition, OffsetSet]:
     intervals: dict[TopicPartition, list[Interval]] = {}
     for one in ranges:
         intervals.setdefault(one.tp, []).append((one.start, one.end))
+    return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
+
+
+def union_of(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> dict[TopicPartition, OffsetSet]:
+    """By partition the offsets that any of these has."""
+    intervals: dict[TopicPartition, list[Interval]] = {}
+    for one in several:
+        for tp, offsets in one.items():
+            intervals.setdefault(tp, []).extend(offsets)
     return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
 
 

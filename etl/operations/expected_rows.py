@@ -23,7 +23,7 @@ from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.schema_formats import Engine
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.dead_letters import REDRIVE
-from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.operations.fingerprints import ADDRESS_ALONE, fingerprints, is_within, side_table
@@ -180,18 +180,18 @@ class ExpectedRows:
             parts.append(_Part(number, sample, one, "reference"))
             parts.append(_Part(number, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
         others = [run for run in (*self.landed.standing, *self.landed.kept) if run not in self.kinds]
-        parts.append(_Part(ADDRESS_ALONE, _within(due, _union([self._claimed(others), self.landed.older]))))
+        parts.append(_Part(ADDRESS_ALONE, _within(due, union_of([self._claimed(others), self.landed.older]))))
         return [part for part in parts if any(part.offsets.values())]
 
     def _claimed(self, runs: Iterable[str]) -> ByPartition:
-        return _union(of.get(run, {}) for run in runs for of in (self.landed.standing, self.landed.kept))
+        return union_of(of.get(run, {}) for run in runs for of in (self.landed.standing, self.landed.kept))
 
     @property
     def overlap(self) -> bool:
         """Whether rows of different kinds are due at one address."""
         offsets = [part.offsets for part in self.parts]
         length = sum(of_tp.length for one in offsets for of_tp in one.values())
-        return length != sum(of_tp.length for of_tp in _union(offsets).values())
+        return length != sum(of_tp.length for of_tp in union_of(offsets).values())
 
     def columns(self, table: DataFrame) -> list[str]:
         """Those of the table that are compared."""
@@ -273,14 +273,6 @@ def _arrow_schema(table: DataFrame, columns: list[str]) -> pa.Schema:
 
     made = to_arrow_schema(table.select([f"`{name}`" for name in columns]).schema, timezone="UTC")
     return pa.schema([pa.field(field.name, field.type) for field in made])
-
-
-def _union(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> ByPartition:
-    intervals: dict[TopicPartition, list[Interval]] = {}
-    for one in several:
-        for tp, of_tp in one.items():
-            intervals.setdefault(tp, []).extend(of_tp)
-    return {tp: OffsetSet.of(of_tp) for tp, of_tp in intervals.items()}
 
 
 def _within(offsets: ByPartition, others: Mapping[TopicPartition, OffsetSet]) -> ByPartition:

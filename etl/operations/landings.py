@@ -16,7 +16,7 @@ An address may be in a table once for each run that landed it, and never twice f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,7 +24,7 @@ from typing import Literal
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.state import NO_END, JobState, RunState
 
 REPLACE = "backfill-replace"
@@ -165,12 +165,12 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
                 of_table.land(run.run_id, here)
                 if before:
                     of_table.superseded[run.run_id] = before
-    _older(job, state, found, names, _union(first_landed))
-    still_open = _union(undecided)
+    _older(job, state, found, names, union_of(first_landed))
+    still_open = union_of(undecided)
     for of_table in found.values():
         of_table.compared = {
             tp: decided_ones
-            for tp, offsets in _union([*of_table.standing.values(), *of_table.kept.values(), of_table.older]).items()
+            for tp, offsets in union_of([*of_table.standing.values(), *of_table.kept.values(), of_table.older]).items()
             if (decided_ones := offsets.intersect(state.landed(tp)).subtract(still_open.get(tp, EMPTY)))
         }
     current = [table for table in dict.fromkeys(names.current.values()) if table in found]
@@ -221,14 +221,6 @@ def _common(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartiti
 def _add(sums: ByPartition, more: Mapping[TopicPartition, OffsetSet]) -> None:
     for tp, offsets in more.items():
         sums[tp] = sums.get(tp, EMPTY).union(offsets)
-
-
-def _union(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> ByPartition:
-    intervals: dict[TopicPartition, list[Interval]] = {}
-    for partitions in several:
-        for tp, offsets in partitions.items():
-            intervals.setdefault(tp, []).extend(offsets)
-    return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
 
 
 def _depths(sets: list[OffsetSet]) -> Iterator[tuple[Interval, int]]:

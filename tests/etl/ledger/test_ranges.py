@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet, offsets_of
+from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet, offsets_of, union_of
 
 offsets = st.integers(0, 30)
 intervals = st.lists(st.tuples(offsets, offsets).map(lambda pair: (min(pair), max(pair))), max_size=8)
@@ -94,3 +94,9 @@ def test_ranges_of_many_partitions_as_a_set_for_each():
         TopicPartition("a", 0): OffsetSet.single(0, 9),
         TopicPartition("b", 0): OffsetSet.single(1, 2),
     }
+
+
+def test_a_union_of_several_is_made_by_partition():
+    a, b = TopicPartition("a", 0), TopicPartition("b", 0)
+    several = [{a: OffsetSet.single(5, 9), b: OffsetSet.single(1, 2)}, {}, {a: OffsetSet.single(0, 5)}]
+    assert union_of(several) == {a: OffsetSet.single(0, 9), b: OffsetSet.single(1, 2)}
