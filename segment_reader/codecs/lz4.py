@@ -26,12 +26,13 @@ from kseg.segment_reader.codecs.codec import Codec, CodecFault, uninitialized
 from kseg.segment_reader.errors import Fault
 
 _BLOCK_SIZE = struct.Struct("<I")
-_MAGIC = b"\x04\x22\x4d\x18"
+MAGIC = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE = 0x08
 _BLOCK_CHECKSUM = 0x10
 _DICT_ID = 0x01
-_SIZE_BITS = 0x7FFFFFFF  # of a block's size; the highest bit: the block is stored as it is
-_MAX_RATIO = 256  # a block cannot expand to more than 255 times its size
+PLAIN_FLAGS = 0x60  # version 1, independent blocks, nothing optional
+SIZE_BITS = 0x7FFFFFFF  # of a block's size; the highest bit: the block is stored as it is
+MAX_RATIO = 256  # a block cannot expand to more than 255 times its size
 _WHOLE = 1 << 20  # a frame that cannot become more than this is given to the library as a whole, which is faster
 
 
@@ -56,10 +57,10 @@ def xxh32(data: bytes) -> int:
 
 #: The frame headers that most producers write (independent blocks, no checksums, no content size) with their header
 #: checksum, for each size of blocks.
-_PLAIN_HEADERS: Final = frozenset(
-    _MAGIC + bytes([0x60, code << 4, xxh32(bytes([0x60, code << 4])) >> 8 & 0xFF]) for code in (4, 5, 6, 7)
+PLAIN_HEADERS: Final = frozenset(
+    MAGIC + bytes([PLAIN_FLAGS, code << 4, xxh32(bytes([PLAIN_FLAGS, code << 4])) >> 8 & 0xFF]) for code in (4, 5, 6, 7)
 )
-_PLAIN_HEADER_SIZE: Final = 7
+PLAIN_HEADER_SIZE: Final = 7
 
 
 def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> bytes | memoryview:
@@ -74,12 +75,12 @@ def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memory
     checksum = 4 if flags & _BLOCK_CHECKSUM else 0
     most = 0
     for block, stored in _blocks(data, position, block_size, checksum):
-        most += len(block) if stored else min(block_size, len(block) * _MAX_RATIO)
+        most += len(block) if stored else min(block_size, len(block) * MAX_RATIO)
     if size > most:
         raise CodecFault(Fault.DECOMPRESS, "lz4: the content size is wrong")
     # No block is decompressed once the limit is passed, so that one block beyond it is the most that comes.
     most = min(most, limit + block_size)
-    if bytes(data[:_PLAIN_HEADER_SIZE]) in _PLAIN_HEADERS:
+    if bytes(data[:PLAIN_HEADER_SIZE]) in PLAIN_HEADERS:
         out = _decompress_plain(data, block_size, limit, buffer if most <= len(buffer) else uninitialized(most))
     elif most <= min(limit, _WHOLE):
         return bytes(lz4.frame.decompress(data))
@@ -102,20 +103,20 @@ def _blocks(
         word = _BLOCK_SIZE.unpack_from(data, position)[0]
         if word == 0:
             return
-        size = word & _SIZE_BITS
+        size = word & SIZE_BITS
         if size > block_size:
             raise CodecFault(Fault.DECOMPRESS, "lz4: a block is larger than the frame's blocks")
         start, position = position + 4, position + 4 + size + checksum
         if position > end:
             break
-        yield view[start : start + size], word > _SIZE_BITS
+        yield view[start : start + size], word > SIZE_BITS
     raise CodecFault(Fault.DECOMPRESS, "lz4: the frame is cut off")
 
 
 def _decompress_plain(data: bytes | memoryview, block_size: int, limit: int, out: memoryview) -> memoryview:
     """A frame with a plain header, block by block: several times as fast as the library's frames."""
     filled = 0
-    for block, stored in _blocks(data, _PLAIN_HEADER_SIZE, block_size, 0):
+    for block, stored in _blocks(data, PLAIN_HEADER_SIZE, block_size, 0):
         if stored:
             out[filled : filled + len(block)] = block
             filled += len(block)
@@ -161,7 +162,7 @@ def _compress(data: bytes, magic: int, level: int | None) -> bytes:
 
 def _descriptor_end(frame: bytes | memoryview) -> int:
     """The position of the header checksum in a frame: after flags, block descriptor and optional fields."""
-    if len(frame) < 7 or bytes(frame[:4]) != _MAGIC:
+    if len(frame) < 7 or bytes(frame[:4]) != MAGIC:
         raise CodecFault(Fault.DECOMPRESS, "lz4: no frame header")
     flags = frame[4]
     end = 6 + (8 if flags & _CONTENT_SIZE else 0) + (4 if flags & _DICT_ID else 0)

@@ -2,7 +2,7 @@
 
     scan        headers of up to FRAMES frames into the table          compiled, per frame
     plan        what to do with each: dropped, counted, decoded        compiled, per frame
-    decompress  compressed frames, until a group is full               Python and the codecs' C, per compressed frame
+    unpack      compressed frames, until a group is full               compiled, per frame; what is not plain in Python
     fill        records into Arrow buffers                             compiled, per record
     emit        a full set of buffers as a RecordBatch                 Python, per Arrow batch
 
@@ -13,12 +13,13 @@ decompressing or scanning ahead is raised after the frames before it are decoded
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
+from kseg.segment_reader.codecs.native import AVAILABLE, zstd_context
 from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC_AT, RECORDS_AT, TIMESTAMP_TYPE_BIT, frames
 from kseg.segment_reader.decode.column_builder import ColumnBuilder
 from kseg.segment_reader.decode.engine import AbortedTransactions, DecodeCounts, Options
@@ -62,12 +63,12 @@ from kseg.segment_reader.decode.table import (
     STOP,
     TIME,
     TIME_TYPE,
-    UNPACK,
     WIDTH,
     Bytes,
     Rules,
     as_bytes,
 )
+from kseg.segment_reader.decode.unpack import BY_PYTHON, DONE, GROUP_FULL, unpack
 from kseg.segment_reader.errors import Fault, RecordFormatError
 
 FRAMES = 1024  # rows of the table: what is read ahead
@@ -104,7 +105,7 @@ class CompiledEngine:
         self._state[S_NEXT] = options.start
         self._direct = min(DIRECT, limits.group_bytes)
         self._scratch = memoryview(b"")
-        self._placed: list[tuple[int, int, int]] = []  # unit, and where its unpacked bytes start and end
+        self._scratch_array = np.empty(0, np.uint8)
         self._unpacked = _EMPTY
 
     @property
@@ -174,54 +175,63 @@ class CompiledEngine:
     # -- one table's worth of frames
 
     def _decode(self, view: memoryview, data: Bytes, n: int) -> Iterator[pa.RecordBatch]:
-        end, group, direct = self._options.end, self._options.limits.group_bytes, self._direct
+        limits, end = self._options.limits, self._options.end
+        group, context = limits.group_bytes, zstd_context()
         self._state[S_UNIT] = 0
-        wanted = np.flatnonzero(self._table[:n, UNPACK])
-        packed = zip(wanted.tolist(), self._table[wanted[:, None], _PACKED_COLUMNS].tolist(), strict=True)
-        used = 0
-        for unit, header in packed:
-            if not used:
-                self._use_scratch(group + direct)
-            try:
-                content = self._decompress(view, unit, self._scratch[used:], *header)
-            except RecordFault as fault:
+        headers: list[list[int]] = []  # of all rows, once one is left to Python
+        unit = used = 0
+        while unit < n:
+            self._use_scratch(group + self._direct)
+            status, unit, used = unpack(
+                data, self._table, unit, n, self._scratch_array, used, group, limits.max_batch_bytes, AVAILABLE, context
+            )
+            if status == DONE:
+                break
+            if status == BY_PYTHON:
+                headers = headers or self._table[:n, _PACKED_COLUMNS].tolist()
+                try:
+                    content = self._decompress(view, unit, self._scratch[used:], *headers[unit])
+                except RecordFault as fault:
+                    yield from self._fill(data, unit)
+                    if self.next_offset >= end:
+                        return
+                    raise self._error(unit, fault.fault, fault.offset, fault.detail) from None
+                used = yield from self._take(content, data, unit, used)
+                unit += 1
+            if status == GROUP_FULL or used >= group:
                 yield from self._fill(data, unit)
-                if self.next_offset >= end:
-                    return
-                raise self._error(unit, fault.fault, fault.offset, fault.detail) from None
-            size = len(content)
-            in_place = isinstance(content, memoryview) and content.obj is self._scratch.obj
-            if size >= direct and not in_place:
-                yield from self._fill(data, unit)
-                self._placed.append((unit, 0, size))
-                self._unpacked = as_bytes(content)
-                yield from self._fill(data, unit + 1)
                 used = 0
-            else:
-                if not in_place:
-                    self._scratch[used : used + size] = content
-                self._placed.append((unit, used, used + size))
-                used += size
-                if used >= group:
-                    yield from self._fill(data, unit + 1)
-                    used = 0
             if not used and self.next_offset >= end:
                 return
         yield from self._fill(data, n)
         self._unpacked = _EMPTY
 
+    def _take(
+        self, content: bytes | memoryview, data: Bytes, unit: int, used: int
+    ) -> Generator[pa.RecordBatch, None, int]:
+        """A batch that Python has decompressed: into the scratch, or decoded where it lies. Returns bytes used."""
+        size = len(content)
+        in_place = isinstance(content, memoryview) and content.obj is self._scratch.obj
+        if size >= self._direct and not in_place:
+            yield from self._fill(data, unit)
+            self._table[unit, [START, STOP, SOURCE]] = 0, size, 1
+            self._unpacked = as_bytes(content)
+            yield from self._fill(data, unit + 1)
+            return 0
+        if not in_place:
+            self._scratch[used : used + size] = content
+        self._table[unit, [START, STOP, SOURCE]] = used, used + size, 1
+        return used + size
+
     def _use_scratch(self, size: int) -> None:
         if len(self._scratch) < size:
-            self._scratch = memoryview(np.empty(size, np.uint8).data)
+            self._scratch_array = np.empty(size, np.uint8)
+            self._scratch = memoryview(self._scratch_array.data)
         self._unpacked = as_bytes(self._scratch)
 
     def _fill(self, data: Bytes, n: int) -> Iterator[pa.RecordBatch]:
         """Decodes the table's units below n that are not decoded yet."""
         state, builder = self._state, self._builder
-        if self._placed:
-            units, starts, stops = zip(*self._placed, strict=True)
-            self._table[units, START], self._table[units, STOP], self._table[units, SOURCE] = starts, stops, 1
-            self._placed.clear()
         while True:
             status = fill(data, self._unpacked, self._table, n, builder.columns, self._gaps, state, self._rules)
             if status <= RANGE_DONE:

@@ -34,7 +34,7 @@ copy: Any = intrinsic(_copy)
 
 
 def _loader(bits: int, result: Any, *, big_endian: bool) -> Any:
-    signed = bits > 8
+    signed = bits > 8 and big_endian
 
     def load(typing_context: Any, source: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -59,6 +59,8 @@ be8 = _loader(8, types.int64, big_endian=True)
 be16 = _loader(16, types.int64, big_endian=True)
 be32 = _loader(32, types.int64, big_endian=True)
 be64 = _loader(64, types.int64, big_endian=True)
+#: a little-endian load, unsigned
+le32 = _loader(32, types.int64, big_endian=False)
 _le64 = _loader(64, types.uint64, big_endian=False)
 
 
