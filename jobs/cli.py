@@ -27,6 +27,7 @@ COMMANDS = {
     "maintain": "Maintain tables and ledger: OPTIMIZE, VACUUM, retention.",
     "repair": "Finish or abandon an unfinished run; accept changes.",
     "status": "Show the last runs, consumer lag, and the group's state.",
+    "explain": "Say what an error means and what to do about it.",
     "runs": "Show a job's runs: durations, rows, errors.",
     "logs": "Show the log files of commands that failed here.",
     "report": "Write a run's HTML report from the ledger.",

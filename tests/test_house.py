@@ -28,8 +28,8 @@ FOLDERS = {
         source/files spark spark_format spark_format/pyspark_kseg tables tables/delta tables/parquet tables/spark
         telemetry transform
     """,
-    "jobs": """ api bench broker commands demo inference invocation kseg output packaging progress records registry
-        report website
+    "jobs": """ api bench broker commands demo explanations inference invocation kseg output packaging progress records
+        registry report website
     """,
 }
 #: Modules that lie in a part's root. `client/config.py` and `offsets.py` are used by every folder below.

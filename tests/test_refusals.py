@@ -1,23 +1,51 @@
-"""Every refusal has a row in docs/reference/ledger.md that says what leads out of it."""
+"""Every refusal, and every other error of a command, has an explanation that says what leads out of it."""
 
 from __future__ import annotations
 
-import re
+import ast
 from pathlib import Path
 
-from refusals import refusal_codes
+from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.refusals import REFUSALS
+from refusals import PARTS, refusal_codes
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "ledger.md"
-ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+ROOT = Path(__file__).parents[1]
+BASES = {"KsegError", "KafkaError", "LogFileError", "RecordFormatError"}
+
+
+def bases_by_class() -> dict[str, set[str]]:
+    """The names of the classes that each class of the product is made from."""
+    found: dict[str, set[str]] = {}
+    for part in PARTS:
+        for path in (ROOT / part).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
+    return found
+
+
+def descends(name: str, roots: set[str], bases: dict[str, set[str]]) -> bool:
+    return any(base in roots or (base != name and descends(base, roots, bases)) for base in bases.get(name, ()))
 
 
 def test_every_code_has_its_way_out() -> None:
-    section = PAGE.read_text().partition("| code | what was found | the way out |")[2].partition("\n\n")[0]
-    rows = ROW.findall(section)
-    codes = [code for code, _, _ in rows]
-    assert codes == sorted(set(codes)), "one row each, in order"
-    assert set(codes) == set(refusal_codes())
-    assert all(found.strip() and way_out.strip() for _, found, way_out in rows)
+    assert list(REFUSALS) == sorted(REFUSALS), "in order"
+    assert set(REFUSALS) == set(refusal_codes())
+
+
+def test_every_class_of_an_error_has_an_explanation() -> None:
+    """A subclass of Refused has a code, and is explained by it."""
+    bases = bases_by_class()
+    kinds = {name for name in bases if descends(name, BASES, bases)}
+    refusals = {"Refused", *(name for name in kinds if descends(name, {"Refused"}, bases))}
+    assert set(KINDS) == kinds - refusals
+    assert len(kinds) > 60
+
+
+def test_an_explanation_has_a_cause_and_a_remedy() -> None:
+    for name, one in {**REFUSALS, **KINDS}.items():
+        assert len(one.found) > 15, name
+        assert len(one.remedy) > 10, name
 
 
 def test_codes_are_found_in_every_form_of_the_source() -> None:

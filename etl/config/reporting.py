@@ -56,9 +56,13 @@ class OpenLineage(_Section):
 
 
 class Reporting(_Section):
-    """What a run leaves behind. report: a file, or a folder for a page a run. metrics_file: for node_exporter."""
+    """What a run leaves behind. report: a file, or a folder for a page a run. metrics_file: for node_exporter.
+
+    freshness: how old the oldest record that has not landed may be; where it is set, runs observe that when they end.
+    """
 
     report: PlainPath | None = None
     metrics_file: Annotated[PlainPath, AfterValidator(local_file)] | None = None
     push_gateway: Annotated[Text, AfterValidator(gateway_address)] | None = None
     openlineage: OpenLineage | None = None
+    freshness: Annotated[Duration, at_least(timedelta(seconds=1))] | None = None

@@ -369,7 +369,7 @@ def fits_table_name(topic: str) -> bool:
 
 
 class Run(Section):
-    """lease: how long a run's lease lasts unless renewed; deadline: how long transient failures are retried."""
+    """lease: how long a run's lease lasts unless renewed; deadline: how long after its start it retries and waits."""
 
     lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
     deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)

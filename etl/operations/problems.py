@@ -1,4 +1,4 @@
-"""What of a job's state needs a person: failed and interrupted runs, group offsets and tables that differ."""
+"""What of a job's state needs a person: failed and interrupted runs, what differs, and what is late."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import ACCEPT
+from kseg.etl.run.data_freshness import Freshness
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Prob
         listed = ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
         text = f"offsets of group {group} are not the ledger's: {listed}"
         yield Problem("group-offsets-differ", text, f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`")
+
+
+def freshness_problem(found: Freshness) -> Iterator[Problem]:
+    """Partitions whose oldest record that has not landed is older than `reporting.freshness`."""
+    if found.late:
+        assert found.limit is not None
+        listed = ", ".join(found.late[:5]) + (f" and {len(found.late) - 5} more" if len(found.late) > 5 else "")
+        text = f"records older than reporting.freshness ({found.limit:g} s) have not landed: {listed}"
+        remedy = "run the job; where it runs already, run it more often, or raise the limit"
+        yield Problem("not-fresh", f"{text}; the oldest is {found.seconds or 0:.0f} s old", remedy)
 
 
 def table_problem(error: KsegError) -> Problem | None:

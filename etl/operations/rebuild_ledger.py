@@ -186,7 +186,7 @@ class _Rebuilding:
             newest = max(versions.get(app_id, 0) for versions in self.found.values())
             for table in self.found:
                 target = context.targets.target(table)
-                with target.exclusively(lease, wait=job.run.deadline):
+                with target.exclusively(lease, wait=context.deadline.left()):
                     target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(app_id), 1))
                     last = max(newest, context.targets.transaction_version(table, app_id))
                     target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))

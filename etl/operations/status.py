@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +14,11 @@ from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.dead_letters import dead_letter_counts
 from kseg.etl.operations.find_run import find_run
-from kseg.etl.operations.problems import Problem, group_problem, run_problems, table_problem
+from kseg.etl.operations.problems import Problem, freshness_problem, group_problem, run_problems, table_problem
 from kseg.etl.planning.group_reconciliation import ledger_of
 from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended
 from kseg.etl.tables.names import is_name
@@ -53,6 +54,8 @@ class PartitionLine:
     the log's start) to the last one readable now that have not landed, planned by an unfinished run or not.
     group_offset: -1 where the group has none; None where the job has no group.
     agrees: whether group and ledger agree; a group offset behind the frontier with the ledger's own metadata does.
+    oldest: time of the first batch that has not landed (ISO 8601, UTC), and seconds_behind its age now: 0 without lag,
+        None where it is not known.
     """
 
     topic: str
@@ -67,6 +70,8 @@ class PartitionLine:
     landed: int
     given_up: int
     beyond_frontier: int
+    oldest: str | None = None
+    seconds_behind: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class LeaseLine:
 class StatusReport:
     """Everything that `kseg status` shows. dead_letters: by what became of them (`etl.ledger.dead_letters`).
 
-    problems: what needs a person.
+    problems: what needs a person. freshness: of all partitions together; theirs are in `partitions`.
     """
 
     job: str
@@ -106,6 +111,7 @@ class StatusReport:
     group: str | None = None
     dead_letters: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    freshness: Freshness | None = None
 
     @property
     def lag(self) -> int:
@@ -129,7 +135,8 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report = StatusReport(job.name, job.ledger, context.clients.ledger.id, group=job.group)
         report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-runs:])]
         report.leases = _leases(state)
-        report.partitions = _partitions(context, state)
+        report.partitions, fresh = _partitions(context, state)
+        report.freshness = replace(fresh, partitions=[])
         topics = {p.topic for p in report.partitions}
         tables = {str(job.sink.target(topic)) for topic in topics}
         if job.dead_letters is not None:
@@ -140,6 +147,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report.problems = [
             *run_problems(state, datetime.now(UTC)),
             *group_problem(job.group, [f"{p.topic}-{p.partition}" for p in report.partitions if not p.agrees]),
+            *freshness_problem(fresh),
         ]
         for table in sorted(tables):
             line, problem = _table(context, state, table)
@@ -189,10 +197,12 @@ def _leases(state: JobState) -> list[LeaseLine]:
     ]
 
 
-def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
+def _partitions(context: JobContext, state: JobState) -> tuple[list[PartitionLine], Freshness]:
     snapshot = context.inputs.snapshot()
     view = context.inputs.group_view(snapshot.partitions)
     frontiers = {tp: state.frontier(tp) for tp in snapshot.bounds}
+    fresh = freshness_of(context.inputs.logs, snapshot, state, context.job.reporting.freshness)
+    seen = {(one.topic, one.partition): one for one in fresh.partitions}
     lines = []
     for tp, bounds in snapshot.bounds.items():
         frontier = frontiers[tp]
@@ -221,9 +231,11 @@ def _partitions(context: JobContext, state: JobState) -> list[PartitionLine]:
                 landed=state.landed(tp).length,
                 given_up=state.given_up(tp).length,
                 beyond_frontier=sum(e - s for s, e in state.landed(tp) if frontier is not None and s > frontier),
+                oldest=seen[tp].oldest,
+                seconds_behind=seen[tp].seconds,
             )
         )
-    return lines
+    return lines, fresh
 
 
 def _table(context: JobContext, state: JobState, table: str) -> tuple[TableLine, Problem | None]:

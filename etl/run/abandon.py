@@ -89,7 +89,7 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
             assert now is not None
             return ev.TableCommit(now.version, rows=0, after=now, found=True)
     target = context.targets.target_without(table, run.run_id)
-    with target.exclusively(lease, wait=context.job.run.deadline):
+    with target.exclusively(lease, wait=context.deadline.left()):
         return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
 
 

@@ -11,6 +11,7 @@ from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.run.clients import JobClients, LedgerPolicy
+from kseg.etl.run.deadline import RunDeadline
 from kseg.etl.run.group_commit import fence, refuse_live_group
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tables.targets import Targets
@@ -37,6 +38,7 @@ class JobContext:
     progress: Progress
     observe: Observer
     stopwatch: Stopwatch
+    deadline: RunDeadline
 
     @classmethod
     @contextmanager
@@ -59,6 +61,7 @@ class JobContext:
         """
         progress = progress or NULL_PROGRESS
         stopwatch = Stopwatch()
+        deadline = RunDeadline(job.run.deadline)
         spark = JobSession(job, progress, stopwatch)
         targets = Targets(job, lambda: spark.session(delta=True))
         with JobClients.open(job, progress, ledger=ledger, copy=copy) as clients:
@@ -75,7 +78,7 @@ class JobContext:
                 clients.registry,
             )
             try:
-                yield cls(job, clients, spark, targets, inputs, progress, observe or ignore_step, stopwatch)
+                yield cls(job, clients, spark, targets, inputs, progress, observe or ignore_step, stopwatch, deadline)
             finally:
                 spark.close()
 

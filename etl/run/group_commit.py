@@ -30,6 +30,7 @@ from kseg.etl.ledger.events import GroupOffset
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import commit_metadata
+from kseg.etl.run.deadline import RunDeadline
 
 Check = Callable[[JobState], None]
 """Raises Refused where the source is not the one that this state of the ledger knows."""
@@ -99,13 +100,14 @@ def commit_frontier(
     run_id: str,
     assigned: Collection[TopicPartition],
     check: Check,
+    deadline: RunDeadline,
 ) -> dict[TopicPartition, CommittedOffset]:
     """Commit each assigned partition's frontier for the job's group, as `group_commit` says; return what was committed.
 
     Raises:
         LeaseLost: another process has taken this run over.
         Refused: `group-has-members`; what `check` refuses.
-        RetriableFailure: siblings kept fencing this run until the deadline.
+        RetriableFailure: siblings kept fencing this run until the deadline had passed.
         KafkaError: the coordinator rejected a request or is not available.
     """
     assert job.group is not None
@@ -116,7 +118,6 @@ def commit_frontier(
         check(state)
         commit_offsets(cluster, job.group, offsets)
         return offsets
-    deadline = time.monotonic() + job.run.deadline.total_seconds()
     while True:
         try:
             return _in_transaction(cluster, lease, job, run_id, assigned, check)
@@ -126,7 +127,7 @@ def commit_frontier(
             found = committed_offsets(cluster, job.group, list(done))
             if _already_committed(found, done, lowered=_lowered(state, job.group, done)):
                 return done
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 raise RetriableFailure(
                     "other runs of this job repeatedly fenced the commit of the group's offsets",
                     remedy="run the job again when the others have ended",

@@ -147,7 +147,7 @@ class _Landing:
                 self._commit(table, by_files[table], files, ready[table], sinks[table])
             self._record()
             for table, target in by_spark.items():
-                with target.exclusively(self.lease, wait=context.job.run.deadline):
+                with target.exclusively(self.lease, wait=context.deadline.left()):
                     self._land_by_spark(table, target, spark_jobs, sinks[table], reading)
         throttled = throttled_by_broker(range_results)
         return LandingResult(self._account(reading), throttled, tuple(spark_jobs.notes))
@@ -244,7 +244,7 @@ class _Landing:
     def _commit(
         self, table: str, target: FileTarget, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None
     ) -> None:
-        with target.exclusively(self.lease, wait=self.context.job.run.deadline):
+        with target.exclusively(self.lease, wait=self.context.deadline.left()):
             self.lease.check()
             self.context.observe(f"land:{table}:before")
             outcome = target.commit(

@@ -31,6 +31,7 @@ from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.account import ways_out
 from kseg.etl.run.context import JobContext, Observer
+from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
 from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.land import LandingResult, land_and_account
@@ -259,6 +260,7 @@ def execute(
     report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
     report.throttled = dict(throttled)
     report.notes.extend([*notes, *null_notes(report)])
+    report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
     maintain(context.clients.ledger, context.job.name)
     return report
@@ -276,11 +278,10 @@ def _retry_transient(context: JobContext, step: Callable[[bool], T]) -> T:
         pause = state.next_action.sleep if state.next_action is not None else 0
         context.progress.message(f"retrying in {pause:.0f} s: {failure}")
 
-    left = context.job.run.deadline.total_seconds() - context.stopwatch.seconds()["total"]
     tries = Retrying(
         retry=retry_if_exception(_is_transient),
         wait=wait_random_exponential(multiplier=1, min=1, max=60),
-        stop=stop_after_delay(max(left, 0)),
+        stop=stop_after_delay(context.deadline.left()),
         before_sleep=report_retry,
         reraise=True,
     )
@@ -323,7 +324,13 @@ def _commit_frontier(
     """Commit the group's offsets. A run of files commits them at brokers, whose topics have to be the same ones."""
     inputs = context.inputs.at_brokers()
     return commit_frontier(
-        context.clients.cluster, lease, context.job, run_id, partitions, lambda state: check_again(inputs, state)
+        context.clients.cluster,
+        lease,
+        context.job,
+        run_id,
+        partitions,
+        lambda state: check_again(inputs, state),
+        context.deadline,
     )
 
 
@@ -349,6 +356,7 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         if {tp: o.offset for tp, o in offsets.items()} != known:
             lease.transition(lambda _: [event])
         report.group = group_report(event)
+    report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
     return report
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from kseg.etl.run.data_freshness import Freshness
 
 Status = Literal["done", "nothing-to-do", "dry-run", "abandoned"]
 
@@ -114,6 +117,7 @@ class RunReport:
     quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
     dead_letters: the table that took records which cannot be decoded; None where there was none.
     report: where the run's page was written; None where none was asked for.
+    freshness: after the run; None where `reporting.freshness` is not set.
     """
 
     job: str
@@ -134,6 +138,7 @@ class RunReport:
     dead_letters: TableReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     report: str | None = None
+    freshness: Freshness | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -173,4 +178,5 @@ class RunReport:
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             "report": self.report,
+            "freshness": asdict(self.freshness) if self.freshness else None,
         }

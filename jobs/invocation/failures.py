@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
+from kseg.jobs.explanations.index import explanation_of
 from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
 
@@ -168,6 +169,8 @@ def print_failure(failure: Failure, *, debug: bool) -> None:
         _line("cause", document["cause"])
     if document["remedy"] and not failure.faults:
         _line("do", document["remedy"])
+    if not failure.faults and explanation_of(name := str(document.get("code") or document["kind"])):
+        _line("more", f"kseg explain {name}")
     if failure.extra.get("report"):
         _line("report", failure.extra["report"])
     if failure.extra.get("log"):

@@ -79,6 +79,7 @@ def _partition(line: Mapping[str, Any]) -> dict[str, Any]:
         "next": line["frontier"],
         "readable": line["last_stable_offset"],
         "lag": line["lag"],
+        "behind": duration(line.get("seconds_behind")),
         "group": "differs" if not line["agrees"] else line["group_offset"],
     }
     behind = {

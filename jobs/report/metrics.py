@@ -60,6 +60,10 @@ METRICS: Final[Mapping[str, Metric]] = {
     "kseg_last_run_request_errors": Metric("Of these, answered with an error or not at all.", ("broker", "api")),
     "kseg_table_version": Metric("The Delta version that holds the last run's rows.", ("table",)),
     "kseg_topic_lag_offsets": Metric("Offsets that may be read and have not landed, after the last run.", ("topic",)),
+    "kseg_topic_lag_seconds": Metric(
+        "Age of the oldest record that had not landed when the run ended; needs reporting.freshness.", ("topic",)
+    ),
+    "kseg_partition_lag_seconds": Metric("The same by partition.", ("topic", "partition")),
     "kseg_partition_lag_offsets": Metric("The same by partition.", ("topic", "partition")),
     "kseg_partition_high_watermark_offset": Metric("The high watermark, as last seen.", ("topic", "partition")),
     "kseg_partition_frontier_offset": Metric("Where the next run starts.", ("topic", "partition")),
@@ -93,7 +97,22 @@ def samples_of(outcome: Outcome) -> Samples:
     }
     if outcome.exit_code == 0:
         found[LAST_SUCCESS] = {(): ended}
-    return found | _partitions(outcome)
+    return found | _freshness(outcome) | _partitions(outcome)
+
+
+def _freshness(outcome: Outcome) -> Samples:
+    """Seconds by topic (its partition that is furthest behind) and partition."""
+    found = outcome.document.get("freshness")
+    if found is None:
+        return {}
+    topics: dict[tuple[str, ...], float] = {}
+    partitions: dict[tuple[str, ...], float] = {}
+    for one in found["partitions"]:
+        if one["seconds"] is not None:
+            topics[(one["topic"],)] = max(topics.get((one["topic"],), 0.0), one["seconds"])
+            partitions[one["topic"], str(one["partition"])] = one["seconds"]
+    few = max(len(found["partitions"]), len(outcome.telemetry.last)) <= MAX_PARTITIONS
+    return {"kseg_topic_lag_seconds": topics} | ({"kseg_partition_lag_seconds": partitions} if few else {})
 
 
 def _by_api(lines: Iterable[tuple[Any, ...]]) -> dict[tuple[str, ...], float]:

@@ -52,10 +52,17 @@ class Outcome:
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by phase: as the run's report has them, else as the phases began while it worked."""
+        """Seconds by phase, which add up to the time that the command took: as the run's report has them, else as the
+        phases began while it worked. `start`: loading code, the job and the ledger; `other`: all else."""
         summed = self.document.get("seconds")
         if summed:
-            return {name: seconds for name, seconds in summed.items() if name != "total"}
+            took, began = self.telemetry.seconds, self.telemetry.phases
+            parts = {name: seconds for name, seconds in summed.items() if name != "total"}
+            if self.from_ledger:  # which was not there when the command started
+                return parts
+            if began:
+                parts = {"start": began[0][1], **parts}
+            return {**parts, "other": max(0.0, took - sum(parts.values()))}
         sums = dict[str, float]()
         ends = [*(at for _, at in self.telemetry.phases[1:]), self.telemetry.seconds]
         for (name, at), end in zip(self.telemetry.phases, ends, strict=True) if self.telemetry.phases else ():

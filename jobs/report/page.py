@@ -22,12 +22,14 @@ def write_page(path: str, outcome: Outcome) -> str:
     """
     run = outcome.run_id or f"{outcome.command}-{outcome.telemetry.began:.0f}"
     place = page_path(path, page_name(outcome.job, run))
-    written = write_text(place, render(outcome))
-    if place != path and "://" not in written:
+    in_folder = place != path
+    written = write_text(place, render(outcome, in_folder=in_folder))
+    if in_folder and "://" not in written:
         write_index(Path(written).parent)
     return written
 
 
-def render(outcome: Outcome) -> str:
-    """The page's HTML."""
-    return templates().get_template("page.html.jinja").render(view_of(outcome) | {"summary": summary_of(outcome)})
+def render(outcome: Outcome, *, in_folder: bool = False) -> str:
+    """The page's HTML. in_folder: beside it is an index of runs."""
+    values = view_of(outcome) | {"summary": summary_of(outcome), "in_folder": in_folder}
+    return templates().get_template("page.html.jinja").render(values)

@@ -19,6 +19,8 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
 from kseg.etl.ledger.events import TableCommit
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
+from kseg.jobs.explanations.explanation import Explanation
+from kseg.jobs.explanations.index import explanation_of
 from kseg.jobs.output.durations import duration
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.output.si_prefixes import scaled
@@ -79,14 +81,17 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "taken_up": telemetry.taken_up,
         "from_ledger": outcome.from_ledger,
         "spark": telemetry.spark,
+        "spark_ui": _web_address(telemetry.spark.ui if telemetry.spark else None),
         "figures": _figures(outcome),
         "error": document.get("error"),
+        "explained": _explained(document.get("error")),
         "log": document.get("log"),
         "phases": _phases(outcome),
         "account": _account(outcome, document),
         "over_time": _over_time(telemetry.tasks),
         "tables": _tables(outcome),
         "partitions": _partitions(outcome),
+        "freshness": _freshness(document.get("freshness")),
         "skew": _skew(telemetry.partitions),
         "slowest": tasks[:SLOWEST_SHOWN],
         "tasks": telemetry.sums,
@@ -159,6 +164,16 @@ def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:
             ("Throttled", duration(sum(telemetry.throttled.values())), f"by {len(telemetry.throttled)} broker(s)")
         )
     return found
+
+
+def _explained(error: Mapping[str, Any] | None) -> Explanation | None:
+    """What is known of errors of this kind."""
+    return None if error is None else explanation_of(str(error.get("code") or error.get("kind")))
+
+
+def _web_address(url: str | None) -> str | None:
+    """An address that a page may link to: of the web, and no script's."""
+    return url if url is not None and url.startswith(("http://", "https://")) else None
 
 
 # --- pictures
@@ -260,6 +275,36 @@ def _partitions(outcome: Outcome) -> dict[str, Any] | None:
         "chart": charts.bars("lag", "Lag by partition", description, bars, "c5") if bars else None,
         "shown": len(bars),
     }
+
+
+def _freshness(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Up to which offset and time each partition is complete; None where the run did not observe it."""
+    if found is None:
+        return None
+    partitions = found["partitions"]
+    return {
+        "at": _iso(found["at"]),
+        "limit": duration(found["limit"]) if found["limit"] is not None else None,
+        "seconds": duration(found["seconds"]) if found["seconds"] else None,
+        "late": set(found["late"]),
+        "not_asked": found["not_asked"],
+        "rows": [
+            {
+                "partition": f"{one['topic']}-{one['partition']}",
+                "complete_to": one["complete_to"],
+                "until": _iso(one["oldest"] if one["lag"] else found["at"]),
+                "lag": one["lag"],
+                "behind": duration(one["seconds"]) if one["seconds"] is not None else "not known",
+            }
+            for one in partitions[:ROWS_SHOWN]
+        ],
+        "all": len(partitions),
+    }
+
+
+def _iso(text: str | None) -> str:
+    """A time of a document as the page writes times."""
+    return "not known" if text is None else text[:19].replace("T", " ") + " UTC"
 
 
 def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:

@@ -20,12 +20,13 @@ from mkdocs.structure.pages import Page
 
 from kseg.jobs.api import page as protocol_page
 from kseg.jobs.api import requests_page
-from kseg.jobs.website import cli_page, rules_page
+from kseg.jobs.website import cli_page, errors_page, rules_page
 from kseg.jobs.website.links import OF_THE_ROOT, links_of_the_site
 
 #: Pages that are made from the source, by their path in the site (and below `docs/`).
 GENERATED: Final[dict[str, Callable[[Path], str]]] = {
     "reference/cli.md": lambda root: cli_page.page(),
+    "reference/errors.md": lambda root: errors_page.page(),
     "reference/protocol.md": lambda root: protocol_page.page(),
     "reference/protocol-rules.md": lambda root: rules_page.page(root / "tests"),
     "reference/requests.md": lambda root: requests_page.page(),

@@ -110,7 +110,7 @@ def test_a_batch_that_cannot_be_read_has_its_address_and_what_to_do(capsys: Any)
 
 def test_what_may_pass_says_what_to_do(capsys: Any):
     code, _, err = shown(BrokerUnavailable("no route", broker="b:9092"), capsys)
-    assert (code, err.splitlines()[-1][:26]) == (4, "do: run the same command a")
+    assert (code, err.splitlines()[-2][:26]) == (4, "do: run the same command a")
 
 
 def test_the_document_is_short_too_and_names_the_log(cache: Path, capsys: Any):

@@ -11,6 +11,7 @@ import pytest
 from kseg.client import TopicPartition
 from kseg.etl.config.load import load_job
 from kseg.etl.ledger.values import PlannedRange, RunPlan, TableCommit, TableState
+from kseg.etl.run.data_freshness import Freshness, PartitionFreshness
 from kseg.etl.run.report import RangeReport, RunReport
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
@@ -35,6 +36,11 @@ airflow: {{schedule: "@daily", owner: data-platform}}
 reporting: {{openlineage: {{timeout: 5m}}}}
 """
 SECRET = "hunter2-is-a-secret"
+
+
+def _behind(tp: TopicPartition) -> tuple[str | None, float]:
+    """Time and age of the oldest record that has not landed: by partition 10 minutes more."""
+    return (f"2026-01-01T00:{30 - 10 * tp.partition:02d}:00.000Z" if tp.partition else None), 600.0 * tp.partition
 
 
 class Told:
@@ -71,6 +77,9 @@ class Told:
             rows_in=80 * partitions,
             rows_out=80 * partitions,
         )
+        lines = [PartitionFreshness(*tp, 100, 20 * tp.partition, *_behind(tp)) for tp in self.partitions]
+        late = [str(tp) for tp in self.partitions if tp.partition > 1]
+        self.report.freshness = Freshness("2026-01-01T00:30:00.000Z", 900.0, 1200.0, late, 0, lines)
 
     def outcome_of(self, index: int) -> RangeResult:
         tp = self.partitions[index // 2]

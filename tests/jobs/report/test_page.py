@@ -112,6 +112,39 @@ def test_nulls_by_column_stand_beside_those_of_the_run_before(told: Callable[...
     assert "key 0" not in words
 
 
+def test_freshness_says_up_to_when_each_partition_is_complete(told: Callable[..., Any]) -> None:
+    run = told()
+    words = Page(render(outcome_of(run))).words
+    assert "Freshness ✕ 1 late" in words
+    assert "At 2026-01-01 00:30:00 UTC the oldest record that had not landed was 20 min 00 s old." in words
+    assert re.search(r"orders-2 late 100 2026-01-01 00:10:00 UTC 20 min 00 s 40", words), words
+    assert re.search(r"orders-0 100 2026-01-01 00:30:00 UTC 0.00 s 0", words), words
+    run.report.freshness = None
+    assert "Freshness" not in Page(render(outcome_of(run))).words
+
+
+@pytest.mark.parametrize(
+    ("ui", "linked"), [("http://driver:4040", True), ("javascript:alert(1)", False), (None, False)]
+)
+def test_sparks_ui_is_a_link_if_it_is_an_address_of_the_web(
+    ui: str | None, linked: bool, told: Callable[..., Any]
+) -> None:
+    outcome = outcome_of(told())
+    assert outcome.telemetry.spark is not None
+    outcome.telemetry.spark = replace(outcome.telemetry.spark, ui=ui)
+    links = {attrs["href"] for tag, attrs in Page(render(outcome)).elements if tag == "a"}
+    assert links == ({ui} if linked else set())
+    assert "index.html" in {
+        attrs["href"] for tag, attrs in Page(render(outcome, in_folder=True)).elements if tag == "a"
+    }
+
+
+def test_an_error_is_explained_on_the_page(told: Callable[..., Any]) -> None:
+    document = failure_of(Refused("table-missing", "it is gone", remedy="restore it")).to_json()
+    words = Page(render(outcome_of(told(), document, 3))).words
+    assert "More about it: a table that rows have landed in is gone. kseg explain table-missing" in words
+
+
 def test_nothing_in_it_refers_to_anything_outside(told: Callable[..., Any]) -> None:
     html = render(outcome_of(told(topic="https___evil.example")))
     assert refers_to(html) == {"data:,"}
@@ -248,3 +281,12 @@ def test_the_documents_own_words_are_not_changed(told: Callable[..., Any]) -> No
     before = json.dumps(document)
     render(outcome_of(run, document))
     assert json.dumps(document) == before
+
+
+def test_phases_add_up_to_the_time_that_the_run_took(told: Callable[..., Any]) -> None:
+    outcome = outcome_of(told())
+    telemetry = outcome.telemetry
+    telemetry.phases, telemetry.ended = [("plan", 2.0)], telemetry.began + 20
+    outcome.document["seconds"] = {"plan": 3.0, "land": 10.0, "total": 14.5}
+    assert outcome.phases == {"start": 2.0, "plan": 3.0, "land": 10.0, "other": 5.0}
+    assert sum(outcome.phases.values()) == telemetry.seconds

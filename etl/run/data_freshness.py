@@ -1,0 +1,117 @@
+"""How old what has not landed is: for each partition the offset and the time up to which its table is complete.
+
+    complete_to     the frontier: all readable records before it have landed, or were given up
+    oldest          the time of the first batch behind it, by its largest timestamp: what is older has landed
+    seconds         the age of that batch now; 0 where everything readable has landed
+
+A partition without lag costs no request, one with lag one Fetch of a batch's header. Of many only those with the most
+lag are asked, since a job that is far behind everywhere is late in any case.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kseg.client.errors import KafkaError
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import KsegError
+from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.run.context import JobContext
+from kseg.etl.source.logs import Logs
+from kseg.segment_reader.log.errors import LogFileError
+
+MOST_ASKED: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFreshness:
+    """One partition. lag: readable offsets from `complete_to` on. oldest: ISO 8601, UTC; None without lag, or where the
+    batch has no time. seconds: its age; None where that is not known."""
+
+    topic: str
+    partition: int
+    complete_to: int
+    lag: int
+    oldest: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """at: when it was observed, ISO 8601, UTC. limit: `reporting.freshness` in seconds; None where it is not set.
+    seconds: of the partition that is furthest behind. late: partitions further behind than the limit.
+    not_asked: partitions with lag whose batches were not asked for."""
+
+    at: str
+    limit: float | None
+    seconds: float | None
+    late: list[str]
+    not_asked: int
+    partitions: list[PartitionFreshness]
+
+
+def observed_freshness(context: JobContext, state: JobState) -> Freshness | None:
+    """The job's freshness now, for the report of a run that has ended; None where `reporting.freshness` is not set.
+
+    It never fails a run: None, and a message, where brokers cannot be asked.
+    """
+    limit = context.job.reporting.freshness
+    if limit is None:
+        return None
+    inputs = context.inputs if context.clients.cluster_or_none is None else context.inputs.at_brokers()
+    try:
+        return freshness_of(inputs.logs, inputs.snapshot(), state, limit)
+    except (KsegError, KafkaError, LogFileError) as error:
+        context.progress.message(f"freshness is not known: {error}")
+        return None
+
+
+def freshness_of(logs: Logs, snapshot: SourceSnapshot, state: JobState, limit: timedelta | None) -> Freshness:
+    """The freshness of all partitions of a snapshot, those furthest behind first."""
+    now = time.time()
+    frontiers: dict[TopicPartition, int] = {}
+    lags: dict[TopicPartition, int] = {}
+    for tp, bounds in snapshot.bounds.items():
+        frontier = state.frontier(tp)
+        frontiers[tp] = bounds.start if frontier is None else frontier
+        lags[tp] = max(0, snapshot.ends[tp] - frontiers[tp])
+    behind = sorted((tp for tp, lag in lags.items() if lag), key=lambda tp: lags[tp], reverse=True)
+    times = {tp: logs.batch_time(tp, frontiers[tp]) for tp in behind[:MOST_ASKED]}
+    partitions = [_of(tp, frontiers[tp], lag, times, now) for tp, lag in sorted(lags.items())]
+    partitions.sort(key=lambda one: (one.seconds if one.seconds is not None else 0.0, one.lag), reverse=True)
+    known = [one.seconds for one in partitions if one.seconds is not None]
+    longest = limit.total_seconds() if limit is not None else None
+    late = [f"{p.topic}-{p.partition}" for p in partitions if longest is not None and (p.seconds or 0.0) > longest]
+    return Freshness(
+        at=_text(now),
+        limit=longest,
+        seconds=max(known, default=None),
+        late=late,
+        not_asked=max(0, len(behind) - MOST_ASKED),
+        partitions=partitions,
+    )
+
+
+def _of(
+    tp: TopicPartition, frontier: int, lag: int, times: Mapping[TopicPartition, int | None], now: float
+) -> PartitionFreshness:
+    written = times.get(tp)
+    if not lag:
+        seconds: float | None = 0.0
+    else:
+        seconds = None if written is None else round(max(0.0, now - written / 1000), 3)
+    oldest = None if written is None else _text(written / 1000)
+    return PartitionFreshness(tp.topic, tp.partition, frontier, lag, oldest, seconds)
+
+
+def _text(seconds: float) -> str:
+    """ISO 8601, UTC; a time that no calendar has, which a producer may write, as the number that it is."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)

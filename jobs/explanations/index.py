@@ -1,0 +1,31 @@
+"""All explanations, by name; and their text for a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kseg.jobs.explanations.explanation import Explanation
+from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.refusals import REFUSALS
+
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+
+
+def explanations() -> dict[str, Explanation]:
+    """All of them, by a refusal's code or the name of an error's class; refusals first."""
+    return {**REFUSALS, **KINDS}
+
+
+def explanation_of(name: str) -> Explanation | None:
+    """Of a refusal's code, or of the name of an error's class; None for any other."""
+    return REFUSALS.get(name) or KINDS.get(name)
+
+
+def plain(text: str) -> str:
+    """Markdown for a terminal: a link is its words and the page's path in the repository."""
+    return _LINK.sub(lambda link: f"{link[1]} ({_path(link[2])})", text)
+
+
+def _path(target: str) -> str:
+    return f"docs/{target.removeprefix('../')}" if target.startswith("../") else f"docs/reference/{target}"

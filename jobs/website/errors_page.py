@@ -1,0 +1,55 @@
+"""docs/reference/errors.md: every error with its cause and remedy, by exit code; the texts of `kseg explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kseg.jobs.explanations.explanation import Explanation
+from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.refusals import REFUSALS
+
+_HEAD: Final = """\
+# Errors
+
+What each error means and what to do about it; `kseg explain CODE` prints the same. A failed command prints
+
+```text
+error: the table was dropped and created again (table-recreated)
+where: table=/lake/orders
+do: kseg repair JOB --accept-table /lake/orders
+more: kseg explain table-recreated
+log: /home/ann/.cache/kseg/logs/…
+```
+
+The exit code says who has to act; `--json` has the same as fields: `kind`, `code`, `message`, `address`, `remedy`,
+`retriable`. [When something is wrong](../../README.md#when-something-is-wrong) lists the exit codes. JOB is the job
+file; RUN is a run's id, or a unique beginning of it or of its part after the first dash.
+`make docs` makes this page from the source.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "".join(
+        [
+            _HEAD,
+            _section(
+                "Refused", "Exit code 3: ledger, source, tables and group do not agree, or data is lost.", REFUSALS
+            ),
+            _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
+        ]
+    )
+
+
+def _section(title: str, what: str, found: Mapping[str, Explanation]) -> str:
+    entries = "".join(
+        f"### {name}\n\n{_sentence(one.found)}\n\n**What to do:** {_sentence(one.remedy)}\n\n"
+        for name, one in found.items()
+    )
+    return f"## {title}\n\n{what}\n\n{entries}"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
