@@ -26,7 +26,7 @@ FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w.
 
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
 #: Pages that `make docs` makes from the source.
-GENERATED = {f"docs/reference/{name}.md" for name in ("cli", "protocol", "protocol-rules", "requests")}
+GENERATED = {f"docs/reference/{name}.md" for name in ("cli", "errors", "protocol", "protocol-rules", "requests")}
 
 
 def is_there(name: str) -> bool:
