@@ -31,11 +31,14 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 #: The record with the largest timestamp, for `list_offsets` (KIP-734, Kafka 3.0).
 MAX_TIMESTAMP: Final = -3
+#: Where the part on the leader's own disk begins, for `list_offsets` (KIP-405, Kafka 3.0).
+EARLIEST_LOCAL: Final = -4
 
 _CONSUMER: Final = -1  # as replica id
 _FIRST_BY_TIME: Final = 1
 _FIRST_WITH_ISOLATION: Final = 2
 _FIRST_WITH_MAX_TIMESTAMP: Final = 7
+_FIRST_WITH_EARLIEST_LOCAL: Final = 8
 _FIRST_WITH_REPLICA: Final = 3
 
 
@@ -65,7 +68,7 @@ def isolation_code(isolation_level: IsolationLevel) -> int:
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedOffset]:
-    """The first offset at or after a time (ms), or EARLIEST, LATEST or MAX_TIMESTAMP.
+    """The first offset at or after a time (ms), or EARLIEST, LATEST, MAX_TIMESTAMP or EARLIEST_LOCAL.
 
     LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed: a broker too
     old to be asked for it (before 0.11) has no transactions, and both are the same there. A time after the last
@@ -73,7 +76,8 @@ def list_offsets(
 
     Raises what `client.errors.error_from_code` makes of a partition's error. A time raises UnsupportedVersion
     by a broker before 0.10.1, which knows where its segments begin, but not when; and with code 43 for a topic in a
-    message format before 0.10.0, whose messages have no times. MAX_TIMESTAMP raises UnsupportedVersion before 3.0.
+    message format before 0.10.0, whose messages have no times. MAX_TIMESTAMP and EARLIEST_LOCAL raise
+    UnsupportedVersion before 3.0.
     """
     isolation = isolation_code(isolation_level)
 
@@ -114,6 +118,13 @@ def list_offsets(
                 "the broker is too old to find the largest timestamp (before 3.0)",
                 topic=latest[0].topic,
                 partition=latest[0].partition,
+            )
+        local = [tp for tp in leaders if wanted[tp] == EARLIEST_LOCAL]
+        if local and version < _FIRST_WITH_EARLIEST_LOCAL:
+            raise UnsupportedVersion(
+                "the broker is too old to tell where its disk begins (before 3.0)",
+                topic=local[0].topic,
+                partition=local[0].partition,
             )
         return request
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kseg.etl.operations.status import StatusReport
     from kseg.etl.operations.verify import VerifyReport
     from kseg.etl.planning.backfill_request import BackfillMode
+    from kseg.etl.run.drain import DrainReport
     from kseg.etl.run.report import RunReport
     from kseg.etl.telemetry.progress import Progress
 
@@ -78,6 +79,27 @@ def run(
 
     prepare_spark(job)
     return run_ingest(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)
+
+
+def drain(
+    job: Job,
+    *,
+    take_over: bool = False,
+    accept_group_offsets: bool = False,
+    progress: Progress | None = None,
+) -> DrainReport:
+    """Run a job again and again, as `kseg ingest --drain`, until it has read all that was there when this began.
+
+    With `run.max_records` or `run.max_bytes` each run reads a part. `DrainReport.total` is the report of all runs.
+    take_over, accept_group_offsets: as of `run`, for the first of the runs.
+
+    Raises:
+        As `run`; the runs before the one that failed have landed.
+    """
+    from kseg.etl.run.drain import run_drain
+
+    prepare_spark(job)
+    return run_drain(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)
 
 
 def backfill(

@@ -93,7 +93,7 @@ def job_dag(file: JobFile, *, env: Mapping[str, str] | None = None, tags: Iterab
             last = KsegBackfillOperator(task_id="land", mode="{{ params.mode }}", commit_offsets=True, **run)
             closed >> last
         else:
-            last = KsegIngestOperator(task_id="ingest", **run)
+            last = KsegIngestOperator(task_id="ingest", drain=file.drain, **run)
         if file.verify:
             last >> KsegVerifyOperator(task_id="verify", **run)
     return dag

@@ -148,6 +148,7 @@ class JobFile:
     catchup: bool = _default("Airflow", "catchup")
     max_active_runs: int = _default("Airflow", "max_active_runs")
     mode: str = _default("Airflow", "mode")
+    drain: bool = _default("Airflow", "drain")
     owner: str | None = None
     tags: tuple[str, ...] = _default("Airflow", "tags")
     retries: int = _default("Airflow", "retries")
@@ -232,6 +233,8 @@ class _Reader:
             isinstance(file.schedule, tuple) or file.schedule is None or file.schedule in NO_INTERVALS
         ):
             raise self._fault("airflow.schedule", "gives runs no data interval, and mode is interval")
+        if file.mode == "interval" and file.drain:
+            raise self._fault("airflow.drain", "is true, and mode is interval")
         options = file.execution.submit_options or {}
         if file.execution.submit == "livy" and not options.get("file"):
             raise self._fault("airflow.execution", "has no submit_options.file, and submit is livy")

@@ -89,6 +89,8 @@ class KsegIngestOperator(_LandingOperator):
         remote: a Spark Connect server (`sc://host:15002`) whose cluster does the work; templated.
         remote_conn_id: the same by a connection of type `spark_connect`, which may have a token; templated. The job
             file has no `spark.remote` then, and `submit` is "local".
+        drain: repeat runs that `run.max_records` or `run.max_bytes` caps, until everything that was there at the
+            beginning has landed.
         dry_run: plan and check, read and write nothing.
         accept_group_offsets: go on from offsets that another client has committed.
         All others: see KsegOperator.
@@ -103,6 +105,7 @@ class KsegIngestOperator(_LandingOperator):
         job_file: str | os.PathLike[str],
         remote: str | None = None,
         remote_conn_id: str | None = None,
+        drain: bool = False,
         dry_run: bool = False,
         accept_group_offsets: bool = False,
         **kwargs: Any,
@@ -110,6 +113,7 @@ class KsegIngestOperator(_LandingOperator):
         super().__init__(job_file=job_file, **kwargs)
         self.remote = remote
         self.remote_conn_id = remote_conn_id
+        self.drain = drain
         self.run_dry = dry_run
         self.accept_group_offsets = accept_group_offsets
 
@@ -122,7 +126,12 @@ class KsegIngestOperator(_LandingOperator):
 
     def arguments(self, context: Any) -> list[str]:
         check_no_token(self.remote)
-        own = {"remote": self.remote, "dry_run": self.run_dry, "accept_group_offsets": self.accept_group_offsets}
+        own = {
+            "remote": self.remote,
+            "drain": self.drain,
+            "dry_run": self.run_dry,
+            "accept_group_offsets": self.accept_group_offsets,
+        }
         return [*super().arguments(context), *words_of(own)]
 
 

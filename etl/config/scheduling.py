@@ -159,6 +159,7 @@ class Airflow(Section):
     catchup: bool = False
     max_active_runs: Annotated[int, Field(ge=1, le=_INT32)] = 1
     mode: Literal["ingest", "interval"] = "ingest"
+    drain: bool = False
     owner: Text | None = None
     tags: Annotated[tuple[TagOfDag, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)] = ()
     retries: Annotated[int, Field(ge=0, le=_INT32)] = 2
@@ -191,6 +192,12 @@ def airflow_findings(section: Airflow) -> Iterator[Finding]:
             (*place, "max_active_runs"),
             "is above 1, and the mode is ingest: a job has one ingest at a time",
             "write `mode: interval` for concurrent runs, or 1",
+        )
+    if section.drain and section.mode == "interval":
+        yield Finding(
+            (*place, "drain"),
+            "is true, and the mode is interval: an interval is one run",
+            "remove it, or write `mode: ingest`",
         )
     if section.catchup and section.start_date is None:
         yield Finding((*place, "catchup"), "has no start date", "add `start_date:`")

@@ -369,10 +369,19 @@ def fits_table_name(topic: str) -> bool:
 
 
 class Run(Section):
-    """lease: how long a run's lease lasts unless renewed; deadline: how long after its start it retries and waits."""
+    """lease: how long a run's lease lasts unless renewed; deadline: how long after its start it retries and waits.
+
+    max_records, max_bytes: the most offsets, and the most estimated bytes, that one run of the incremental chain plans.
+    """
 
     lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
     deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)
+    max_records: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+    max_bytes: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+
+    @property
+    def is_capped(self) -> bool:
+        return self.max_records is not None or self.max_bytes is not None
 
 
 class Spark(Section):

@@ -163,6 +163,16 @@ class OffsetSet:
     def intersect(self, other: OffsetSet) -> OffsetSet:
         return self.subtract(self.subtract(other)) if other.intervals else EMPTY
 
+    def first(self, count: int) -> OffsetSet:
+        """The lowest offsets of this set, so many of them; all where it has no more."""
+        kept: list[Interval] = []
+        for start, end in self.intervals:
+            if count <= 0:
+                break
+            kept.append((start, min(end, start + count)))
+            count -= end - start
+        return OffsetSet(tuple(kept))
+
     def missing_in(self, start: int, end: int) -> OffsetSet:
         """The offsets of `[start, end)` that are not in this set."""
         return OffsetSet.single(start, end).subtract(self)

@@ -20,6 +20,7 @@ from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.snapshot import SourceSnapshot, take_bounds, take_snapshot
 from kseg.etl.planning.source_identity import behind
 from kseg.etl.source.lag import until_current
+from kseg.etl.source.log_size import mean_sizes
 from kseg.etl.source.logs import Logs, logs_at
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -85,6 +86,23 @@ class InputReader:
             return until_current(
                 lambda: take_bounds(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known)
             )
+
+    def sizes(self, snapshot: SourceSnapshot) -> dict[TopicPartition, float]:
+        """Estimated bytes of an offset of each partition.
+
+        Raises:
+            ConfigurationError: the brokers tell no sizes.
+            KafkaError, LogFileError: the logs cannot be asked.
+        """
+        found = self.logs.sizes(snapshot.partitions)
+        if snapshot.partitions and not found:
+            # Brokers before 3.0 answer so where the right to describe the cluster is missing.
+            raise ConfigurationError.of(
+                "run.max_bytes",
+                "needs the sizes of the partitions' logs, and the brokers list none of them",
+                "allow DESCRIBE on the cluster (DescribeLogDirs), or use run.max_records",
+            )
+        return mean_sizes(found, snapshot.partitions)
 
     def at_brokers(self) -> InputReader:
         """These inputs with the brokers' logs in place of files. Not for a job without brokers."""

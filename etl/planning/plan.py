@@ -27,9 +27,10 @@ from kseg.etl.config.times import format_instant
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
-from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import NO_END, JobState
+from kseg.etl.planning.cap import capped
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.planning.schemas import FoundSchemas, pinned_schemas
 from kseg.etl.planning.snapshot import SourceSnapshot
@@ -46,6 +47,7 @@ class PlanInputs:
     tables: target tables as they are now; None where one does not exist.
     group: None where the job commits no offsets.
     schemas: of a registry, by lineage.
+    sizes: estimated bytes of an offset by partition, where `run.max_bytes` needs them.
     epoch_ends: where the epochs ended that the ledger saw the partitions in, of those that are in another one now.
     """
 
@@ -55,6 +57,7 @@ class PlanInputs:
     group: GroupView | None
     epoch_ends: EpochEnds = field(default_factory=dict)
     schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
+    sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
 
     def table_of(self, topic: str) -> str:
         return str(self.job.sink.target(topic))
@@ -64,7 +67,8 @@ class PlanInputs:
 class Draft:
     """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it.
 
-    notes: what a person should know of the plan, and no event has.
+    notes: what a person should know of the plan, and no event has. unread: of a capped run, the offsets by partition
+    that it leaves to later ones.
     """
 
     inputs: PlanInputs
@@ -72,6 +76,7 @@ class Draft:
     stamp: Stamp
     events: list[ev.Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unread: dict[TopicPartition, int] | None = None
 
     @classmethod
     def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
@@ -203,6 +208,11 @@ class Draft:
             self.add(ev.OffsetsGivenUp(ranges=tuple(lost), reason="retention"))
         return left
 
+    @property
+    def left_to_later_runs(self) -> int | None:
+        """The number of offsets in `unread`; None where the run is not capped."""
+        return None if self.unread is None else sum(self.unread.values())
+
     def plan(
         self,
         run_id: str,
@@ -275,9 +285,16 @@ class Draft:
         return beyond
 
 
-def incremental_ranges(draft: Draft) -> dict[TopicPartition, OffsetSet]:
-    """What the next incremental run reads: from each frontier to each end, without other runs' offsets."""
+def incremental_ranges(
+    draft: Draft, until: Mapping[TopicPartition, int] | None = None
+) -> dict[TopicPartition, OffsetSet]:
+    """What is unread: from each frontier to each end, without other runs' offsets.
+
+    until: an upper bound for each end; a partition without one is not read.
+    """
     state, ends = draft.state, draft.inputs.snapshot.ends
+    if until is not None:
+        ends = {tp: min(end, until.get(tp, 0)) for tp, end in ends.items()}
     unread: dict[TopicPartition, tuple[int, int]] = {}
     for tp in draft.inputs.snapshot.partitions:
         frontier = state.frontier(tp)
@@ -291,17 +308,24 @@ def _non_empty(offsets: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartiti
     return {tp: of_one for tp, of_one in offsets.items() if of_one}
 
 
-def plan_incremental(draft: Draft) -> ev.RunPlan | None:
+def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = None) -> ev.RunPlan | None:
     """The incremental chain's next run; None where there is nothing to read.
+
+    until: as for `incremental_ranges`.
 
     Raises:
         Refused: source, group or ledger do not agree, or records were lost.
     """
     draft.check_and_pin(moves_offsets=True)
-    wanted = incremental_ranges(draft)
+    wanted = incremental_ranges(draft, until)
     if not wanted:
         return None
-    state = draft.state
+    state, run = draft.state, draft.inputs.job.run
+    if run.is_capped:
+        inputs, unread = draft.inputs, wanted
+        wanted = capped(unread, run, inputs.sizes, inputs.snapshot.partitions, state.incremental_sequence)
+        left = {tp: offsets.length - wanted.get(tp, EMPTY).length for tp, offsets in unread.items()}
+        draft.unread = {tp: count for tp, count in left.items() if count}
     run_id = incremental_run_id(state.ledger_id, state.job, state.incremental_sequence + 1)
     return draft.plan(run_id, "incremental", wanted, commit_offsets=True)
 

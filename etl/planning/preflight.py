@@ -28,7 +28,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     Raises:
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one.
-        ConfigurationError, SchemaRegistryError: as `read_schemas`.
+        ConfigurationError, SchemaRegistryError: as `read_schemas`, and as `InputReader.sizes`.
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state.topics)
@@ -44,7 +44,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     # After the ranges' ends: a record's schema is registered before the record is written.
     schemas = read_schemas(job, inputs.registry, snapshot.topics, state)
-    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state), schemas)
+    sizes = inputs.sizes(snapshot) if chain == ev.INCREMENTAL and job.run.max_bytes is not None else {}
+    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state), schemas, sizes)
 
 
 def check_again(inputs: InputReader, state: JobState) -> None:

@@ -10,6 +10,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.cap import runs_for
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, plan_incremental
@@ -31,10 +32,12 @@ def plan_only(
     *,
     accept_group_offsets: bool = False,
     with_spark: bool = False,
+    drain: bool = False,
     progress: Progress | None = None,
 ) -> RunReport:
     """What `run_ingest` would read now, or with a request `run_backfill`. Takes no lease and waits for none.
 
+    drain: note how many runs `run_drain` would make, of which this is the first.
     with_spark: Spark is started to analyse steps on the DataFrame. The report's notes say what was not checked.
 
     Raises:
@@ -45,7 +48,7 @@ def plan_only(
         warnings = check_steps(job, with_spark=with_spark)
         if request is None or request.commit_offsets:
             context.refuse_live_group()
-        dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets)
+        dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets, drain)
         report = read_without_lease(
             context.clients.read_state,
             dry_run.ingest if request is None else lambda state: dry_run.backfill(request, state),
@@ -57,8 +60,9 @@ def plan_only(
 
 
 class _DryRun:
-    def __init__(self, inputs: InputReader, stopwatch: Stopwatch, accept_group_offsets: bool) -> None:
+    def __init__(self, inputs: InputReader, stopwatch: Stopwatch, accept_group_offsets: bool, drain: bool) -> None:
         self._inputs, self._stopwatch, self._accept = inputs, stopwatch, accept_group_offsets
+        self._drain = drain
         self._job = inputs.job.name
 
     def ingest(self, state: JobState) -> RunReport:
@@ -68,7 +72,17 @@ class _DryRun:
             report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would continue")
             return report
         draft = self._draft(state, ev.INCREMENTAL)
-        return self._report(draft, plan_incremental(draft), "incremental")
+        report = self._report(draft, plan_incremental(draft), "incremental")
+        if self._drain:
+            report.notes.append(self._drained_in(draft, report))
+        return report
+
+    def _drained_in(self, draft: Draft, first: RunReport) -> str:
+        cap = self._inputs.job.run
+        later = runs_for((draft.unread or {}).items(), cap, draft.inputs.sizes)
+        offsets = sum(r.end - r.start for r in first.ranges) + (first.unread or 0)
+        runs, about = later + bool(first.ranges), "about " if cap.max_bytes is not None else ""
+        return f"--drain would read {offsets} offsets, up to the ends of now, in {about}{runs} run(s)"
 
     def backfill(self, request: BackfillRequest, state: JobState) -> RunReport:
         bounded: BackfillRequest | None = request
@@ -97,6 +111,7 @@ class _DryRun:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
+        report.unread = draft.left_to_later_runs
         report.notes += [*planned_losses(draft.events), *draft.notes, *sql_warnings(transform_of(self._inputs.job))]
         report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
         report.seconds = self._stopwatch.seconds()

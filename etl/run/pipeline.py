@@ -97,19 +97,21 @@ def pursue(
             context.progress.phase("plan")
             with context.stopwatch.phase("plan"):
                 state, new = context.clients.read_state(), True
-                losses: Sequence[str] = ()
+                planned: Draft | None = None
                 left = state.unfinished(chain)
                 if left is not None:
                     new = not _take_up(context, lease, state, left)
                     state = context.clients.read_state()
                 if new:
-                    state, losses = _plan(context, lease, state, planner, prepare, accept_group_offsets)
+                    state, planned = _plan(context, lease, state, planner, prepare, accept_group_offsets)
             run = state.unfinished(chain)
             if run is not None:
                 report = execute(context, lease, state, run, new=new, accept_group_offsets=accept_group_offsets)
             else:
                 report = _nothing_to_do(context, lease)
-            report.notes += losses
+            if planned is not None:
+                report.notes += [*planned_losses(planned.events), *planned.notes]
+                report.unread = planned.left_to_later_runs
             return report
         except Exception as error:
             record_failure(lease, error)
@@ -175,15 +177,15 @@ def _plan(
     planner: Planner,
     prepare: Preparation | None,
     accept_group_offsets: bool,
-) -> tuple[JobState, Sequence[str]]:
-    """The state with a newly planned run, or without one where there is nothing to do; and notes on offsets given up.
+) -> tuple[JobState, Draft | None]:
+    """The state with a newly planned run, or without one where there is nothing to do; and the plan's draft.
 
     Other chains' runs work meanwhile. The plan is made within the transition, from the state that it is appended to, so
     it leaves out what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
     """
     done = state.runs.get(lease.chain)
     if done is not None and done.finished:
-        return state, ()  # this backfill or interval was finished before
+        return state, None  # this backfill or interval was finished before
     context.observe("plan:before")
 
     def read(state: JobState) -> PlanInputs:
@@ -192,14 +194,15 @@ def _plan(
             prepare(inputs, state)
         return inputs
 
+    draft: Draft | None = None
+
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
+        nonlocal draft
         draft = Draft(inputs, state, lease.sign)
         planner(draft)
-        losses[:] = [*planned_losses(draft.events), *draft.notes]
         return draft.events
 
     inputs, read_with = read(state), state
-    losses: list[str] = []
 
     def decide(state: JobState) -> Sequence[ev.Event]:
         nonlocal inputs, read_with
@@ -216,7 +219,7 @@ def _plan(
 
     after = lease.transition(decide)
     context.observe("plan:after")
-    return after, losses
+    return after, draft
 
 
 def execute(

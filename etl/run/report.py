@@ -118,6 +118,7 @@ class RunReport:
     dead_letters: the table that took records which cannot be decoded; None where there was none.
     report: where the run's page was written; None where none was asked for.
     freshness: after the run; None where `reporting.freshness` is not set.
+    unread: offsets that the run's cap left to later runs; None where it has none, or was planned by an earlier attempt.
     """
 
     job: str
@@ -139,6 +140,7 @@ class RunReport:
     seconds: dict[str, float] = field(default_factory=dict)
     report: str | None = None
     freshness: Freshness | None = None
+    unread: int | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -174,6 +176,7 @@ class RunReport:
             "held_back": [asdict(h) for h in self.held_back],
             "unconfirmed": [asdict(u) for u in self.unconfirmed],
             "given_up": [asdict(g) for g in self.given_up],
+            "unread": self.unread,
             "notes": list(self.notes),
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},

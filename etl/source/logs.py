@@ -8,6 +8,7 @@
     ends_of_epochs        OffsetForLeaderEpoch                        leader-epoch-checkpoint
     compacted             DescribeConfigs                             cleaner-offset-checkpoint
     batch_time            Fetch                                       the batch
+    sizes                 DescribeLogDirs, ListOffsets                segments
     tasks, origin         what workers read, and from where
 
 Planner, ledger, account and verification use this interface, so they do not depend on where the bytes are. Of a
@@ -25,6 +26,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
@@ -94,6 +96,9 @@ class Logs(Protocol):
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
         """The largest timestamp (ms) of the batch at an offset, aborted or not; None if it is not known."""
+
+    def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
+        """The size of each partition's log on disk; those whose size is not known are left out."""
 
     def tasks(
         self,

@@ -1,7 +1,7 @@
 """What a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
 
     JobOpened ─► OffsetsObserved ─► RunPlanned ─► SparkStarted ─► OutputSchema ─► ReadStarted ─► ReadProgress …
-              ─► TableCommitted … ─► OffsetsObserved
+              ─► TableCommitted … ─► OffsetsObserved ─► RunEnded, where another run follows
 
 An event is sent after it has happened; a run that fails leaves out the rest. All are frozen values from the driver,
 `ReadProgress` from a thread.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition
@@ -128,6 +128,16 @@ class AccountFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """One of several runs of a command has ended, and another one may follow.
+
+    document: its report, as --json prints that of a single run. Listeners add to it what they have measured.
+    """
+
+    document: dict[str, Any]
+
+
 RunEvent = (
     JobOpened
     | OffsetsObserved
@@ -138,4 +148,5 @@ RunEvent = (
     | TableCommitted
     | OutputSchema
     | AccountFailed
+    | RunEnded
 )

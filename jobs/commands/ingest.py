@@ -20,11 +20,24 @@ from kseg.jobs.invocation.result import Result, run_result
 from kseg.jobs.report.options import report_options
 
 
-@click.command(cls=KsegCommand, epilog="Example:  kseg ingest orders.yaml --json")
+@click.command(
+    cls=KsegCommand,
+    epilog="""\b
+Examples:
+  kseg ingest orders.yaml --json
+  kseg ingest orders.yaml --drain             # a backlog, run after run
+  kseg ingest orders.yaml --drain --dry-run   # how many runs that would be
+""",
+)
 @job_argument
 @click.option("--dry-run", is_flag=True, help="Plan, check, and list what was not checked; write nothing.")
 @with_spark_option
 @take_over_option
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Repeat runs capped by run.max_records or run.max_bytes, up to the end that is there now.",
+)
 @click.option(
     "--accept-group-offsets",
     is_flag=True,
@@ -40,12 +53,16 @@ def ingest(
     job_file: str,
     dry_run: bool,
     with_spark: bool,
+    drain: bool,
     take_over: bool,
     accept_group_offsets: bool,
 ) -> Result:
     """Run a job once: read what is new, land it exactly once, commit the group's offsets.
 
-    An unfinished run continues first, with the ranges of its plan. Exit 0: done, or nothing to do; 2: bad
+    An unfinished run continues first, with the ranges of its plan. With --drain the exit code is that of the first run
+    that fails; the runs before it have landed, and the same command goes on from there.
+
+    Exit 0: done, or nothing to do; 2: bad
     configuration; 3: refused, because ledger, source, tables and group do not agree, or data is lost; 4: a broker or
     store is not available, try again; 5: another run is active; 1: anything else.
     """
@@ -57,8 +74,15 @@ def ingest(
     if dry_run:
         from kseg.etl.run.dry_run import plan_only
 
-        planned = plan_only(job, accept_group_offsets=accept_group_offsets, with_spark=with_spark, progress=progress)
+        planned = plan_only(
+            job, accept_group_offsets=accept_group_offsets, with_spark=with_spark, drain=drain, progress=progress
+        )
         return run_result(planned)
+    if drain:
+        from kseg.etl.run.drain import run_drain
+
+        drained = run_drain(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)
+        return run_result(drained)
     from kseg.etl.run.pipeline import run_ingest
 
     report = run_ingest(job, take_over=take_over, accept_group_offsets=accept_group_offsets, progress=progress)

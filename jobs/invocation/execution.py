@@ -62,6 +62,8 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                 failure = failure_of(error, runs=invocation.command in _RUNS)
                 if not invocation.debug:
                     failure.write_log(invocation.command, subject.job, subject.run)
+                if subject.ended:
+                    failure.extra |= {"ended_runs": subject.ended}
                 failure.extra |= reporter.close(failure.to_json(), failure.exit_code)
                 document = failure.to_json()
                 code = _report(failure, out if invocation.as_json else None, debug=invocation.debug)

@@ -37,6 +37,10 @@ def run_result(report: Report) -> Result:
     if document.get("status") == "done":
         rows = sum(table.get("rows") or 0 for table in tables)
         headline += f", {counts.get('records', 0)} records read, {rows} rows landed in {len(tables)} table(s)"
+    if "runs" in document:
+        headline += f", in {len(document['runs'])} run(s)"
+    if document.get("unread"):
+        headline += f"; {document['unread']} offsets left to later runs"
     return Result(document, headline, people=_without_columns(document))
 
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:  # a test compares these imports with _MODULES
     from kseg.etl.kafka_writer.transactional import write_kafka as write_kafka
     from kseg.etl.operations.status import StatusReport as StatusReport
     from kseg.etl.operations.verify import VerifyReport as VerifyReport
+    from kseg.etl.run.drain import DrainReport as DrainReport
     from kseg.etl.run.report import RunReport as RunReport
     from kseg.etl.telemetry.progress import NullProgress as NullProgress
     from kseg.etl.telemetry.progress import Progress as Progress
     from kseg.jobs.python_api import backfill as backfill
+    from kseg.jobs.python_api import drain as drain
     from kseg.jobs.python_api import load_job as load_job
     from kseg.jobs.python_api import plan as plan
     from kseg.jobs.python_api import read as read
@@ -40,6 +42,7 @@ if TYPE_CHECKING:  # a test compares these imports with _MODULES
 _MODULES = {
     "AnotherRunActive": "kseg.etl.errors",
     "ConfigurationError": "kseg.etl.errors",
+    "DrainReport": "kseg.etl.run.drain",
     "Job": "kseg.etl.config.job",
     "KafkaError": "kseg.client.errors",
     "KafkaWrite": "kseg.etl.kafka_writer.transactional",
@@ -52,6 +55,7 @@ _MODULES = {
     "StatusReport": "kseg.etl.operations.status",
     "VerifyReport": "kseg.etl.operations.verify",
     "backfill": "kseg.jobs.python_api",
+    "drain": "kseg.jobs.python_api",
     "load_job": "kseg.jobs.python_api",
     "plan": "kseg.jobs.python_api",
     "read": "kseg.jobs.python_api",

@@ -1,6 +1,7 @@
 """The listener that makes a run's page, metrics and lineage: it records while the run works, and writes at its end.
 
 A report that cannot be written does not change the run's result: a line on stderr and the result's notes say so.
+A command of several runs (`kseg ingest --drain`) has reports for each of them, written when it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.telemetry.events import JobOpened, RunEvent
+from kseg.etl.telemetry.events import JobOpened, RunEnded, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.output.redaction import REDACTOR
@@ -34,9 +35,13 @@ class Reporter(NullProgress):
     def __init__(self, options: ReportOptions, command: str) -> None:
         self._options = options
         self._command = command
-        self._recorder = Recorder()
-        self._lineage = Lineage(command, self._recorder.telemetry)
         self._closed = False
+        self._ended_runs = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._recorder = Recorder()
+        self._lineage = Lineage(self._command, self._recorder.telemetry)
 
     def phase(self, name: str) -> None:
         self._recorder.phase(name)
@@ -45,6 +50,11 @@ class Reporter(NullProgress):
         self._recorder.message(text)
 
     def event(self, event: RunEvent) -> None:
+        if isinstance(event, RunEnded):
+            self._write(event.document, 0)
+            self._ended_runs += 1
+            self._begin()
+            return
         if isinstance(event, JobOpened):
             self._options = self._options.with_job(event.job)
             self._check_installed(event.job)
@@ -61,6 +71,11 @@ class Reporter(NullProgress):
         if self._closed:
             return {}
         self._closed = True
+        if self._ended_runs and exit_code == 0:
+            return {}  # what came after the last run found nothing to do
+        return self._write(document, exit_code)
+
+    def _write(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
         telemetry, options, before = self._recorder.close(), self._options, set(document)
         outcome = Outcome(self._command, telemetry, document, exit_code)
         outcome.add_measurements_to(document)

@@ -2,9 +2,10 @@
 
 One JSON command a line on stdin, one JSON answer a line on stdout; the end of stdin ends it. It is forked (nursery.py).
 
-A command: `job` (path of a job file), `do` (`ingest`, `backfill`, `redrive` or `kseg`), `request` (of the second and
-third), `arguments` (of the last: a command line without `kseg`), `take_over`, `accept_group_offsets`, and `at` with
-`signal`: at that step the process sends this signal to itself. SIGKILL and SIGSTOP cannot be caught, so nothing is
+A command: `job` (path of a job file), `do` (`ingest`, `drain`, `backfill`, `redrive` or `kseg`), `request` (of
+`backfill` and `redrive`), `arguments` (of `kseg`: a command line without it), `take_over`, `accept_group_offsets`, and
+`at` with `signal`: at that step the process sends this signal to itself; `time` says when it comes to it (1: at first,
+the default). SIGKILL and SIGSTOP cannot be caught, so nothing is
 cleaned up: that is the point. `go` names a file to wait for before the work begins. `environment`: variables for it and
 its Spark's workers. `python_path`: a folder whose modules it imports. A command line has no steps to stop at.
 
@@ -30,6 +31,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.operations.redrive import run_redrive
 from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.drain import run_drain
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.cli import cli
@@ -58,7 +60,7 @@ def carry_out(command: dict[str, Any]) -> dict[str, Any]:
 
     def observe(step: str) -> None:
         steps.append(short(step))
-        if steps[-1] == command.get("at"):
+        if steps[-1] == command.get("at") and steps.count(steps[-1]) == command.get("time", 1):
             os.kill(os.getpid(), signal.Signals[command["signal"]])
 
     if command.get("do") == "kseg":
@@ -68,9 +70,11 @@ def carry_out(command: dict[str, Any]) -> dict[str, Any]:
     try:
         if command.get("do", "ingest") == "backfill":
             request = BackfillRequest.parse(**command["request"])
-            report = run_backfill(job, request, take_over=take_over, observe=observe)
+            report: Any = run_backfill(job, request, take_over=take_over, observe=observe)
         elif command.get("do") == "redrive":
             report = run_redrive(job, take_over=take_over, observe=observe, **command.get("request", {}))
+        elif command.get("do") == "drain":
+            report = run_drain(job, take_over=take_over, observe=observe)
         else:
             accept = command.get("accept_group_offsets", False)
             report = run_ingest(job, take_over=take_over, accept_group_offsets=accept, observe=observe)

@@ -7,13 +7,15 @@ from typing import Literal
 from uuid import UUID
 
 from kseg.client.admin.configs import describe_topic_configs
+from kseg.client.admin.log_dirs import describe_log_dirs
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig
-from kseg.client.errors import KafkaError
+from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.client.fetch.partition_reader import PartitionReader
-from kseg.client.offsets import IsolationLevel, end_of_epoch, list_offsets
+from kseg.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, IsolationLevel, end_of_epoch, list_offsets
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset, log_bounds, resolve_offsets, resolve_topics
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
 from kseg.segment_reader.decode.batch import FrameFault, frames
@@ -91,6 +93,29 @@ class BrokerLogs:
         except (KafkaError, FrameFault):
             return None  # it is a word for people: nothing depends on it
         return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
+
+    def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
+        """Of the largest replica, as one that is behind has less. Raises KafkaError where no broker answers."""
+        asked = describe_log_dirs(self._cluster, partitions)
+        answered = asked.done() or asked.or_raise()
+        on_disk: dict[TopicPartition, int] = {}
+        for folder in (folder for folders in answered.values() for folder in folders):
+            for tp, replica in folder.partitions.items():
+                if not replica.is_future:
+                    on_disk[tp] = max(on_disk.get(tp, 0), replica.size)
+        ends = list_offsets(self._cluster, dict.fromkeys(on_disk, LATEST), isolation_level="read_uncommitted")
+        starts = self._local_starts(on_disk)
+        return {tp: LogSize(size, ends[tp].offset - starts[tp]) for tp, size in on_disk.items()}
+
+    def _local_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs on the leaders' disks begin: without tiered storage at the logs' start."""
+        try:
+            found = list_offsets(
+                self._cluster, dict.fromkeys(partitions, EARLIEST_LOCAL), isolation_level="read_uncommitted"
+            )
+        except UnsupportedVersion:
+            found = list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST), isolation_level="read_uncommitted")
+        return {tp: one.offset for tp, one in found.items()}
 
     def tasks(
         self,

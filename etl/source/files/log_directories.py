@@ -24,6 +24,7 @@ from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.source.errors import TimeNotFoundError
 from kseg.etl.source.files.replicas import Replica
 from kseg.etl.source.files.tasks import FilesOf, split_files
+from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.resolve import AtTime, EndName, LogBounds, OffsetSpec, TimedOffset, named_offsets
 from kseg.etl.source.tasks import RangeTask, SupportsRange
@@ -158,6 +159,12 @@ class LogCatalog:
         if not epochs or epoch > epochs[-1].epoch:
             return -1
         return next((later.start_offset for later in epochs if later.epoch > epoch), place.end)
+
+    def size(self, tp: TopicPartition) -> LogSize:
+        """As the segments were listed; each begins at its base offset."""
+        place = self._place(tp)
+        segments = place.log.segments
+        return LogSize(sum(one.size for one in segments), place.end - segments[0].base_offset if segments else 0)
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
         """The largest timestamp (ms) of the batch that holds an offset; None where there is none."""

@@ -10,6 +10,7 @@ from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
+from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.resolve import AtTime, LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
@@ -101,6 +102,9 @@ class FileLogs:
             return self._catalog.batch_time(tp, offset)
         except (LogFileError, FrameFault):
             return None  # it is a word for people: nothing depends on it
+
+    def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
+        return {tp: self._catalog.size(tp) for tp in sorted(partitions)}
 
     def tasks(
         self,

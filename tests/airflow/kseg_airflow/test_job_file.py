@@ -110,6 +110,8 @@ FAULTY = [
     ("airflow: {execution: {submit_options: {file: f}}}", "airflow.execution"),
     ("airflow: {execution: {poll_interval: soon}}", "airflow.execution"),
     ("airflow: {verify: 'yes'}", "airflow.verify"),
+    ("airflow: {drain: 1}", "airflow.drain"),
+    ("airflow: {drain: true, mode: interval, schedule: '@daily'}", "airflow.drain"),
 ]
 
 

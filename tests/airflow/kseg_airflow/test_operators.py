@@ -111,3 +111,9 @@ def test_a_runs_interval_is_what_is_asked_for(native: bool) -> None:
     task.render_template_fields({**context(), **interval})
     words = task.arguments(context())
     assert words[words.index("--interval") + 1] == "2026-01-01T00:00:00+00:00/2026-01-01T01:00:00+00:00"
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_drain_is_asked_for(drain: bool) -> None:
+    task = KsegIngestOperator(task_id="ingest", job_file="orders.yaml", drain=drain, emit_assets=False)
+    assert ("--drain" in task.arguments(context())) == drain

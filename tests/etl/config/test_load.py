@@ -240,6 +240,7 @@ SAME = [
     {"group": "g"},
     {"ledger": "/elsewhere"},
     {"run/lease": "10s"},
+    {"run/max_records": 1, "run/max_bytes": 1},
     {"spark/conf": {"spark.x": "y"}},
     {"kafka/bootstrap.servers": "other:9092"},
     {"transform": []},

@@ -28,6 +28,7 @@ FULL: dict[str, Any] = {
     "catchup": True,
     "max_active_runs": 4,
     "mode": "interval",
+    "drain": False,
     "owner": "sales",
     "tags": ["kafka", "sales"],
     "retries": 0,
@@ -119,6 +120,12 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"airflow/catchup": True}, "airflow.catchup", "has no start date", "start_date"),
     ({"airflow/max_active_runs": 0}, "airflow.max_active_runs", "too small", "1 or more"),
     ({"airflow/max_active_runs": 2}, "airflow.max_active_runs", "has one ingest at a time", "mode: interval"),
+    (
+        {"airflow/drain": True, "airflow/mode": "interval", "airflow/schedule": "@daily"},
+        "airflow.drain",
+        "an interval is one run",
+        "mode: ingest",
+    ),
     ({"airflow/mode": "intervall"}, "airflow.mode", "is not", "did you mean interval?"),
     ({"airflow/mode": "interval"}, "airflow.schedule", "no data interval", "mode: ingest"),
     (

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
+from kseg.etl.run.drain import run_drain
 from kseg.jobs.broker.process import EmbeddedKafka
 from run_steps import FILE_STEPS
 
@@ -133,6 +134,14 @@ def test_a_directory_lands_as_a_consumer_read_it(file_job, left):
     stands = status(job.job)
     assert stands.lag == 0
     assert {p.partition: p.frontier for p in stands.partitions} == {p: end for (_, p), end in left.stable.items()}
+
+
+def test_a_directory_is_drained_in_capped_runs(file_job, left):
+    job = file_job(run={"max_bytes": 2000})
+    report = run_drain(job.job)
+    assert len(report.runs) > 2
+    assert [row[:5] for row in job.rows()] == left.consumed
+    job.assert_complete(runs=len(report.runs), committed=False)
 
 
 @pytest.mark.parametrize("step", FILE_STEPS)

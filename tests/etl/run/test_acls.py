@@ -231,3 +231,18 @@ def test_a_compacted_topic_is_known_only_to_who_may_see_its_settings(
     )
     allow({binding("READ", "TOPIC", names), binding(operation, kind.upper(), names)})
     assert BrokerLogs(user).compacted([f"{topic}-c"]) == {f"{topic}-c"}
+
+
+def test_a_cap_in_bytes_needs_the_cluster(job: Callable[..., Job], topic: str, allow: Any):
+    page = PAGE.read_text().split("| `run.max_bytes` |")[1].split("\n")[0]
+    [operation] = re.findall(r"`(DESCRIBE) on cluster`", page)
+    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    allow(full)
+    capped = job(run={"max_bytes": 100})
+    with pytest.raises(KafkaError) as caught:
+        plan_only(capped)
+    assert str(caught.value.lacking) == "DESCRIBE on cluster"  # type: ignore[attr-defined]
+    allow(full | {binding(operation, "CLUSTER", {"CLUSTER": "kafka-cluster"})})
+    report = plan_only(capped)
+    assert report.unread
+    assert 0 < report.counts["offsets"] < 34

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import kseg.jobs
+from kseg.etl.errors import Refused
+from kseg.etl.telemetry.events import RunEnded
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
@@ -64,6 +67,21 @@ def test_a_check_comes_before_the_run_file(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "give one of --finish RUN, --abandon RUN, --accept-table TABLE" in result.output
     assert not file.exists()
+
+
+def test_a_failure_after_other_runs_names_those_that_ended(tmp_path: Path) -> None:
+    def function(invocation: Invocation) -> Result:
+        for run in ("one", "two"):
+            invocation.progress.event(RunEnded({"job": "orders", "run": run, "status": "done", "notes": []}))
+        raise Refused("gone", "the third was refused")
+
+    command = click.command("ingest", cls=KsegCommand)(common_options(report_options(function)))
+    result = CliRunner().invoke(command, ["--json", "--report", str(tmp_path / "pages")], standalone_mode=False)
+    assert result.return_value == 3
+    failed = json.loads(result.stdout)
+    assert failed["ended_runs"] == ["one", "two"]
+    assert failed["error"]["code"] == "gone"
+    assert len(list((tmp_path / "pages").glob("*.html"))) >= 3
 
 
 def test_no_command_asks_clicks_context() -> None:
