@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from console import Command, Reader, commands, missing_line, steps
-from kafkas import PATIENCE
 from kseg.jobs.broker import detached
-from kseg.jobs.broker.process import EmbeddedKafka
+from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.registry import detached as detached_registry
 
 ROOT = Path(__file__).parents[1]
@@ -24,20 +20,10 @@ GUIDES = [ROOT / "docs" / "guides" / f"{name}.md" for name in ("evolution", "pro
 WITH_AIRFLOW = ROOT / "docs" / "tutorials" / "airflow.md"
 
 
-@pytest.fixture
-def orders(kafka_of: Any) -> Iterator[str]:
-    """The Kafka that README.md's reader has: its address, with some orders in it."""
-    with EmbeddedKafka(light=True, start_timeout=PATIENCE) as broker:
-        servers = kafka_of(broker).bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic("orders", 1)])["orders"].result(PATIENCE)
-        producer = Producer({"bootstrap.servers": servers})
-        for number in range(6000):
-            day = f"2026-01-{number % 28 + 1:02d}T12:00:00Z"
-            order = {"id": 1000 + number, "customer": "ann", "amount": 9.5, "created_at": day, "items": []}
-            producer.produce("orders", json.dumps(order).encode())
-        assert producer.flush(PATIENCE) == 0
-        yield servers
+def another_port() -> dict[str, str]:
+    """Pages start a Kafka at its usual port, which may be in use here."""
+    (port,) = free_ports(1)
+    return {"9092": str(port)}
 
 
 @pytest.fixture
@@ -62,8 +48,8 @@ def reader_of(tmp_path: Path) -> Iterator[Any]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_commands_of_the_readme_run(orders: str, reader_of: Any) -> None:
-    reader_of({"localhost:9092": orders}).follow((ROOT / "README.md").read_text())
+def test_the_commands_of_the_readme_run(reader_of: Any) -> None:
+    reader_of(another_port()).follow((ROOT / "README.md").read_text())
 
 
 @pytest.mark.broker
@@ -74,7 +60,7 @@ def test_the_commands_of_the_readme_run(orders: str, reader_of: Any) -> None:
     "page", [page for page in [*TUTORIALS, *GUIDES] if page != WITH_AIRFLOW], ids=lambda page: page.stem
 )
 def test_a_tutorial_runs(page: Path, reader_of: Any) -> None:
-    reader_of({}).follow(page.read_text())
+    reader_of(another_port()).follow(page.read_text())
 
 
 def test_every_tutorial_has_something_to_do() -> None:

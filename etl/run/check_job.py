@@ -19,9 +19,7 @@ from kseg.client.protocol.permissions import Permission
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.transform import transform_of
-from kseg.etl.transform.user_function import load_function
-
-_WHERE = "put the module on PYTHONPATH, or install its package"
+from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
 
 def import_faults(job: Job) -> tuple[Fault, ...]:
@@ -30,7 +28,7 @@ def import_faults(job: Job) -> tuple[Fault, ...]:
     for step in transform_of(job):
         for reference in step.references:
             try:
-                load_function(reference, step.place, remedy=_WHERE)
+                load_function(reference, step.place, remedy=WHERE_MODULES_ARE)
             except ConfigurationError as error:
                 faults += error.faults
     return tuple(faults)

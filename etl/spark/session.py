@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from kseg.etl.config.secrets import SecretProperties, sounds_secret
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
+from kseg.etl.spark.jvm_stderr import without_incubator_warning
 from kseg.etl.spark.spark_errors import NoFileSystem
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
         conf = _defaults(job.spark.master, jvm.options()) | conf
     for key, value in (conf | _but_redaction(given)).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with nullcontext() if started else without_incubator_warning():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
     if delta:
         _refuse_without_delta(session)
@@ -118,7 +120,8 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
 
     settings = SparkConf().setAppName(name).setMaster(master)
     settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
-    context = SparkContext.getOrCreate(settings)
+    with nullcontext() if _started() else without_incubator_warning():
+        context = SparkContext.getOrCreate(settings)
     context.setLogLevel(conf.get("spark.log.level", "ERROR"))
     return context
 

@@ -9,7 +9,7 @@ from kseg.etl.errors import ConfigurationError, KsegError, summary
 from kseg.etl.source.errors import PythonStepError
 from kseg.etl.transform.step import FrameStep
 from kseg.etl.transform.user_frames import raised_at
-from kseg.etl.transform.user_function import load_function
+from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,8 +29,7 @@ class PythonStep(FrameStep):
     def apply(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import DataFrame
 
-        remedy = "put the module on PYTHONPATH, or install its package"
-        function = load_function(self.function, self.place, remedy=remedy)
+        function = load_function(self.function, self.place, remedy=WHERE_MODULES_ARE)
         try:
             result = function(rows)
         except KsegError:

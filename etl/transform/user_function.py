@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, summary
+
+WHERE_MODULES_ARE: Final = (
+    "put the module on PYTHONPATH (one in this folder: PYTHONPATH=. kseg ingest JOB.yaml), or install its package"
+)
+"""What to do about a module that is not found."""
 
 
 def load_function(reference: str, place: str, *, remedy: str) -> Callable[..., Any]:

@@ -1,11 +1,10 @@
-"""docs/tutorials/airflow.md, followed word by word in a copy of the repository as version control has it."""
+"""docs/tutorials/airflow.md, followed word by word outside of the checkout."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import threading
@@ -20,8 +19,6 @@ pytest.importorskip("airflow.sdk")
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorials" / "airflow.md"
-#: `make setup` makes a folder and a .pth file of this name: see jobs/packaging/checkout.py.
-CHECKOUT = "kafka-segment-etl.checkout"
 #: Seconds of a quiet machine.
 PATIENCE = 600.0
 
@@ -74,43 +71,20 @@ class Terminal:
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """The repository as version control has it, with both environments made already: `make` has nothing to do."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    folder = tmp_path / "clone"
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
+def folder(tmp_path: Path) -> Path:
+    """A reader's folder, in which both environments were made already."""
+    made = tmp_path / "reader"
+    made.mkdir()
     for name in (".venv", ".venv-airflow"):
-        _link_environment((ROOT / name).resolve(), folder / name)
-        for stamp in (".installed", ".installed-with-jre"):  # newer than all that was copied
-            (folder / name / stamp).touch()
-    return folder
-
-
-def _link_environment(made: Path, linked: Path) -> None:
-    """An environment of links to what another has; its folder of packages is its own, as `make setup` writes there."""
-    (site_packages,) = made.glob("lib/python*/site-packages")
-    ours = [made, *reversed([folder for folder in site_packages.parents if made in folder.parents]), site_packages]
-    for folder in ours:
-        (linked / folder.relative_to(made)).mkdir(exist_ok=True)
-    for folder in ours:
-        for entry in folder.iterdir():
-            target = linked / entry.relative_to(made)
-            if not target.exists() and not entry.name.startswith((".installed", CHECKOUT)):
-                target.symlink_to(entry)
+        (made / name).symlink_to((ROOT / name).resolve())
+    return made
 
 
 @pytest.fixture
-def terminal(clone: Path) -> Iterator[Terminal]:
+def terminal(folder: Path) -> Iterator[Terminal]:
     from airflow_process import free_port, kill_family
 
     port = free_port()
-    (site_packages,) = clone.glob(".venv/lib/python*/site-packages")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW_", "KSEG_LAKE"))}
     environment |= {
         # Where the page's port is taken, it says what to do; the log servers' ports are none of a reader's business.
@@ -118,16 +92,14 @@ def terminal(clone: Path) -> Iterator[Terminal]:
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://localhost:{port}/execution/",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
-        # The environment's `kseg` names the Python that it was installed for: it, too, is to find the clone's code.
-        "PYTHONPATH": os.pathsep.join([str(site_packages / CHECKOUT), str(clone / "airflow")]),
     }
-    home = clone / "first-steps"
-    shell = Terminal(clone, environment)
+    home = folder / "first-steps"
+    shell = Terminal(folder, environment)
     yield shell
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            [clone / ".venv/bin/kseg", "broker", "stop", "--dir", "first-steps/kafka"],
-            cwd=clone, env=environment, capture_output=True, timeout=60, check=False,
+            [folder / ".venv/bin/kseg", "broker", "stop", "--dir", "first-steps/kafka"],
+            cwd=folder, env=environment, capture_output=True, timeout=60, check=False,
         )  # fmt: skip
     for process in psutil.process_iter():  # whatever the shell left behind, were it dead itself
         with contextlib.suppress(psutil.Error, OSError):
@@ -135,15 +107,15 @@ def terminal(clone: Path) -> Iterator[Terminal]:
                 kill_family(process.pid)
 
 
-def _runs(clone: Path, dag: str) -> list[tuple[str, str]]:
+def _runs(folder: Path, dag: str) -> list[tuple[str, str]]:
     """Ids and states of a DAG's runs, from the database that the page's Airflow left behind."""
-    with contextlib.closing(sqlite3.connect(clone / "first-steps" / "airflow.db", timeout=60)) as database:
+    with contextlib.closing(sqlite3.connect(folder / "first-steps" / "airflow.db", timeout=60)) as database:
         return database.execute("SELECT run_id, state FROM dag_run WHERE dag_id = ? ORDER BY id", [dag]).fetchall()
 
 
 @pytest.mark.timeout(3600)  # bounds a hang; how long each block may take is PATIENCE
 def test_the_first_steps_end_with_green_runs_and_a_repetition_that_changed_nothing(
-    clone: Path, terminal: Terminal
+    folder: Path, terminal: Terminal
 ) -> None:
     shown = [terminal.type(block) for block in blocks(PAGE.read_text(encoding="utf-8"))]
     everything = "".join(shown)
@@ -152,12 +124,12 @@ def test_the_first_steps_end_with_green_runs_and_a_repetition_that_changed_nothi
     assert tables[0][2] == "300"
     assert tables[1][2] == "300"
     assert tables[1] == tables[2]
-    ingests = _runs(clone, "kseg_scheduled_ingest")
+    ingests = _runs(folder, "kseg_scheduled_ingest")
     assert [state for run, state in ingests if run.startswith("manual__")] == ["success"]
-    [(run, state)] = _runs(clone, "kseg_downstream")
+    [(run, state)] = _runs(folder, "kseg_downstream")
     assert run.startswith("asset_triggered__")
     assert state == "success"
-    hours = [state for run, state in _runs(clone, "kseg_interval_ingest") if run.startswith("backfill__")]
+    hours = [state for run, state in _runs(folder, "kseg_interval_ingest") if run.startswith("backfill__")]
     assert hours == ["success"] * 3
     # Another day, when nothing of it runs any more: it said "None" where Kafka was stopped.
     another = terminal.type('source first-steps/environment && echo "Kafka: $KSEG_BOOTSTRAP_SERVERS"')

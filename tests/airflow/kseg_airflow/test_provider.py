@@ -18,6 +18,7 @@ from kseg_airflow.compat import BaseHook, BaseOperator, BaseOperatorLink, BaseSe
 from kseg_airflow.provider_info import get_provider_info
 
 ROOT = Path(__file__).parents[3]
+KINDS = (".py", ".json", ".yaml")
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +38,32 @@ def test_the_wheel_has_all_that_runs_and_nothing_else(installed: Path) -> None:
         "kafka_segment_etl_airflow-" + __version__ + ".dist-info",
         "kseg_airflow",
     ]
-    package = ROOT / "airflow" / "kseg_airflow"
-    sources = {path.relative_to(package) for kind in ("*.py", "*.json") for path in package.rglob(kind)}
+    checkout = ROOT / "airflow"
+    folders = {"kseg_airflow": "", "dags": "example_dags", "first_steps": "example_config"}
+    sources = {
+        Path(name) / path.relative_to(checkout / folder)
+        for folder, name in folders.items()
+        for path in (checkout / folder).rglob("*.*")
+        if path.suffix in KINDS
+    }
     found = {path.relative_to(installed / "kseg_airflow") for path in (installed / "kseg_airflow").rglob("*.*")}
-    assert {path for path in found if path.suffix in (".py", ".json")} == sources
+    assert {path for path in found if path.suffix in KINDS} == sources
+
+
+def test_the_examples_are_written_out_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "kseg_airflow.first_steps", str(tmp_path / "first")]
+    env = {**os.environ, "PYTHONPATH": str(installed)}
+    subprocess.run(words, check=True, env=env, cwd=tmp_path)
+    for folder, name in (("dags", "dags"), ("first_steps", "config")):
+        files = [path for path in (ROOT / "airflow" / folder).rglob("*.*") if path.suffix in KINDS]
+        assert files
+        for path in files:
+            assert (
+                tmp_path / "first" / name / path.relative_to(ROOT / "airflow" / folder)
+            ).read_text() == path.read_text()
+    (tmp_path / "first" / "dags" / "orders.yaml").write_text("mine")
+    subprocess.run(words, check=True, env=env, cwd=tmp_path)
+    assert (tmp_path / "first" / "dags" / "orders.yaml").read_text() == "mine"
 
 
 def test_airflow_lists_it(installed: Path, tmp_path: Path) -> None:
