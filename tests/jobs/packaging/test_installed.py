@@ -9,7 +9,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -66,7 +65,8 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         (work / f"{name}.py").write_text("raise SystemExit('the module of a user was imported')\n")
     made = Machine(environment, work)
     constraints = ROOT / "constraints.txt"
-    made.run("python", "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(constraints), str(wheel))
+    wanted = f"{wheel}[all]" if FULL else str(wheel)
+    made.run("python", "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(constraints), wanted)
     yield made
     subprocess.run(["rm", "-rf", str(environment)], check=True)  # 1.3 GB
 
@@ -85,15 +85,23 @@ def test_doctor_finds_it_fit(machine: Machine) -> None:
     assert {finding["subject"]: finding["level"] for finding in found["findings"]}["Spark source"] == "ok"
 
 
+@pytest.fixture
+def bootstrap(machine: Machine) -> Iterator[str]:
+    """The address of a Kafka that the wheel has started."""
+    started = json.loads(machine.run("kseg", "broker", "start", "--dir", "kafka", "--json"))
+    yield started["bootstrap_servers"]
+    machine.run("kseg", "broker", "stop", "--dir", "kafka")
+
+
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_topic_becomes_a_verified_table(machine: Machine, kafka: Any) -> None:
-    bootstrap = ("--bootstrap", kafka.bootstrap_servers)
+def test_a_topic_becomes_a_verified_table_and_a_page(machine: Machine, bootstrap: str) -> None:
+    topic, at = "orders", ("--bootstrap", bootstrap)
     (machine.folder / "orders.jsonl").write_text(ORDERS)
-    topic = kafka.topic()
-    machine.run("kseg", "produce", topic, "orders.jsonl", *bootstrap)
-    machine.run("kseg", "init", "--topic", topic, "-o", "orders.yaml", *bootstrap)
-    machine.run("kseg", "ingest", "orders.yaml", "--progress", "none")
+    machine.run("kseg", "produce", topic, "orders.jsonl", "--create", *at)
+    machine.run("kseg", "init", "--topic", topic, "-o", "orders.yaml", *at)
+    machine.run("kseg", "ingest", "orders.yaml", "--progress", "none", "--report", "reports")
+    assert "rows written by tasks" in next((machine.folder / "reports").glob("orders-*.html")).read_text()
     verified = json.loads(machine.run("kseg", "verify", "orders.yaml", "--json", "--progress", "none"))
     assert verified["ok"]
     # Not by `to_pyarrow_table`, whose threads read through Python: one in fifty processes aborts when it exits.
