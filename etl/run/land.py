@@ -2,6 +2,9 @@
 
     read and write files ──► first equation ──► lease ──► commit, table by table ──► second equation ──► accounted
 
+Of more than 16 tables, commits that are recorded in the ledger together are made side by side. Each stands alone: the
+lease is checked before it, and it has the run's app transaction.
+
 A table that an earlier attempt committed is found by its app transaction and not written again; its ranges are read for
 their counts alone. Files of attempts that did not land are deleted once a commit with their app transaction is durable.
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from kseg.etl.errors import RetriableFailure
@@ -35,12 +39,12 @@ from kseg.etl.run.row_counts import TableRows, allowed_rows, rows_mismatch, rows
 from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.errors import one_table
-from kseg.etl.tables.parallel import parallel_map
+from kseg.etl.tables.parallel import AT_ONCE, parallel_map, parts
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.protocol import FileTarget, FrameTarget
 from kseg.etl.tables.removal import Removal
-from kseg.etl.tables.values import NewCommit, ReadyTable, RunCommit
+from kseg.etl.tables.values import FoundCommit, NewCommit, ReadyTable, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 if TYPE_CHECKING:
@@ -75,10 +79,10 @@ def land_and_account(context: JobContext, lease: Lease, run: RunState, *, again:
 
 
 MAX_LEDGER_COMMITS: Final = 16
-"""Most ledger commits that one run makes for its landed tables: each takes as long as several table commits."""
+"""Most ledger commits that one run makes for its tables: each takes as long as several table commits."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Landing:
     context: JobContext
     lease: Lease
@@ -89,6 +93,13 @@ class _Landing:
     replacement: Replacement | None = None
     landed_now: dict[str, list[WrittenFile] | None] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _ranges_by_table(self) -> dict[str | None, list[list[str | int]]]:
+        found: dict[str | None, list[list[str | int]]] = {}
+        for r in self.plan.ranges:
+            found.setdefault(r.table, []).append([r.topic, r.partition, r.start, r.end])
+        return found
 
     @property
     def beside(self) -> SideTables:
@@ -139,13 +150,12 @@ class _Landing:
                 self.replacement = Replacement.after(context, self.plan, reading)
                 replacing = self.replacement.event()
                 self.lease.transition(lambda _: [replacing])
+            # Before all rows: where rows have landed, the records without a row are in a side table already.
             for table, files in set_aside.items():
-                # Before all rows: where rows have landed, the records without a row are in a side table already.
                 if files:
-                    self._commit(table, aside[table].target, files, aside[table].ready, None)
-            for table, files in written.files.items():
-                self._commit(table, by_files[table], files, ready[table], sinks[table])
-            self._record()
+                    self._commit({table: files}, {table: aside[table].target}, {table: aside[table].ready}, {})
+            for tables in parts([*written.files], MAX_LEDGER_COMMITS):
+                self._commit({table: written.files[table] for table in tables}, by_files, ready, sinks)
             for table, target in by_spark.items():
                 with target.exclusively(self.lease, wait=context.deadline.left()):
                     self._land_by_spark(table, target, spark_jobs, sinks[table], reading)
@@ -242,23 +252,39 @@ class _Landing:
     # --- commits
 
     def _commit(
-        self, table: str, target: FileTarget, files: list[WrittenFile], ready: ReadyTable, sink: SinkSchema | None
+        self,
+        files: Mapping[str, list[WrittenFile]],
+        targets: Mapping[str, FileTarget],
+        ready: Mapping[str, ReadyTable],
+        sinks: Mapping[str, SinkSchema],
     ) -> None:
-        with target.exclusively(self.lease, wait=self.context.deadline.left()):
-            self.lease.check()
-            self.context.observe(f"land:{table}:before")
-            outcome = target.commit(
-                files,
-                self._run_commit(table, self.replacement),
-                expected=self.plan.tables.get(table) or ready.state,
-                columns=ready.write.columns,
-                remove=self._removal(table, sink, ready),
-            )
-        self.context.observe(f"land:{table}:committed")
-        if isinstance(outcome, NewCommit):
-            self.landed_now[table] = files
-        self._landed(table, outcome.commit)
-        self.context.observe(f"land:{table}:after")
+        """Commit these tables side by side, and record it. A commit that is not recorded, because of a crash or because
+        another one fails, is found by its app transaction."""
+        context = self.context
+
+        def commit(table: str) -> NewCommit | FoundCommit:
+            with targets[table].exclusively(self.lease, wait=context.deadline.left()):
+                self.lease.check()
+                context.observe(f"land:{table}:before")
+                outcome = targets[table].commit(
+                    files[table],
+                    self._run_commit(table, self.replacement),
+                    expected=self.plan.tables.get(table) or ready[table].state,
+                    columns=ready[table].write.columns,
+                    remove=self._removal(table, sinks.get(table), ready[table]),
+                )
+            context.observe(f"land:{table}:committed")
+            return outcome
+
+        # Files that a replacement hits in part are rewritten here, each in this process's memory.
+        outcomes = parallel_map(files, commit, at_once=AT_ONCE if self.replacement is None else 1)
+        for table, outcome in outcomes.items():
+            if isinstance(outcome, NewCommit):
+                self.landed_now[table] = files[table]
+            self._landed(table, outcome.commit)
+        self._record()
+        for table in files:
+            context.observe(f"land:{table}:after")
 
     def _land_by_spark(
         self, table: str, target: FrameTarget, spark_jobs: SparkJobs, sink: SinkSchema, reading: ReadCounts
@@ -329,14 +355,10 @@ class _Landing:
         return self.replacement.removal(table, address, by_sql=ready is None)
 
     def _landed(self, table: str, commit: ev.TableCommit) -> None:
-        """Record a durable commit in the ledger: at once for few tables, several together for many. A commit that was
-        not recorded before a crash is found by its app transaction."""
         self._identify(table, commit.after)
         self.commits[table] = commit
         self._report_commit(table, commit)
         self.unrecorded.append(table)
-        if len(self.unrecorded) >= len(self.plan.tables) / MAX_LEDGER_COMMITS:
-            self._record()
 
     def _report_commit(self, table: str, commit: ev.TableCommit) -> None:
         beside = self.beside
@@ -362,7 +384,7 @@ class _Landing:
                 access.clean_up(self.plan.run_id, [event.commit], after=self.plan.tables.get(event.table))
 
     def _run_commit(self, table: str, replacement: Replacement | None = None) -> RunCommit:
-        ranges = [[r.topic, r.partition, r.start, r.end] for r in self.plan.ranges if r.table == table]
+        ranges = self._ranges_by_table.get(table, [])
         job, ledger = self.context.job.name, self.context.clients.ledger.id
         facts: dict[str, Any] = {"job": job, "ledger": ledger, "mode": self.plan.mode, "ranges": ranges}
         if self.plan.generations:
