@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from kseg_airflow.nameless_file import nameless_file, path_of
 from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, RETRIABLE, Outcome
 from kseg_airflow.submission import Submission
 
 _SECONDS_FOR_AN_ANSWER: Final = 300.0
+#: How many processes a triggerer has at once that ask, however many sensors it has: each is a Python of its own.
+AT_ONCE: Final = 16
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 def ask(
@@ -23,31 +29,79 @@ def ask(
     properties: Mapping[str, str] | None = None,
     timeout: float = _SECONDS_FOR_AN_ANSWER,
 ) -> Outcome:
-    """Run a command that prints one JSON object. properties: client properties for it, by a file that is then removed.
+    """Run a command that prints one JSON object. properties: client properties for it, by a file without a name.
 
     A command that does not answer in time counts as a broker that is away.
     """
-    with tempfile.TemporaryDirectory(prefix="kseg-") as folder:  # 0700
-        submission = Submission(list(command[1:]), Path(folder), env=env or {}, properties=properties or {})
-        file = submission.written_properties()
-        words = [*command, *(["--command-config", str(file)] if file else [])]
+    with _prepared(command, env, cwd, properties) as (words, how):
         try:
-            done = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=submission.environment(),
-                cwd=cwd,
-                timeout=timeout,
-                check=False,
-            )
+            done = subprocess.run(words, capture_output=True, timeout=timeout, check=False, **how)
         except subprocess.TimeoutExpired:
-            return Outcome(RETRIABLE, detail=f"no response within {timeout:.0f} s")
-        except FileNotFoundError as error:
-            return Outcome(NOT_FOUND, detail=str(error))  # which names the command, or the folder `cwd`
-        except PermissionError as error:
-            return Outcome(NOT_EXECUTABLE, detail=str(error))
-    return Outcome(done.returncode, _document(done.stdout), done.stderr.decode("utf-8", "replace")[-2000:] or None)
+            return _late(timeout)
+        except OSError as error:
+            return _not_started(error)
+    return _answer(done.returncode, done.stdout, done.stderr)
+
+
+async def ask_async(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = _SECONDS_FOR_AN_ANSWER,
+) -> Outcome:
+    """The same in the triggerer: it takes no thread, and of its process nothing is left when this is cancelled."""
+    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+    async with places:
+        with _prepared(command, env, cwd, properties) as (words, how):
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
+                )
+            except OSError as error:
+                return _not_started(error)
+            try:
+                printed, said = await asyncio.wait_for(process.communicate(), timeout)
+            except TimeoutError:
+                return _late(timeout)
+            finally:
+                if process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        process.kill()
+                    await asyncio.shield(process.wait())
+    return _answer(process.returncode or 0, printed, said)
+
+
+@contextlib.contextmanager
+def _prepared(
+    command: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, properties: Mapping[str, str] | None
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The words, and how they are started."""
+    submission = Submission(list(command[1:]), Path(), env=env or {}, properties=properties or {})
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": submission.environment(), "cwd": cwd}
+    if not properties:
+        yield list(command), how
+        return
+    with nameless_file(submission.properties_text()) as file:
+        yield [*command, "--command-config", path_of(file)], how | {"pass_fds": [file]}
+
+
+def _late(timeout: float) -> Outcome:
+    return Outcome(RETRIABLE, detail=f"no response within {timeout:.0f} s")
+
+
+def _not_started(error: OSError) -> Outcome:
+    """Which names the command, or the folder `cwd`. Raises what is neither missing nor forbidden."""
+    if isinstance(error, FileNotFoundError):
+        return Outcome(NOT_FOUND, detail=str(error))
+    if isinstance(error, PermissionError):
+        return Outcome(NOT_EXECUTABLE, detail=str(error))
+    raise error
+
+
+def _answer(code: int, printed: bytes, said: bytes) -> Outcome:
+    return Outcome(code, _document(printed), said.decode("utf-8", "replace")[-2000:] or None)
 
 
 def _document(printed: bytes) -> dict[str, Any] | None:

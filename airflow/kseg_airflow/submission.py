@@ -12,6 +12,9 @@ from typing import Any
 from kseg_airflow import commands
 from kseg_airflow.run_folder import SECRETS, write_private
 
+#: With what this names, `kseg` begins the random part of its name in the ledger.
+MARK_VARIABLE = "KSEG_DRIVER"
+
 
 @dataclass(slots=True)
 class Submission:
@@ -19,7 +22,7 @@ class Submission:
 
     env: over the worker's environment. secret_env: over that, values that appear nowhere else. properties: Java client
     properties that override the job file's; they hold secrets. options: more options of the way of submitting. name:
-    shown in the cluster's lists.
+    shown in the cluster's lists. mark: becomes part of the driver's name in the ledger (`previous.mark_of`).
     """
 
     words: list[str]
@@ -35,6 +38,7 @@ class Submission:
     name: str = "kseg"
     job_file: str | None = None
     report: bool = False
+    mark: str | None = None
 
     @property
     def command(self) -> str:
@@ -73,16 +77,20 @@ class Submission:
         They hold secrets: their writer starts the driver next, and they are removed when it ends.
         """
         path = self.properties_file
-        if path is None:
-            return None
-        lines = [f"{_escaped(key, ' :=#!')}={_escaped(text, '')}\n" for key, text in self.properties.items()]
-        write_private(path, "".join(lines))
+        if path is not None:
+            write_private(path, self.properties_text())
         return path
+
+    def properties_text(self) -> str:
+        """The client properties as a Java properties file has them."""
+        lines = [f"{_escaped(key, ' :=#!')}={_escaped(text, '')}\n" for key, text in self.properties.items()]
+        return "".join(lines)
 
     def environment(self) -> dict[str, str]:
         """The driver's environment: the worker's without what belongs to Airflow alone, and what was given."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
-        return ours | {str(name): str(text) for name, text in self.env.items()} | dict(self.secret_env)
+        marked = {MARK_VARIABLE: self.mark} if self.mark else {}
+        return ours | marked | {str(name): str(text) for name, text in self.env.items()} | dict(self.secret_env)
 
 
 # Airflow's configuration has its database's password and its connections: nothing of that is a driver's business.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
-from kseg_airflow.drivers.handles import handle_of
-from kseg_airflow.outcomes import RETRIABLE
+from kseg_airflow.drivers.handles import Handle, handle_of
+from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.outcomes import RETRIABLE, Outcome
 from kseg_airflow.run_folder import RunFolder
 
 #: Seconds after which an open interval is checked again, whatever it says itself.
@@ -20,6 +23,22 @@ LONGEST_PAUSE: Final = 300.0
 _SECONDS_BETWEEN_LINES: Final = 30.0
 #: How often in a row a cluster may fail to answer.
 FAILED_LOOKS: Final = 30
+#: Of looks at files and processes, which take a millisecond; of requests to a cluster, which may take half a minute.
+_THREADS: Final = {"files": 4, "clusters": 32}
+
+T = TypeVar("T")
+
+
+@cache
+def _threads(kind: str) -> ThreadPoolExecutor:
+    """Threads of our own: of the loop's own the triggerer has few (processors + 4), for all triggers and Airflow. A
+    cluster that does not answer holds up no look at a driver elsewhere."""
+    return ThreadPoolExecutor(_THREADS[kind], thread_name_prefix=f"kseg-{kind}")
+
+
+async def _in_thread(handle: Handle, asked: Callable[[], T]) -> T:
+    kind = "files" if isinstance(handle, LocalDriver) else "clusters"
+    return await asyncio.get_running_loop().run_in_executor(_threads(kind), asked)
 
 
 class KsegRunTrigger(BaseTrigger):
@@ -80,6 +99,7 @@ class KsegRunTrigger(BaseTrigger):
             return
         self.log.info("The task was stopped by a person: stopping its driver.")
         stop = getattr(handle, "astop", None)
+        # In a thread of the loop's own: a stop may take all of kill_grace, and looks at other drivers go on.
         gone = await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
         if not gone:
             self.log.warning("The driver was requested to stop, and has not ended yet.")
@@ -91,9 +111,12 @@ class KsegRunTrigger(BaseTrigger):
             return
         said, said_at, failed = None, 0.0, 0
         while True:
+            line = None
             try:
                 asked = getattr(handle, "apoll", None)
-                outcome = await (asked() if asked is not None else asyncio.to_thread(handle.poll))
+                outcome, line = await (
+                    _asked(handle, asked) if asked is not None else _in_thread(handle, _looked(handle))
+                )
                 failed = 0
             except OSError as error:  # the status cannot be read at the moment
                 failed += 1
@@ -105,12 +128,31 @@ class KsegRunTrigger(BaseTrigger):
             if outcome is not None:
                 yield TriggerEvent({"outcome": outcome.to_json()})
                 return
-            line = await asyncio.to_thread(handle.progress)
             new_phase = line is not None and (said is None or line.partition(":")[0] != said.partition(":")[0])
-            if line != said and (new_phase or time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES):
+            if (
+                line is not None
+                and line != said
+                and (new_phase or time.monotonic() - said_at >= _SECONDS_BETWEEN_LINES)
+            ):
                 said, said_at = line, time.monotonic()
                 self.log.info("kseg: %s", line)
             await asyncio.sleep(self.poll_interval)
+
+
+def _looked(handle: Handle) -> Callable[[], tuple[Outcome | None, str | None]]:
+    """A look at a driver: its end, or how far it is."""
+
+    def look() -> tuple[Outcome | None, str | None]:
+        outcome = handle.poll()
+        return outcome, handle.progress() if outcome is None else None
+
+    return look
+
+
+async def _asked(handle: Handle, poll: Callable[[], Any]) -> tuple[Outcome | None, str | None]:
+    """The same of a driver that can be asked without a thread."""
+    outcome = await poll()
+    return outcome, handle.progress() if outcome is None else None
 
 
 def _task_has_ended(trigger: BaseTrigger) -> bool:
@@ -167,14 +209,14 @@ class KsegIntervalTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event when waiting is over: {"outcome": …}."""
-        from kseg_airflow.asking import ask
+        from kseg_airflow.asking import ask_async
         from kseg_airflow.kafka_connection import async_properties_of_connection
 
         pause = self.pause
         while True:
             await asyncio.sleep(max(pause, 1.0))
             properties = await async_properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id else {}
-            outcome = await asyncio.to_thread(ask, self.command, env=self.env, cwd=self.cwd, properties=properties)
+            outcome = await ask_async(self.command, env=self.env, cwd=self.cwd, properties=properties)
             if outcome.exit_code != RETRIABLE:
                 yield TriggerEvent({"outcome": outcome.to_json()})
                 return

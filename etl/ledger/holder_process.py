@@ -29,6 +29,12 @@ def process_mark() -> str:
     return f".{found[1]}.{place}" if found is not None and place is not None else ""
 
 
+def start_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since the machine's boot; None where that cannot be read."""
+    found = _state_and_start(pid)
+    return found[1] if found is not None else None
+
+
 def known_dead(owner: str) -> bool:
     """Whether an owner was a process of this machine, in this PID namespace, that has ended."""
     marked = _MARKED.search(owner)

@@ -1,14 +1,15 @@
 """``--run-file FILE``: what a run is doing, as a JSON file that another process can follow.
 
     {"version": 1, "command": ["kseg", "ingest", "orders.yaml"], "pid": 4711, "pid_started": 1767225600.25,
-     "host": "worker-1", "started_at": "2026-01-01T00:00:00+00:00", "updated_at": "2026-01-01T00:00:09+00:00",
-     "state": "running", "phase": "land", "progress": {"done": 10, "total": 40, "unit": "tasks"},
-     "messages": ["the last twenty"], "spark": {"application_id": "…", "master": "…", "ui": null},
-     "exit_code": null, "result": null}
+     "pid_ticks": 8734521, "host": "worker-1", "started_at": "2026-01-01T00:00:00+00:00",
+     "updated_at": "2026-01-01T00:00:09+00:00", "state": "running", "phase": "land",
+     "progress": {"done": 10, "total": 40, "unit": "tasks"}, "messages": ["the last twenty"],
+     "spark": {"application_id": "…", "master": "…", "ui": null}, "exit_code": null, "result": null}
 
 The file is replaced as a whole: at the start, with each phase, at most once a second in between, every ten seconds
 as a heartbeat, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
-that of the error. A process id may have been reused by another program, so the file holds `pid_started` too.
+that of the error. A process id may have been reused by another program, so the file holds `pid_started` too,
+and, where the system has /proc, `pid_ticks`: clock ticks since the boot, which do not change when the clock is set.
 
 From another host, where no SIGTERM can be sent, a process is stopped with a file `FILE.stop` beside the run file: at
 its next heartbeat the process removes it, and ends as by a SIGTERM.
@@ -32,6 +33,7 @@ from typing import Any, Final
 
 import psutil
 
+from kseg.etl.ledger.holder_process import start_ticks
 from kseg.etl.telemetry.progress import Progress, Unit
 from kseg.jobs.output.files import replace_file
 
@@ -56,6 +58,7 @@ class RunFile:
             "command": ["kseg", *sys.argv[1:]],
             "pid": os.getpid(),
             "pid_started": psutil.Process().create_time(),
+            "pid_ticks": start_ticks(os.getpid()),
             "host": socket.gethostname(),
             "started_at": _now(),
             "updated_at": _now(),

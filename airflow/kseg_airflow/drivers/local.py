@@ -210,7 +210,7 @@ class LocalDriver:
 
     def _kseg_process(self) -> psutil.Process | None:
         told = self.run_file()
-        return find(int(told["pid"]), float(told["pid_started"])) if told is not None else None
+        return find(int(told["pid"]), float(told["pid_started"]), told.get("pid_ticks")) if told is not None else None
 
     def _outcome(self) -> Outcome | None:
         try:
@@ -230,12 +230,14 @@ def start(
     *,
     env: Mapping[str, str],
     secrets: Path | None = None,
+    handed: Sequence[int] = (),
     cwd: str | None = None,
 ) -> LocalDriver:
     """Start a driver that outlives the processes of Airflow.
 
     folder: for this driver alone; its parent has the lock that the driver holds as long as it lives.
-    secrets: a file that is removed when the driver ends. env: the driver's whole environment.
+    secrets: a file that is removed when the driver ends. handed: descriptors that the driver gets, by the same numbers.
+    env: the driver's whole environment.
 
     Raises:
         DriverAlive: the lock is held.
@@ -255,7 +257,7 @@ def start(
                 env=dict(env),
                 cwd=cwd,
                 start_new_session=True,
-                pass_fds=[lock.fileno()],
+                pass_fds=[lock.fileno(), *handed],
                 check=True,
             )
         except BaseException:

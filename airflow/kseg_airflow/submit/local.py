@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.drivers.local import start
+from kseg_airflow.nameless_file import nameless_file, path_of
 from kseg_airflow.submission import Submission
 
 
 def submit(submission: Submission) -> Handle:
     """Start it. Raises DriverAlive, OSError."""
-    properties = submission.written_properties()
-    arguments = submission.arguments(
-        run_file=str(submission.folder / "run.json"), command_config=str(properties) if properties else None
-    )
-    return start(
-        [submission.kseg, *arguments],
-        submission.folder,
-        env=submission.environment(),
-        secrets=properties,
-        cwd=submission.cwd,
-    )
+    with contextlib.ExitStack() as held:
+        handed = held.enter_context(nameless_file(submission.properties_text())) if submission.properties else None
+        arguments = submission.arguments(
+            run_file=str(submission.folder / "run.json"),
+            command_config=path_of(handed) if handed is not None else None,
+        )
+        return start(
+            [submission.kseg, *arguments],
+            submission.folder,
+            env=submission.environment(),
+            handed=[handed] if handed is not None else [],
+            cwd=submission.cwd,
+        )

@@ -24,7 +24,7 @@ from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.drivers.kubernetes import LABEL, KubernetesDriver
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
-from kseg_airflow.submission import Submission
+from kseg_airflow.submission import MARK_VARIABLE, Submission
 
 APPLICATION: Final = Path(__file__).parents[1] / "application" / "kseg_driver.py"
 _IN_A_CLUSTER: Final = {
@@ -32,6 +32,7 @@ _IN_A_CLUSTER: Final = {
     "yarn": {"spark.yarn.submit.waitAppCompletion": "false", "spark.yarn.maxAppAttempts": "1"},
     "kubernetes": {"spark.kubernetes.submission.waitAppCompletion": "false"},
 }
+_ENVIRONMENT: Final = {"yarn": "spark.yarn.appMasterEnv.", "kubernetes": "spark.kubernetes.driverEnv."}
 _TAGS: Final = "spark.yarn.tags"
 _POD: Final = "spark.kubernetes.driver.pod.name"
 _WEB_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
@@ -49,7 +50,8 @@ def submit(submission: Submission) -> Handle:
     tag = f"kseg-{uuid.uuid4().hex}"
     if cluster:
         _check_cluster(manager, properties, resource_manager)
-        conf = _IN_A_CLUSTER[manager] | conf
+        marked = {f"{_ENVIRONMENT[manager]}{MARK_VARIABLE}": submission.mark} if submission.mark else {}
+        conf = _IN_A_CLUSTER[manager] | marked | conf
         if manager == "yarn":
             conf[_TAGS] = ",".join(filter(None, [conf.get(_TAGS), tag]))
         else:

@@ -22,7 +22,7 @@ from kseg_airflow.drivers import local
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import DriverAlive, LocalDriver, followed_lines, progress_line, start
 from kseg_airflow.outcomes import Outcome
-from kseg_airflow.processes import find, session_members
+from kseg_airflow.processes import find, session_members, ticks_of
 
 if TYPE_CHECKING:
     from kseg_process import Kseg
@@ -315,6 +315,22 @@ def test_a_lease_is_a_dead_drivers_only_where_its_process_is_proven_dead(folder:
     assert driver.proven_dead(f"here:{process.pid}:ab12")
     assert not driver.proven_dead(f"there:{process.pid}:ab12")
     assert not driver.proven_dead("here:1:ab12")
+
+
+def test_a_clock_that_is_set_does_not_prove_a_driver_dead(folder: Path) -> None:
+    """The kernel's creation times move with the wall clock: the lease of a driver that lived was taken over."""
+    shell = sh(folder, f"sleep 600 & echo $! >{folder.parent}/pid; wait")
+    pid = int(until(lambda: (folder.parent / "pid").exists() and (folder.parent / "pid").read_text(), "the driver"))
+    before_the_step = psutil.Process(pid).create_time() - 5
+    told = {"host": "here", "pid": pid, "pid_started": before_the_step, "pid_ticks": ticks_of(pid)}
+    (folder / "run.json").write_text(json.dumps(told))
+    os.kill(shell.pid, signal.SIGKILL)
+    until(lambda: not shell.alive(), "the end of the shell above it")
+    try:
+        assert not shell.proven_dead(f"here:{pid}:ab12")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: shell.proven_dead(f"here:{pid}:ab12"), "the end of the driver")
 
 
 def test_lines_are_followed_whole(tmp_path: Path) -> None:

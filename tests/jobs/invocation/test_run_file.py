@@ -79,6 +79,7 @@ def test_a_run_tells_its_process_its_phase_and_its_progress(
     assert (first["version"], first["state"], first["phase"], first["result"]) == (1, "running", None, None)
     assert first["command"][0] == "kseg"
     assert (first["pid"], first["pid_started"]) == (os.getpid(), psutil.Process().create_time())
+    assert first["pid_ticks"] == int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     assert first["host"] == socket.gethostname()
     assert (landing["phase"], landing["progress"]) == ("land", None)
     assert last["progress"] == {"done": 10, "total": 40, "unit": "tasks"}
