@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -137,13 +137,13 @@ def landed_tables(report: Mapping[str, Any]) -> list[str]:
     return [str(table["path"]) for table in report.get("tables") or [] if table.get("version") is not None]
 
 
-def emit(context: Any, task: Any, report: Mapping[str, Any], extra: dict[str, Any]) -> list[str]:
-    """Set the outlet events of the task to this landing and nothing else. Returns the tables' URIs.
+def emit(context: Any, task: Any, tables: Sequence[str], extra: dict[str, Any]) -> list[str]:
+    """Set the outlet events of the task to a landing in these tables and nothing else. Returns the tables' URIs.
 
     Airflow makes an event for every outlet of a task that succeeds. So outlets of ours into which nothing was landed
     leave the task's list; outlets that are not tables of the job stay as they are.
     """
-    landed = {table_uri(path): path for path in landed_tables(report)}
+    landed = {table_uri(path): path for path in tables}
     ours = {asset.uri for asset in getattr(task, "kseg_outlets", []) if isinstance(asset, Asset)}
     task.outlets = [o for o in task.outlets if not (isinstance(o, Asset) and o.uri in ours - landed.keys())]
     events = context["outlet_events"]

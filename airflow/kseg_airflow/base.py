@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from kseg_airflow import commands, exchange, ledger, outcomes
-from kseg_airflow.assets import read_job
+from kseg_airflow.assets import landed_tables, read_job
 from kseg_airflow.compat import (
     AirflowException,
     AirflowFailException,
@@ -31,15 +31,15 @@ from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.hooks import KsegHook
 from kseg_airflow.kafka_connection import properties_of_connection
-from kseg_airflow.links import DeltaVersionLink, RunReportLink
+from kseg_airflow.links import DeltaVersionLink, DriverLogLink, RunReportLink
 from kseg_airflow.outcomes import Outcome
-from kseg_airflow.previous import Asked, Previous, not_shared, previous_driver
+from kseg_airflow.previous import Asked, Previous, mark_of, not_shared, previous_driver
 from kseg_airflow.retention import retention_days, tidy
 from kseg_airflow.run_folder import Record, RunFolder, asked_hash, default_run_dir, mark_stopped
 from kseg_airflow.submit import Submission, submitter_of
-from kseg_airflow.triggers import FAILED_LOOKS, KsegRunTrigger
+from kseg_airflow.triggers import KsegRunTrigger
+from kseg_airflow.watching import show_rest, watch, where
 
-_LOG_LINES_SHOWN = 5_000
 _POLL_INTERVALS = {"local": 2.0}
 _POLL_INTERVAL = 15.0
 
@@ -68,8 +68,9 @@ class KsegOperator(BaseOperator):
         lease_wait: how long to wait for another run's lease before the task fails with a retry; the lease of a driver
             of this very task that is proven dead is taken over at once.
         report: write the run's HTML page into the driver's folder, unless the job file or `options` name a place.
-        report_url: where the run's report can be read in a browser, e.g. "https://reports/{{ ti.dag_id }}"; the
-            report's file name is appended.
+        report_url: an address under which `run_dir` is served, for the links to the run's page and the driver's log;
+            their places below `run_dir` are appended (of a page elsewhere its file name). Default is KSEG_REPORT_URL,
+            or `[kseg] report_url`.
         options: further options of the command, by name: {"report": "…"} becomes `--report …`.
     """
 
@@ -78,9 +79,11 @@ class KsegOperator(BaseOperator):
         *("kafka_conn_id", "spark_conn_id"),
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"env": "json", "options": "json", "submit_options": "json"}
-    operator_extra_links = (RunReportLink(), DeltaVersionLink())
+    operator_extra_links = (RunReportLink(), DriverLogLink(), DeltaVersionLink())
     ui_color = "#e3f1ff"
     command: ClassVar[str] = ""
+    #: Whether runs of the command are in the ledger of the job file, and have asset events.
+    lands: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -122,6 +125,7 @@ class KsegOperator(BaseOperator):
         self.options = dict(options or {})
         self.kseg_outlets: list[Any] = []
         self.left: dict[str, Any] = {}
+        self.reported: Mapping[str, Any] = {}
         self._handle: Handle | None = None
         self._follower = ""
         self._until: str | None = None
@@ -145,6 +149,9 @@ class KsegOperator(BaseOperator):
     def judge(self, outcome: Outcome) -> Outcome:
         """Changes an outcome, for commands whose exit 1 is no failure."""
         return outcome
+
+    def conclude(self, report: Mapping[str, Any]) -> None:
+        """What follows from a success, once all of it is handed over. May raise AirflowSkipException."""
 
     # The way through
 
@@ -189,10 +196,10 @@ class KsegOperator(BaseOperator):
         outcome = found.outcome or (handle.poll() if deferrable else None)
         if deferrable and outcome is None:
             self._defer(context, handle, "execute_complete", waited)
+        shown = 0
         if outcome is None:
-            outcome = self._watch(handle)
-            return self._finish(context, outcome, waited, shown=self._shown)
-        return self._finish(context, outcome, waited)
+            outcome, shown = watch(handle, self.poll_interval, self.log)
+        return self._finish(context, outcome, waited, shown=shown)
 
     def _defer(self, context: Any, handle: Handle, method: str, waited: float) -> None:
         trigger = KsegRunTrigger(
@@ -207,29 +214,6 @@ class KsegOperator(BaseOperator):
         self.defer(
             trigger=trigger, method_name=method, kwargs={"waited": waited, "until": self._until}, timeout=timeout
         )
-
-    def _watch(self, handle: Handle) -> Outcome:
-        """Poll the driver until it has ended, and log its progress."""
-        self._shown, failed = 0, 0
-        said: str | None = None
-        while True:
-            try:
-                outcome, failed = handle.poll(), 0
-            except OSError as error:  # the status cannot be read at the moment
-                outcome, failed = None, failed + 1
-                self.log.warning("cannot get the driver's status: %s", error)
-                if failed >= FAILED_LOOKS:
-                    raise
-            if isinstance(handle, LocalDriver):
-                lines, self._shown = handle.log_lines(self._shown)
-                for text in lines:
-                    self.log.info("%s", text)
-            elif (line := handle.progress()) is not None and line != said:
-                said = line
-                self.log.info("kseg: %s", line)
-            if outcome is not None:
-                return outcome
-            time.sleep(self.poll_interval)
 
     # Starting, or finding again
 
@@ -246,7 +230,7 @@ class KsegOperator(BaseOperator):
             previous = previous_driver(folder, asked, self.kill_grace, self.log)
             if previous is not None:
                 if previous.outcome is None:
-                    self.log.info("Attached to the driver of a previous try: %s", _where(previous.handle))
+                    self.log.info("Attached to the driver of a previous try: %s", where(previous.handle))
                 return previous
             if self._told_to_stop:
                 raise AirflowException("the task was stopped before its driver was started")
@@ -267,6 +251,7 @@ class KsegOperator(BaseOperator):
                 name=f"{context['ti'].dag_id}.{context['ti'].task_id}",
                 job_file=self.job_file,
                 report=self._wants_report(),
+                mark=mark_of(context) if self.lands else None,
             )
             self._handle = handle = submitter_of(self.submit)(submission)
             folder.keep(
@@ -281,7 +266,7 @@ class KsegOperator(BaseOperator):
                     drivers=[*(record.drivers if record else []), handle.to_json()][-20:],
                 )
             )
-        self.log.info("Started %s: %s", " ".join(["kseg", *words]), _where(handle))
+        self.log.info("Started %s: %s", " ".join(["kseg", *words]), where(handle))
         self._tidy()
         return Previous(handle)
 
@@ -311,7 +296,7 @@ class KsegOperator(BaseOperator):
         handle, folder = self._handle, self._folder
         assert handle is not None
         assert folder is not None
-        self._show_log(handle, shown)
+        show_rest(handle, shown, self.log)
         if outcome.document is None and self.job_file is not None and self.command in commands.WITH_LEASE:
             outcome = self._told_by_ledger(handle, outcome, folder)
         if outcome.exit_code == outcomes.ANOTHER_RUN_ACTIVE:
@@ -319,24 +304,39 @@ class KsegOperator(BaseOperator):
         outcome = self.judge(outcome)
         if outcome.exit_code != outcomes.DONE:
             folder.take()
-            log = str(handle.log_file) if isinstance(handle, LocalDriver) else None
-            raise outcomes.failure_of(outcome, self._what(), log=log)
-        report = outcome.document or {}
-        exchange.publish(context, self, report)
+            raise outcomes.failure_of(outcome, self._what(), log=self.log_file)
+        report, earlier = self._with_earlier_landings(context, outcome.document or {})
+        exchange.publish(context, self, report, earlier)
         folder.take(outcome.to_json())
+        self.reported = report
+        self.conclude(report)
         return exchange.for_xcom(report)
+
+    def _with_earlier_landings(
+        self, context: Any, report: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The report of what this task has landed, and those of its earlier tries that Airflow has no events of.
+
+        A try that died between the driver's end and its own, or whose run folder this one does not see, has left
+        nothing but the ledger's word. If the last driver found nothing more to do, the one before it is the task's.
+        """
+        if not self.lands or self.job_file is None or getattr(context["ti"], "try_number", 1) < 2:
+            return report, []
+        earlier = ledger.landed_before(mark_of(context), report, self._status)
+        if earlier and not landed_tables(report):
+            self.log.info("A previous try has landed what this one was to land; its event is delivered now.")
+            return earlier[-1], earlier[:-1]
+        return report, earlier
 
     def _told_by_ledger(self, handle: Handle, outcome: Outcome, folder: RunFolder) -> Outcome:
         record = folder.record()
         if record is None:
             return outcome
+        return ledger.completed(outcome, handle, self._status, lambda owner: _left_by_the_dead(record, owner))
 
+    def _status(self, *words: str) -> Outcome:
         hook = KsegHook(self.kseg, self.kafka_conn_id, self.env, self.cwd)
-
-        def status(*words: str) -> Outcome:
-            return hook.ask("status", str(self.job_file), *words)
-
-        return ledger.completed(outcome, handle, status, lambda owner: _left_by_the_dead(record, owner))
+        return hook.ask("status", str(self.job_file), *words)
 
     def _after_another_run(self, context: Any, outcome: Outcome, waited: float) -> Any:
         """Exit 5. A lease that a dead driver of this task has left is taken over; another's is waited for."""
@@ -361,16 +361,10 @@ class KsegOperator(BaseOperator):
         time.sleep(wait)
         return self._follow(context, waited + wait)
 
-    def _show_log(self, handle: Handle, shown: int) -> None:
-        try:
-            lines, _ = handle.log_lines(shown)
-        except OSError as error:
-            self.log.warning("the driver's log cannot be read: %s", error)
-            return
-        if len(lines) > _LOG_LINES_SHOWN:
-            self.log.info("%d lines left out; the driver: %s", len(lines) - _LOG_LINES_SHOWN, _where(handle))
-        for line in lines[-_LOG_LINES_SHOWN:]:
-            self.log.info("%s", line)
+    @property
+    def log_file(self) -> str | None:
+        """The driver's log, where it is a file that this worker sees."""
+        return str(self._handle.log_file) if isinstance(self._handle, LocalDriver) else None
 
     def _what(self) -> str:
         return " ".join(["kseg", self.command, os.path.basename(self.job_file or "")]).strip()  # noqa: PTH119
@@ -409,10 +403,6 @@ class KsegOperator(BaseOperator):
 
 def _left_by_the_dead(record: Record, owner: str) -> bool:
     return any(handle_of(values).proven_dead(owner) for values in record.drivers)
-
-
-def _where(handle: Handle) -> str:
-    return ", ".join(f"{key} {value}" for key, value in handle.to_json().items() if key not in ("place", "began"))
 
 
 def _seconds(value: timedelta | float) -> float:

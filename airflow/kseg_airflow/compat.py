@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
+    AirflowSkipException,
     Asset,
     AssetAlias,
     BaseHook,
@@ -32,6 +33,7 @@ __all__ = [
     "AIRFLOW_V_3_0_PLUS",
     "AirflowException",
     "AirflowFailException",
+    "AirflowSkipException",
     "Asset",
     "AssetAlias",
     "BaseHook",

@@ -7,7 +7,7 @@ from typing import Any
 
 from kseg_airflow import commands, outcomes
 from kseg_airflow.asking import ask
-from kseg_airflow.compat import BaseHook
+from kseg_airflow.compat import AirflowException, BaseHook
 from kseg_airflow.kafka_connection import properties_of_connection
 
 
@@ -65,6 +65,19 @@ class KsegHook(BaseHook):
         if outcome.exit_code == outcomes.REFUSED and outcome.document is not None and not outcome.error:
             return outcome.document
         return self._answered(outcome, "status")
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the brokers of `kafka_conn_id` let this machine's `kseg` list the topics; and what it said.
+
+        It does not raise: what is wrong with the connection is the answer, without a value of it.
+        """
+        try:
+            if self.kafka_conn_id is None:
+                return False, "kafka_conn_id is not set: there is no connection to test"
+            topics = self.run("topics")["topics"]
+        except AirflowException as error:
+            return False, str(error)
+        return True, f"{len(topics)} topics are visible"
 
     def _answered(self, outcome: outcomes.Outcome, command: str) -> dict[str, Any]:
         if outcome.exit_code != outcomes.DONE:

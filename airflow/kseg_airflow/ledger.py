@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from kseg_airflow.assets import landed_tables
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, REFUSED, Outcome
@@ -40,6 +41,25 @@ def completed(outcome: Outcome, driver: Handle, status: Callable[..., Outcome], 
         error = {"message": "another run holds the lease", "address": {"owner": owner, "until": until}}
         return replace(outcome, document={"error": error, "exit_code": ANOTHER_RUN_ACTIVE})
     return outcome
+
+
+def landed_before(mark: str, report: Mapping[str, Any], status: Callable[..., Outcome]) -> list[dict[str, Any]]:
+    """The reports of the runs that drivers of this mark have ended, the oldest first, without that of `report`.
+
+    A report of nothing to do names the run that has landed the interval: it is one of those that are looked for.
+
+    Raises:
+        AirflowException: the ledger cannot be asked.
+    """
+    runs = _asked(status, "--runs", _RUNS)["runs"]
+    own = report.get("run") if landed_tables(report) else None
+    ended = [run for run in runs if run["ended_at"] and run["run_id"] != own and _is_marked(str(run["owner"]), mark)]
+    ended.sort(key=lambda run: str(run["ended_at"]))
+    return [_asked(status, "--run", str(run["run_id"])) for run in ended]
+
+
+def _is_marked(owner: str, mark: str) -> bool:
+    return owner.rpartition(":")[2].startswith(f"{mark}-")
 
 
 def _asked(status: Callable[..., Outcome], *words: str) -> dict[str, Any]:

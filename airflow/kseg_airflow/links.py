@@ -1,4 +1,4 @@
-"""Links on a task's page: the run's report, and the version of the Delta table that it has written."""
+"""Links on a task's page: the report of the run, the log of the driver, and the Delta version that was written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kseg_airflow.assets import table_uri
 from kseg_airflow.compat import AIRFLOW_V_3_0_PLUS, BaseOperatorLink, XCom
 
 REPORT_KEY: Final = "kseg_report"
+LOG_KEY: Final = "kseg_log"
 TABLES_KEY: Final = "kseg_tables"
 
 
@@ -19,6 +20,16 @@ class RunReportLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The report's address; "" while there is none."""
         return str(_left(REPORT_KEY, operator, ti_key) or "")
+
+
+class DriverLogLink(BaseOperatorLink):
+    """The log of the driver, where it was a process on the worker's machine."""
+
+    name = "Driver log"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The log's address; "" for a driver in a cluster, and while there is none."""
+        return str(_left(LOG_KEY, operator, ti_key) or "")
 
 
 class DeltaVersionLink(BaseOperatorLink):

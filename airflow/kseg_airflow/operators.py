@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg_airflow.assets import job_alias, job_outlets, table_asset
+from kseg_airflow import lineage
+from kseg_airflow.assets import job_alias, job_outlets, landed_tables, table_asset
 from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
-from kseg_airflow.compat import AirflowFailException, AssetAlias, is_mapped
+from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, is_mapped
 from kseg_airflow.connect_connection import VARIABLE, address_of_connection, check_no_token
 from kseg_airflow.outcomes import DONE, Outcome
 
@@ -50,13 +51,17 @@ class _LandingOperator(KsegOperator):
     `kseg:DAG.TASK` in their place; those of a mapped task the aliases that it is given as outlets.
 
     emit_assets: False keeps the task from having outlets of ours.
+    skip_if_nothing: a run that lands nothing ends the task as skipped, and by Airflow's trigger rules what follows it.
     """
+
+    lands = True
 
     def __init__(
         self,
         *,
         job_file: str | os.PathLike[str] | None = None,
         emit_assets: bool = True,
+        skip_if_nothing: bool = False,
         to: Any = None,
         outlets: Any = None,
         **kwargs: Any,
@@ -65,6 +70,7 @@ class _LandingOperator(KsegOperator):
         path: Any = os.fspath(job_file) if isinstance(job_file, os.PathLike) else job_file
         super().__init__(job_file=path, outlets=given, **kwargs)
         self.emit_assets = emit_assets
+        self.skip_if_nothing = skip_if_nothing
         self.to = to
         # The scheduler knows the outlets of a mapped task by what it was given, before there are its job files.
         aliased = is_mapped(self) and any(isinstance(outlet, AssetAlias) for outlet in given)
@@ -79,6 +85,24 @@ class _LandingOperator(KsegOperator):
 
     def _alias(self) -> AssetAlias:
         return job_alias(f"{self.dag_id}.{self.task_id}")
+
+    def conclude(self, report: Mapping[str, Any]) -> None:
+        if self.skip_if_nothing and not landed_tables(report):
+            raise AirflowSkipException("there was nothing to land")
+
+    # What OpenLineage's provider asks for, where it is installed
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """Topics and tables, as far as the job file names them."""
+        return lineage.of_job(self.job_file, self.env)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Topics that were read, and tables that were landed in; by the job file where the task was killed before."""
+        return (
+            lineage.of_report(self.reported, self.job_file)
+            if self.reported
+            else lineage.of_job(self.job_file, self.env)
+        )
 
 
 class KsegIngestOperator(_LandingOperator):

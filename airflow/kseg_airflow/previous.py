@@ -9,11 +9,13 @@ a success, taken    by an earlier try that was no more when Airflow recorded its
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kseg_airflow.compat import AirflowException, this_try, times_cleared
+from kseg_airflow.compat import AirflowException, logical_identity, this_try, times_cleared
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.outcomes import DONE, Outcome
 from kseg_airflow.run_folder import Record, RunFolder
@@ -38,6 +40,14 @@ class Previous:
 
     handle: Handle
     outcome: Outcome | None = None
+
+
+def mark_of(context: Any) -> str:
+    """What the drivers of a task instance have in their names in the ledger, until it is cleared, and no others: by it
+    a try knows what earlier ones have landed although it does not see their run folder.
+    """
+    text = json.dumps([*logical_identity(context).values(), times_cleared(context)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> Previous | None:

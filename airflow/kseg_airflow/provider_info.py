@@ -25,7 +25,9 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [{"integration-name": integration, "python-modules": ["kseg_airflow.sensors"]}],
         "triggers": [{"integration-name": integration, "python-modules": ["kseg_airflow.triggers"]}],
         "hooks": [{"integration-name": integration, "python-modules": ["kseg_airflow.hooks"]}],
-        "extra-links": ["kseg_airflow.links.RunReportLink", "kseg_airflow.links.DeltaVersionLink"],
+        "extra-links": [
+            f"kseg_airflow.links.{name}" for name in ("RunReportLink", "DriverLogLink", "DeltaVersionLink")
+        ],
         "config": {
             "kseg": {
                 "description": "Settings of kafka-segment-etl's operators.",
@@ -35,6 +37,13 @@ def get_provider_info() -> dict[str, Any]:
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "/var/lib/kseg",
+                        "default": "",
+                    },
+                    "report_url": {
+                        "description": "The address under which run_dir is served, for the links on a task's page.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://reports.example.com/kseg",
                         "default": "",
                     },
                     "run_retention_days": {

@@ -123,7 +123,7 @@ def test_tables_that_are_known_only_when_a_task_runs_have_an_alias(tmp_path: Pat
     ]
     assert tasks[1].job_file == str(file)
     events, landed = Events(), {**REPORT, "status": "done"}
-    emit({"outlet_events": events}, tasks[0], landed, {"kseg": 1})
+    emit({"outlet_events": events}, tasks[0], landed_tables(landed), {"kseg": 1})
     assert events[tasks[0].outlets[0]].added == [("file:///lake/orders", {"kseg": 1})]
 
 
@@ -138,7 +138,7 @@ def test_a_mapped_task_tells_of_its_tables_by_the_alias_that_it_was_given(tmp_pa
     task = mapped.unmap({"job_file": str(file)})
     assert task.outlets == [alias]
     events = Events()
-    emit({"outlet_events": events}, task, REPORT, {"kseg": 1})
+    emit({"outlet_events": events}, task, landed_tables(REPORT), {"kseg": 1})
     assert events[alias].added == [("file:///lake/orders", {"kseg": 1})]
 
 
@@ -201,7 +201,7 @@ class Task:
 def test_only_tables_that_were_landed_in_keep_their_event() -> None:
     orders, empty, other = table_asset("/lake/orders"), table_asset("/lake/empty"), Asset(uri="x-other://thing")
     task, events = Task(orders, empty, others=(other,)), Events()
-    assert emit({"outlet_events": events}, task, REPORT, {"kseg": 1}) == ["file:///lake/orders"]
+    assert emit({"outlet_events": events}, task, landed_tables(REPORT), {"kseg": 1}) == ["file:///lake/orders"]
     assert task.outlets == [orders, other]
     assert events[orders].extra == {"kseg": 1}
 
@@ -209,7 +209,7 @@ def test_only_tables_that_were_landed_in_keep_their_event() -> None:
 def test_where_nothing_was_landed_there_is_no_event() -> None:
     orders = table_asset("/lake/orders")
     task = Task(orders)
-    assert emit({"outlet_events": Events()}, task, {**REPORT, "status": "nothing-to-do"}, {}) == []
+    assert emit({"outlet_events": Events()}, task, landed_tables({**REPORT, "status": "nothing-to-do"}), {}) == []
     assert task.outlets == []
     assert landed_tables({**REPORT, "status": "nothing-to-do"}) == []
 
@@ -217,5 +217,5 @@ def test_where_nothing_was_landed_there_is_no_event() -> None:
 def test_a_table_that_nobody_named_is_told_of_by_the_jobs_alias() -> None:
     alias = AssetAlias("kseg:orders")
     task, events = Task(alias), Events()
-    emit({"outlet_events": events}, task, REPORT, {"kseg": 1})
+    emit({"outlet_events": events}, task, landed_tables(REPORT), {"kseg": 1})
     assert events[alias].added == [("file:///lake/orders", {"kseg": 1})]

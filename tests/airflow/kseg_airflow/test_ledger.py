@@ -73,3 +73,24 @@ def test_a_ledger_that_does_not_answer_is_a_failure_that_another_try_mends() -> 
     away = Outcome(4, {"error": {"message": "the broker is away"}, "exit_code": 4})
     with pytest.raises(AirflowException, match="the broker is away"):
         ledger.completed(Outcome(0), DRIVER, lambda *_: away, lambda _: False)
+
+
+def test_what_earlier_tries_have_landed_is_known_by_the_mark_of_their_drivers() -> None:
+    """Their run folders may lie on another worker: the retry was green without an event."""
+    runs = [
+        {"run_id": "r5", "ended_at": "2026-01-05", "owner": "host-a:7:ab12-0f"},
+        {"run_id": "r4", "ended_at": "2026-01-04", "owner": "host-b:7:ab12-1f"},
+        {"run_id": "r3", "ended_at": None, "owner": "host-b:7:ab12-2f"},
+        {"run_id": "r2", "ended_at": "2026-01-02", "owner": "host-b:7:ab123-3f"},
+        {"run_id": "r1", "ended_at": "2026-01-01", "owner": "container_1_1_1_1:7:ab12-4f"},
+    ]
+
+    def status(*words: str) -> Outcome:
+        return Outcome(0, {"run": words[1]} if words[0] == "--run" else {"runs": runs})
+
+    landed = {"run": "r5", "status": "done", "tables": [{"path": "/lake/orders", "version": 1, "rows": 1}]}
+    assert ledger.landed_before("ab12", landed, status) == [{"run": "r1"}, {"run": "r4"}]
+    # An interval that is landed already is reported by the id of the run that has landed it.
+    nothing = {"run": "r5", "status": "nothing-to-do", "tables": landed["tables"]}
+    assert ledger.landed_before("ab12", nothing, status) == [{"run": "r1"}, {"run": "r4"}, {"run": "r5"}]
+    assert ledger.landed_before("cd", {}, status) == []
