@@ -149,8 +149,8 @@ class AirflowProcesses:
         assert before is None or before.poll() is not None, f"{part} runs already"
         with self.log_file(part).open("ab") as log:
             self._processes[part] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", part, *self.parts[part]],
-                env=self.environment,
+                [sys.executable, "-m", "airflow", *self.words(part)],
+                env=self.environment_of(part),
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -158,6 +158,19 @@ class AirflowProcesses:
                 start_new_session=True,
             )
         return self._processes[part].pid
+
+    def words(self, part: str) -> list[str]:
+        """What starts a part, after ``airflow``."""
+        return [part, *self.parts[part]]
+
+    def environment_of(self, part: str) -> dict[str, str]:
+        """A part's environment."""
+        return self.environment
+
+    def running(self, part: str) -> bool:
+        """Whether a part was started and has not ended."""
+        process = self._processes.get(part)
+        return process is not None and process.poll() is None
 
     def pid(self, part: str) -> int:
         """The process id of a part that runs."""

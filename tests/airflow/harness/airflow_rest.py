@@ -89,10 +89,10 @@ class RunningAirflow(AirflowProcesses):
         self._ask("DELETE", f"variables/{key}", accept=(404,))
         self._ask("POST", "variables", {"key": key, "value": value})
 
-    def pool(self, name: str, slots: int) -> None:
+    def pool(self, name: str, slots: int, *, include_deferred: bool = False) -> None:
         """Make a pool, or replace it."""
         self._ask("DELETE", f"pools/{name}", accept=(404,))
-        self._ask("POST", "pools", {"name": name, "slots": slots})
+        self._ask("POST", "pools", {"name": name, "slots": slots, "include_deferred": include_deferred})
 
     # What it shall do
 

@@ -6,19 +6,17 @@ command line and environment of every process that came by meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 pytest.importorskip("airflow.sdk")
 
 from landed import once, read_table
+from onlooker import Onlooker, content
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
@@ -42,42 +40,6 @@ with DAG("connection", schedule=None):
     verify = KsegVerifyOperator(task_id="verify", run_dir={runs!r}, deferrable=False, **asked)
     closed >> land >> verify >> KsegAuditOperator(task_id="audit", **asked)
 """
-
-
-class Onlooker:
-    """Somebody who types `ps eww` all the time."""
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
-        self._over = threading.Event()
-        self.seen: set[str] = set()
-        self.found: set[str] = set()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def _look(self) -> None:
-        while not self._over.wait(0.2):
-            for process in psutil.process_iter():
-                with contextlib.suppress(psutil.Error):
-                    line = " ".join(process.cmdline())
-                    self.seen.add(line)
-                    if self._secret in line or self._secret in str(process.environ()):
-                        self.found.add(line)
-
-    def __enter__(self) -> Onlooker:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join(60)
-
-
-def content(path: Path) -> bytes:
-    """What a file of the running Airflow's holds; nothing if it is no more."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def job_file(lake: Path, topic: str) -> Path:
