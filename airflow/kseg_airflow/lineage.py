@@ -1,6 +1,6 @@
 """What a task reads and writes, as OpenLineage names it.
 
-    kafka://broker:9092   orders            a topic, by the first broker of the job file or the connection
+    kafka://broker:9092   orders            a topic, by the first broker of the job file
     file                  /lake/orders      a table
     s3://lake             orders
 
