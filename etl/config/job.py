@@ -105,6 +105,11 @@ class Job(Section):
         return self.sink.merge_schema or any(payload.unknown == "add" for payload in payloads)
 
     @property
+    def widens(self) -> bool:
+        """Whether a run may make the types of a table's columns wider."""
+        return self.sink.widen
+
+    @property
     def transforms_rows(self) -> bool:
         """Whether rows are made of records by steps: decoding, or a transform."""
         return self.decode is not None or bool(self.transform)

@@ -312,6 +312,7 @@ class Sink(Section):
     partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False
+    widen: HowItRuns[bool] = False
     single_driver: HowItRuns[bool] = False
     addresses: DecidesRows[bool] = True
     quarantine: HowItRuns[QuarantineTable | None] = None

@@ -222,7 +222,7 @@ class _Rebuilding:
     ) -> Iterator[tuple[TopicPartition, OffsetSet, set[str], int]]:
         address = _address(table, access)
         owned: dict[str | None, bool] = {}
-        for batch in access.scan([*address, RUN_COLUMN]):
+        for batch in self.context.targets.scan(table, [*address, RUN_COLUMN]):
             topics, partitions, offsets = (
                 batch.column(name).cast(kind) for name, kind in zip(address, ADDRESS_TYPES, strict=True)
             )

@@ -29,10 +29,12 @@ from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, schema_f
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.schemas import grown, kept_schema
+from kseg.etl.planning.growing import grown
+from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.tables.errors import IncompatibleSchema
-from kseg.etl.tables.parquet.align import align
+from kseg.etl.tables.parquet.align import align, type_changes
 from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
+from kseg.etl.tables.parquet.widening import can_widen
 from kseg.etl.tables.targets import table_at
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
@@ -112,13 +114,13 @@ def check_against_job(
         )
     try:
         if part.payload.by_registry:
-            before, after, missing = _grown(state, part, candidate, name, newest)
+            before, after, missing = _grown(job, state, part, candidate, name, newest)
         else:
             before, after, missing = _plan(part, None), _plan(part, candidate), None
         fields = typed_columns(after)
         check_names([(after, fields)])
         old = _struct(typed_columns(before)) if before is not None else pa.struct([])
-        check = _compared(against, old, _struct(fields))
+        check = _compared(against, old, _struct(fields), widens=job.widens)
         check = check if missing is None else replace(check, missing=missing)
     except Refused as refused:
         return SchemaCheck(against, refused=(refused.message,))
@@ -129,7 +131,7 @@ def check_against_job(
     faults, notes = _beside_tables(job, part, fields)
     if before is None:
         notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
-    return replace(check, refused=(*check.refused, *faults), notes=notes)
+    return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes))
 
 
 def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
@@ -184,7 +186,7 @@ def _topic_of(template: str, subject: str) -> str | None:
 
 
 def _grown(
-    state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
+    job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
@@ -195,7 +197,7 @@ def _grown(
         text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before])
         grown(part.payload, part.lineage, (text,), before)
         return None, _framed(part, text), ()
-    text = grown(part.payload, part.lineage, readers, [(name, own)])
+    text = grown(part.payload, part.lineage, readers, [(name, own)], widen=job.widens)
     missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
     return _framed(part, readers[-1]), _framed(part, text), missing
 
@@ -225,13 +227,17 @@ def _framed(part: JobPart, reader: str) -> PayloadPlan:
     return replace(_plan(part, None), framed=FramedSchemas(reader, format=schema_format(part.payload)))
 
 
-def _compared(against: str, before: pa.DataType, after: pa.DataType) -> SchemaCheck:
+def _compared(against: str, before: pa.DataType, after: pa.DataType, *, widens: bool = False) -> SchemaCheck:
+    """widens: columns may become wider."""
     found = differences(before, after)
+    wider = [one for one in found.changed if widens and can_widen(*one[1:])]
+    refused = [one for one in found.changed if one not in wider]
     return SchemaCheck(
         against,
         tuple((path, type_text(kind)) for path, kind in found.added),
         found.missing,
-        tuple(f"{path or 'it'} is {type_text(old)}, and would be {type_text(new)}" for path, old, new in found.changed),
+        tuple(f"{path or 'it'} is {type_text(old)}, and would be {type_text(new)}" for path, old, new in refused),
+        tuple(f"{path} is {type_text(old)}, and would be widened to {type_text(new)}" for path, old, new in wider),
     )
 
 
@@ -250,12 +256,15 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
         if target.path is None:
             notes.append(f"table {target} is in a catalog: it was not compared")
             continue
-        found = table_at(target.path).schema()
+        access = table_at(target.path)
+        found = access.schema()
         if found is None:
             continue
         beside = pa.schema([column.with_nullable(True) for column in found])
         try:
-            align(columns, beside, (), table=target.path, merge_schema=job.adds_columns)
+            if job.widens:
+                type_changes(columns, beside, access.partition_columns(), table=target.path, widen=True)
+            align(columns, beside, (), table=target.path, merge_schema=job.adds_columns, widen=job.widens)
         except IncompatibleSchema as error:
             named = zip(error.columns, error.faults, strict=True)
             faults += [f"table {target.path}: {column}: {fault.message}" for column, fault in named]

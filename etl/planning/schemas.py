@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kseg.client.registry.errors import RegistryRejected, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
@@ -27,6 +27,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PinnedSchemas
+from kseg.etl.planning.growing import Growing
 
 _TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 
@@ -205,7 +206,7 @@ def kept_schema(format: str, schema: Resolved) -> SchemaText:
 
 
 def pinned_schemas(
-    job: HasDecode, found: Mapping[str, FoundSchemas], state: JobState
+    job: Job, found: Mapping[str, FoundSchemas], state: JobState
 ) -> tuple[SchemasAdded | None, dict[str, PinnedSchemas]]:
     """What a new run decodes with; the event that comes before its plan, None where the ledger has all of it.
 
@@ -219,7 +220,7 @@ def pinned_schemas(
     for lineage, payload in lineages_of(job):
         seen = found[lineage]
         known = state.lineages.get(lineage, Lineage(seen.registry))
-        growing = _Growing(payload, lineage, known.readers)
+        growing = Growing(payload, lineage, known.readers, widen=job.widens)
         for name, text in seen.newest:
             growing.add(name, text)
         if not known.readers:
@@ -259,7 +260,7 @@ def extended(
         if lineage not in resolved:
             continue
         known, before = state.lineages[lineage], plan.schemas[lineage]
-        growing = _Growing(payload, lineage, known.readers)
+        growing = Growing(payload, lineage, known.readers, widen=job.widens)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
         unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():
@@ -282,137 +283,3 @@ def extended(
         pinned[lineage] = PinnedSchemas(before.registry, growing.version, {**before.writers, **hashes})
     new = {hash: text for hash, text in texts.items() if hash not in state.schema_texts}
     return SchemasAdded(run_id=plan.run_id, texts=new, lineages=changes, pinned=pinned)
-
-
-def grown(
-    payload: Payload,
-    lineage: str,
-    readers: tuple[str, ...],
-    texts: Iterable[tuple[str, SchemaText]],
-    older: Iterable[SchemaText] = (),
-) -> str:
-    """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
-
-    older: versions before them, whose types a new table's columns hold as well. Raises as `pinned_schemas`.
-    """
-    growing = _Growing(payload, lineage, readers)
-    for name, text in texts:
-        growing.add(name, text)
-    if not readers:
-        growing.widen(older)
-    return growing.text or readers[-1]
-
-
-class _Growing:
-    """A lineage's newest version, and the next one in the making."""
-
-    def __init__(self, payload: Payload, lineage: str, readers: tuple[str, ...]) -> None:
-        self._payload, self._lineage = payload, lineage
-        self._before = readers
-        self._format = schema_format(payload)
-        self._add_fields = payload.unknown == "add"
-        from kseg.segment_reader.payload.errors import PayloadSchemaError
-
-        try:
-            self._reader: Any = self._format.reader(readers[-1]) if readers else None
-        except PayloadSchemaError:
-            message = "the columns of this job's table come from schemas of another format"
-            remedy = "write the format that it had, or land in another table by another job"
-            raise ConfigurationError.of(f"decode.{lineage}.format", message, remedy) from None
-
-    def add(self, name: str, text: SchemaText) -> None:
-        from kseg.segment_reader.payload.errors import IncompatibleSchemas
-
-        with self._sound():
-            writer = self._format.writer(text.text, text.uses)
-            try:
-                if self._reader is None:
-                    made = self._format.first(writer)
-                else:
-                    made = self._format.merged(
-                        self._reader, writer, add_fields=self._add_fields, widen=not self._before
-                    )
-            except IncompatibleSchemas as error:
-                raise Refused(
-                    "schema-conflict",
-                    f"{name} does not fit the table's columns: {error.place}: {error.reason}",
-                    remedy="register a schema that keeps the column's type, or land in another table by another job",
-                ) from None
-            columns = 0 if made is self._reader else self._columns(made)
-        if columns > self._payload.max_columns:
-            raise Refused(
-                "too-many-columns",
-                f"with {name} the table would have {columns} columns, and decode.{self._lineage}.max_columns is "
-                f"{self._payload.max_columns}",
-                remedy="set max_columns higher, or unknown_fields: ignore",
-            )
-        self._reader = made
-
-    def _columns(self, reader: Any) -> int:
-        """How many there are. Raises PayloadSchemaError where there can be none."""
-        from kseg.segment_reader.payload.avro.evolution import columns_of
-        from kseg.segment_reader.payload.debezium import Envelope
-
-        kind = self._format.type(reader)
-        if self._payload.envelope == "debezium":
-            kind = Envelope(kind).type
-        return columns_of(kind)
-
-    def widen(self, texts: Iterable[SchemaText]) -> None:
-        """Give the columns of a table that is not there yet the widest types of all versions."""
-        from kseg.segment_reader.payload.errors import PayloadSchemaError
-
-        for text in texts if self._reader is not None else ():
-            if text.unusable:
-                continue
-            try:
-                writer = self._format.writer(text.text, text.uses)
-                self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
-            except PayloadSchemaError:
-                continue  # it matters if a record has it
-
-    @property
-    def text(self) -> str | None:
-        """The next version; None where nothing was added."""
-        assert self._reader is not None
-        text = self._format.text(self._reader)
-        return None if self._before and text == self._before[-1] else text
-
-    @property
-    def version(self) -> int:
-        return len(self._before) + (self.text is not None)
-
-    def covers(self, text: SchemaText) -> bool:
-        """Whether the reader's schema has all that the writer's has."""
-        from kseg.segment_reader.payload.errors import PayloadSchemaError
-
-        assert self._reader is not None
-        if text.unusable:
-            return False
-        try:
-            writer = self._format.writer(text.text, text.uses)
-            same = self._format.merged(self._reader, writer, add_fields=self._add_fields)
-        except PayloadSchemaError:
-            return False  # it matters if a record has it
-        return bool(same is self._reader)
-
-    def rejects(self, text: SchemaText) -> bool:
-        """Whether no payload of the writer's schema can be read with the reader's."""
-        from kseg.segment_reader.payload.errors import IncompatibleSchemas
-
-        assert self._reader is not None
-        try:
-            self._format.decoder(self._format.writer(text.text, text.uses), self._reader)
-        except IncompatibleSchemas:
-            return True
-        return False
-
-    @contextmanager
-    def _sound(self) -> Iterator[None]:
-        from kseg.segment_reader.payload.errors import PayloadSchemaError
-
-        try:
-            yield
-        except PayloadSchemaError as error:
-            place = f"decode.{self._lineage}.schema"
-            raise ConfigurationError.of(place, str(error), "register a schema that columns can hold") from None

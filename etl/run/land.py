@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from kseg.etl.errors import RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.kept_offsets import kept_digest
@@ -48,9 +47,7 @@ from kseg.etl.tables.values import FoundCommit, NewCommit, ReadyTable, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from kseg.etl.spark.range_results import RangeResults
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +115,11 @@ class _Landing:
         beside = self.beside.names
         todo = [table for table in self.plan.tables if table not in self.commits and table not in beside]
         removing = self.plan.mode == "backfill-replace"
-        targets = parallel_map(todo, lambda table: context.targets.target(table, removing=removing))
+        with context.stopwatch.phase("land"):
+            aside = self._prepare_beside()
+            spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))
+            sinks = spark_jobs.sink_schemas(todo) if todo else {}
+            targets = parallel_map(todo, lambda t: context.targets.target(t, removing=removing, rows=sinks[t]))
         by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
         by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
         if by_spark:
@@ -126,11 +127,8 @@ class _Landing:
         elif self.plan.mode != REDRIVE:  # which reads in the driver
             context.spark.workers()
         with context.stopwatch.phase("land"):
-            aside = self._prepare_beside()
-            spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
             counted = spark_jobs.count([*(table for table in self.commits if table not in beside), *by_spark])
-            sinks = spark_jobs.sink_schemas(todo) if todo else {}
             ready = self._prepare(sinks, by_files)
             written = spark_jobs.write(sinks, ready) if todo else Written()
             range_results = [*counted.range_results, *written.range_results]
@@ -293,13 +291,15 @@ class _Landing:
         job, context = self.context.job, self.context
         frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
         if self.replacement is not None:
-            frame = self._read_before_removal(frame, range_results, spark_jobs, reading, table)
+            frame = self.replacement.read_to_disk(frame, range_results, spark_jobs, reading, table)
         context.targets.check(table, self.plan.tables[table])
         made = target.ensure(frame, sink, partition_by=job.sink.partition_columns, cluster_by=job.sink.cluster_by)
         self._identify(table, made)
         if self.plan.tables[table] is None:
             self._confirm_lease()
         self.lease.check()
+        for change in target.widen(sink, allowed=job.sink.widen):
+            spark_jobs.note(f"{table}: widened {change}, for good: from now on Spark's own writer lands its rows")
         context.observe(f"land:{table}:before")
         with spark_jobs.watching(range_results), range_results.typed_errors():
             outcome = target.land(
@@ -323,27 +323,6 @@ class _Landing:
         spark_jobs.forget_range_results([table])
         if self.replacement is not None:
             frame.unpersist()
-
-    def _read_before_removal(
-        self, frame: DataFrame, range_results: RangeResults, spark_jobs: SparkJobs, reading: ReadCounts, table: str
-    ) -> DataFrame:
-        """The rows, read to the workers' disks: what the log loses from here on is not removed without its new row.
-
-        Raises:
-            RetriableFailure: the log has lost records since the removal was decided.
-        """
-        from pyspark import StorageLevel
-
-        kept = frame.persist(StorageLevel.DISK_ONLY)
-        with spark_jobs.watching(range_results), range_results.typed_errors():
-            kept.count()
-        again = account_for(self.plan, range_results.resolve(), self.context.clients.logs)
-        fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
-        if fault is not None:
-            raise RetriableFailure(
-                f"the log lost records while rows were being replaced: {fault}", run=self.plan.run_id
-            )
-        return kept
 
     def _removal(self, table: str, sink: SinkSchema | None, ready: ReadyTable | None = None) -> Removal | None:
         if self.replacement is None or table in self.beside.names:

@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.row_owner import SourceRows
@@ -32,10 +32,16 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.run.account import ReadCounts
+from kseg.etl.run.account import ReadCounts, account_for, differing_accounts
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.parquet.schema import AddressColumns
 from kseg.etl.tables.removal import OfAddresses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kseg.etl.run.spark_jobs import SparkJobs
+    from kseg.etl.spark.range_results import RangeResults
 
 MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""
@@ -78,6 +84,27 @@ class Replacement:
 
     def event(self) -> ev.Replacing:
         return ev.Replacing(run_id=self.plan.run_id, kept=dict(self.kept))
+
+    def read_to_disk(
+        self, frame: DataFrame, range_results: RangeResults, spark_jobs: SparkJobs, reading: ReadCounts, table: str
+    ) -> DataFrame:
+        """The rows, read to the workers' disks: what the log loses from here on is not removed without its new row.
+
+        Raises:
+            RetriableFailure: the log has lost records since the removal was decided.
+        """
+        from pyspark import StorageLevel
+
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        with spark_jobs.watching(range_results), range_results.typed_errors():
+            kept.count()
+        again = account_for(self.plan, range_results.resolve(), self.context.clients.logs)
+        fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
+        if fault is not None:
+            raise RetriableFailure(
+                f"the log lost records while rows were being replaced: {fault}", run=self.plan.run_id
+            )
+        return kept
 
     def removal(self, table: str, address: AddressColumns, *, by_sql: bool = False) -> OfAddresses:
         """The rows that the run's commit to a table removes.

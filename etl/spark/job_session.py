@@ -138,4 +138,4 @@ class JobSession:
         """Known from the job file alone: a session that runs cannot be given Delta's jars."""
         sink = self.job.sink
         names = any(is_name(str(target)) for target in sink.targets.values())
-        return names or bool(transform_of(self.job).on_frame or sink.cluster_by)
+        return names or bool(transform_of(self.job).on_frame or sink.cluster_by or sink.widen)

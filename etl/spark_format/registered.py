@@ -69,7 +69,7 @@ def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
     """Raises ConfigurationError: the versions contradict each other in the newest's columns."""
     from kseg.etl.decoding.framed import FramedSchemas, schema_key
     from kseg.etl.decoding.schema_formats import schema_format
-    from kseg.etl.planning.schemas import grown
+    from kseg.etl.planning.growing import grown
 
     try:
         reader = grown(payload, name, (), found.newest, found.texts.values())

@@ -30,6 +30,7 @@ from kseg.etl.tables.parquet.align import TableColumns
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import WrittenFile
+from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import (
     CommitRecord,
@@ -240,6 +241,16 @@ class FrameTarget(Target):
         Raises:
             ConfigurationError: the columns cannot make a table, or the store is not safe for Spark's commits.
             Refused: the table forgets app transactions.
+        """
+
+    @abstractmethod
+    def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
+        """Make the types of the table's columns wider where the rows' are; returns what was changed. Idempotent.
+
+        Raises:
+            IncompatibleSchema: something has to be changed and is not `allowed` to, or a partition column rests on it.
+            ConfigurationError: the table does not allow it, or the store is not safe for Spark's commits.
+            RetriableFailure: another writer committed first.
         """
 
     @abstractmethod

@@ -6,7 +6,7 @@ tables with features that delta-rs cannot honour (`etl.tables.delta.features`) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
@@ -20,14 +20,17 @@ from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import ACCEPT_TABLE, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
+from kseg.etl.tables.parquet.align import fits
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
-from kseg.etl.tables.removal import OfRun, Removal
+from kseg.etl.tables.removal import OfRun, Removal, quoted
 from kseg.etl.tables.spark.maintenance import SparkMaintenance
-from kseg.etl.tables.spark.read import frame_of_files
+from kseg.etl.tables.spark.read import batches_of, frame_of_files
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -45,13 +48,18 @@ class Targets:
 
     # --- which implementation
 
-    def target(self, table: str, *, removing: bool = False) -> FileTarget | FrameTarget:
-        """The table as a run commits to it. removing: its commits are to remove rows as well.
+    def target(self, table: str, *, removing: bool = False, rows: SinkSchema | None = None) -> FileTarget | FrameTarget:
+        """The table as a run commits to it.
+
+        removing: its commits are to remove rows as well. rows: for which its types may have to be widened; None: it is
+        not asked for that.
 
         Raises:
             Refused: rows are to be removed from an append-only table.
         """
-        return self._by_spark(table) if self._needs_spark(table, removing=removing) else self.file_target(table)
+        if self._needs_spark(table, removing=removing) or (rows is not None and self._widens(table, rows)):
+            return self._by_spark(table)
+        return self.file_target(table)
 
     def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
         """The table as its `remove_run` is called for this run, of which it may have no rows.
@@ -94,12 +102,26 @@ class Targets:
                 raise
             return frame
 
+    def scan(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows, some at a time: read by Spark where delta-rs cannot read the table."""
+        access = self._access(table)
+        if access is None:
+            return
+        if access.readable:
+            yield from access.scan(columns)
+        else:
+            yield from batches_of(self._by_spark(table).frame().select(*map(quoted, columns)))
+
     def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):
             return True
         access = DeltaAccess(table)
         reasons = access.spark_reasons(removing=removing)
         return bool(reasons) or (bool(self._job.sink.cluster_by) and access.state() is None)
+
+    def _widens(self, table: str, rows: SinkSchema) -> bool:
+        there = DeltaAccess(table).schema() if self._job.sink.widen else None
+        return there is not None and any(found and found.widened for _, _, found in fits(rows, there))
 
     def _by_spark(self, table: str) -> SparkTarget:
         single = self._job.sink.single_driver

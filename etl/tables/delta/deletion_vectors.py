@@ -11,16 +11,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from kseg.etl.tables.delta.readable import is_readable
+
 FEATURE = "deletionVectors"
 
 
 def in_use(table: DeltaTable) -> bool:
-    """Whether a file of the snapshot has a deletion vector."""
-    return any(batch.num_rows for batch in _vectors(table))
+    """Whether a file of the snapshot has a deletion vector, or may have one that cannot be read."""
+    return _unknown(table) or any(batch.num_rows for batch in _vectors(table))
 
 
-def deleted_rows(table: DeltaTable) -> int:
-    """How many rows of the snapshot's files are deleted by vectors."""
+def deleted_rows(table: DeltaTable) -> int | None:
+    """How many rows of the snapshot's files are deleted by vectors; None where that cannot be read."""
+    if _unknown(table):
+        return None
     deleted = 0
     for batch in _vectors(table):
         kept = batch.column("selection_vector").flatten()
@@ -28,8 +32,16 @@ def deleted_rows(table: DeltaTable) -> int:
     return deleted
 
 
+def _unknown(table: DeltaTable) -> bool:
+    """delta-rs reads no vectors of a table with features that it does not know."""
+    return _enabled(table) and not is_readable(table)
+
+
+def _enabled(table: DeltaTable) -> bool:
+    return FEATURE in (table.protocol().reader_features or ())
+
+
 def _vectors(table: DeltaTable) -> Iterator[pa.RecordBatch]:
-    protocol = table.protocol()
-    if FEATURE in (protocol.reader_features or ()):
+    if _enabled(table):
         for batch in table.deletion_vectors():
             yield pa.record_batch(batch)

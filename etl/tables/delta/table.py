@@ -27,6 +27,7 @@ from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
+from kseg.etl.tables.delta.readable import is_readable
 from kseg.etl.tables.delta.rewrite import Rewriter
 from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
@@ -131,6 +132,12 @@ class DeltaAccess(TableAccess):
             except NeedsSparkWriter as needs:
                 return needs.reasons
         return removal_reasons(table, self.name) if removing else ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether `read` and `scan` can give the rows of the newest snapshot; else Spark has to (`Targets.scan`)."""
+        table = self.load()
+        return table is None or is_readable(table)
 
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         return incidents_since(self.location.open(), recorded, now)
@@ -267,11 +274,12 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
 
 
 def table_state(table: DeltaTable) -> TableState:
-    """A snapshot as the ledger records it. Rows are None where a file has no statistics."""
+    """A snapshot as the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
     counts = pa.chunked_array(table.get_add_actions().column("num_records"))
     rows = None if counts.null_count else int(pc.sum(counts).as_py() or 0)
     if rows:
-        rows -= deletion_vectors.deleted_rows(table)
+        deleted = deletion_vectors.deleted_rows(table)
+        rows = None if deleted is None else rows - deleted
     return TableState(str(table.metadata().id), table.version(), rows)
 
 

@@ -1,12 +1,15 @@
 """How a job's rows fit a table that is already there: names, types, partitioning, NOT NULL, columns to add.
 
 Names are matched without case, as Delta resolves them, and files are written with the table's own spelling. A value
-may be widened to the table's type (int to bigint, float to double, a decimal with more digits), never narrowed.
+may be widened to the table's type (int to bigint, float to double, a decimal with more digits), never narrowed. A table
+whose type is narrower than the rows' is widened only where the job says so (`sink.widen`), by Spark's own writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,15 +19,13 @@ from kseg.etl.tables.parquet.schema import (
     LATE_COLUMN,
     AddressColumns,
     SinkSchema,
+    UnlandableType,
     delta_type,
     derived_as,
-    part_of,
-    same_type,
 )
+from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit
 
 Found = tuple[str, str, str | None]
-
-_INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,12 @@ def align(
     table: str,
     asked_partition_by: Sequence[str] = (),
     merge_schema: bool = False,
+    widen: bool = False,
 ) -> TableColumns:
     """Fit the sink's columns to a table.
 
     table_schema, table_partition_by: as the table has them. asked_partition_by: the job's own; empty takes the table's.
+    widen: types of the table may become wider.
 
     Raises:
         IncompatibleSchema: with a fault for every column that does not fit.
@@ -90,6 +93,7 @@ def align(
     spelled = {f.name.lower(): f for f in table_schema}
     written: list[pa.Field] = []
     added: list[pa.Field] = []
+    wider: dict[str, pa.Field] = {}
     for column in sink.columns:
         there = spelled.get(column.name.lower())
         if there is None:
@@ -105,30 +109,29 @@ def align(
             added.append(column)
             written.append(column)
             continue
-        kind = delta_type(there.type)
-        if not same_type(kind, column.type) and part_of(kind, column.type):
+        found = fit(column.type, delta_type(there.type), there.name)
+        if found is not None and widen and not kept_types(found.widened, table_partition_by, table_schema):
+            wider[there.name] = pa.field(there.name, found.whole, metadata=there.metadata)
+        elif found is None or found.widened:
+            unfit = True
+            faults.append(type_fault(column, there, found, table_partition_by, table_schema))
+        if found is not None and found.grows:
             # Fields within a struct are added as columns are.
             if not merge_schema:
                 message = f"the table has {there.type}, the rows have more fields: {column.type}"
                 faults.append((column.name, message, "set sink.merge_schema: true to add them"))
-            added.append(pa.field(there.name, column.type))
-            kind = column.type
-        elif part_of(column.type, kind):
-            kind = column.type
-        if not can_write(column.type, kind):
-            unfit = True
-            faults.append(
-                (column.name, f"the rows have {column.type}, the table has {there.type}", "cast it in the transform")
-            )
+            added.append(pa.field(there.name, found.whole))
         faults += derived_faults(column, there)
-        written.append(pa.field(there.name, kind, metadata=there.metadata))
+        written.append(
+            pa.field(there.name, found.written if found is not None else there.type, metadata=there.metadata)
+        )
     names = {f.name for f in written}
     faults += [
         (f.name, "the table's column is NOT NULL and the rows do not have it", "add it in the transform")
         for f in table_schema
         if not f.nullable and f.name not in names
     ]
-    grown = {f.name: f for f in added if f.name.lower() in spelled}
+    grown = wider | {f.name: f for f in added if f.name.lower() in spelled}
     full = pa.schema([*(grown.get(f.name, f) for f in table_schema), *(f for f in added if f.name not in grown)])
     partition_by = tuple(table_partition_by)
     faults += _partition_faults(full, names, partition_by, tuple(asked_partition_by))
@@ -159,15 +162,75 @@ def _shown(field: pa.Field | None) -> str:
 
 
 def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
-    """Whether every value of a landed type has its place in a table's type."""
-    types = pa.types
-    if part_of(rows, table):
-        return True
-    if rows in _INTEGERS and table in _INTEGERS:
-        return _INTEGERS.index(rows) < _INTEGERS.index(table)
-    if types.is_decimal(rows) and types.is_decimal(table):
-        return bool(rows.scale <= table.scale and rows.precision - rows.scale <= table.precision - table.scale)
-    return bool(rows == pa.float32() and table == pa.float64())
+    """Whether every value of a landed type has its place in a table's type as it is."""
+    found = fit(rows, table)
+    return found is not None and not found.grows and not found.widened
+
+
+def type_fault(
+    column: pa.Field, there: pa.Field, found: Fit | None, partition_by: Sequence[str], table_schema: pa.Schema
+) -> Found:
+    """Why a column of the rows does not fit the table's type, and whether `sink.widen` helps. found: as `fit` says."""
+    message = f"the rows have {column.type}, the table has {there.type}"
+    if found is None or not found.widened:
+        return (column.name, message, "cast it in the transform")
+    if kept := kept_types(found.widened, partition_by, table_schema):
+        return (column.name, f"{message}, {kept}", "cast it in the transform, or land in a new table")
+    remedy = (
+        "set sink.widen: true to widen the table's column, for good: its rows are then landed by Spark's own writer, "
+        "and delta-rs cannot read them; or cast it in the transform"
+    )
+    return (column.name, message, remedy)
+
+
+def kept_types(widened: Sequence[Widening], partition_by: Sequence[str], table_schema: pa.Schema) -> str | None:
+    """Why the types of a table's column have to stay as they are; None where they may be widened."""
+    partitions = {name.lower() for name in partition_by}
+    for change in widened:
+        name = change.path[0].lower()
+        if name in partitions and change.after not in INTEGERS:
+            return f"and the table is partitioned by it: its partitions are named as {change.before}"
+        for made in table_schema:
+            by = derived_as(made)
+            if made.name.lower() in partitions and by is not None and _hashes(by, change):
+                return f"and its partition column {made.name} is made by {by}, which differs between these types"
+    return None
+
+
+def _hashes(made_by: str, change: Widening) -> bool:
+    """Whether a partition column is a hash of the changed column: Spark's is one of 32 bits up to int."""
+    bucket = re.fullmatch(r"bucket\(\d+, (.*)\)", made_by, re.DOTALL)
+    return bucket is not None and bucket[1].lower() == change.path[0].lower() and change.after not in INTEGERS[:3]
+
+
+def type_changes(
+    sink: SinkSchema, table_schema: pa.Schema, partition_by: Sequence[str], *, table: str, widen: bool
+) -> tuple[Widening, ...]:
+    """What has to become wider in a table for these rows. Columns of which this is not known are left out.
+
+    Raises:
+        IncompatibleSchema: something has to, and may not.
+    """
+    changes: list[Widening] = []
+    faults: list[Found] = []
+    for column, there, found in fits(sink, table_schema):
+        if found is not None and found.widened:
+            changes += found.widened
+            if not widen or kept_types(found.widened, partition_by, table_schema):
+                faults.append(type_fault(column, there, found, partition_by, table_schema))
+    if faults:
+        raise IncompatibleSchema(table, faults, side_by_side(sink.columns, table_schema))
+    return tuple(changes)
+
+
+def fits(sink: SinkSchema, table_schema: pa.Schema) -> Iterator[tuple[pa.Field, pa.Field, Fit | None]]:
+    """The sink's columns that a table has, the table's own, and how they fit."""
+    spelled = {field.name.lower(): field for field in table_schema}
+    for column in sink.columns:
+        there = spelled.get(column.name.lower())
+        if there is not None:
+            with suppress(UnlandableType):  # a type that only Spark knows
+                yield column, there, fit(column.type, delta_type(there.type), there.name)
 
 
 def derived_faults(column: pa.Field, there: pa.Field) -> list[Found]:

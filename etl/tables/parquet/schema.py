@@ -179,7 +179,7 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
 
 def _same_names(kind: pa.DataType, path: str) -> Iterator[tuple[str, str, str]]:
     """Structs in a column with two fields of one name, but for case: their path and these two."""
-    if _is_list(kind):
+    if is_list(kind):
         yield from _same_names(kind.value_type, f"{path}[]")
     elif pa.types.is_map(kind):
         yield from _same_names(kind.key_type, f"{path}{{}}")
@@ -198,7 +198,7 @@ def _names(field: pa.Field) -> list[str]:
     kind = field.type
     if pa.types.is_struct(kind):
         return [field.name, *(name for child in kind for name in _names(child))]
-    if _is_list(kind):
+    if is_list(kind):
         return [field.name, *_names(kind.value_field)[1:]]
     if pa.types.is_map(kind):
         return [field.name, *_names(kind.key_field)[1:], *_names(kind.item_field)[1:]]
@@ -259,7 +259,7 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", tz="UTC" if kind.tz is not None else None)
     if types.is_decimal(kind) and kind.precision <= MAX_DECIMAL_PRECISION and 0 <= kind.scale <= kind.precision:
         return pa.decimal128(kind.precision, kind.scale)
-    if _is_list(kind):
+    if is_list(kind):
         return pa.list_(pa.field("element", delta_type(kind.value_type)))
     if types.is_struct(kind) and kind.num_fields:
         return pa.struct([pa.field(child.name, delta_type(child.type)) for child in kind])
@@ -268,24 +268,8 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
     raise UnlandableType(f"Delta has no type for Arrow's {kind}")
 
 
-def part_of(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two landed types are one but for nullable fields that structs of `other` have behind those of `one`."""
-    types = pa.types
-    if _is_list(one) and _is_list(other):
-        return part_of(one.value_type, other.value_type)
-    if types.is_map(one) and types.is_map(other):
-        return same_type(one.key_type, other.key_type) and part_of(one.item_type, other.item_type)
-    if types.is_struct(one) and types.is_struct(other):
-        shared, more = list(other)[: one.num_fields], list(other)[one.num_fields :]
-        return (
-            len(shared) == one.num_fields
-            and all(a.name == b.name and part_of(a.type, b.type) for a, b in zip(one, shared, strict=True))
-            and all(field.nullable for field in more)
-        )
-    return bool(one == other)
-
-
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list, of any of Arrow's layouts."""
     types = pa.types
     return bool(
         types.is_list(kind)
@@ -299,7 +283,7 @@ def _is_list(kind: pa.DataType) -> bool:
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:
     """Whether two landed types are one to Delta: nullability and the names of list and map children do not count."""
     types = pa.types
-    if _is_list(one) and _is_list(other):
+    if is_list(one) and is_list(other):
         return same_type(one.value_type, other.value_type)
     if types.is_map(one) and types.is_map(other):
         return same_type(one.key_type, other.key_type) and same_type(one.item_type, other.item_type)

@@ -6,7 +6,7 @@ snapshot, by delta-rs ──► files that statistics do not rule out ──► 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -51,6 +51,21 @@ def frame_of_files(
     of_spark = _spark_schema(table.schema().to_json(), schema.names)
     numbers = spark.range(0, len(files), 1, max(min(len(files), MOST_TASKS), 1))
     return numbers.mapInArrow(FileRows(access.location, tuple(files), schema), of_spark)
+
+
+def batches_of(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """The frame's rows in the driver, some at a time, without a Python object a row."""
+    for row in frame.mapInArrow(_as_bytes, "batch binary").toLocalIterator(prefetchPartitions=True):
+        yield from pa.ipc.open_stream(row[0])
+
+
+def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: each batch as a stream of Arrow's IPC format."""
+    for batch in batches:
+        made = pa.BufferOutputStream()
+        with pa.ipc.new_stream(made, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.record_batch([pa.array([made.getvalue().to_pybytes()], pa.binary())], names=["batch"])
 
 
 def _spark_schema(delta: str, names: Sequence[str]) -> StructType:

@@ -30,12 +30,16 @@ from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema, table_state
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_closed, refuse_other_ranges, refuse_other_run
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
+from kseg.etl.tables.parquet.align import type_changes
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.protocol import FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.spark.making import check_partitions, create_table
+from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
+from kseg.etl.tables.spark.widening import widen
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
@@ -47,22 +51,9 @@ if TYPE_CHECKING:
 _DYNAMODB = "DynamoDB"
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _CATALOG_FEATURES = frozenset({"catalogManaged", "catalogOwned-preview"})
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
-
-
-def project(rows: DataFrame, sink: SinkSchema, run_id: str) -> DataFrame:
-    """The DataFrame as it is landed: the sink's columns and `_kseg_run`. A changed address fails the row's task."""
-    from pyspark.sql import functions as f
-
-    columns = [f.col(quoted(field.name)) for field in sink.columns if field.name != RUN_COLUMN]
-    if sink.address is not None and sink.check_address is not None:
-        own, copy = ([f.col(quoted(name)) for name in names] for names in (sink.address, sink.check_address))
-        same = own[0].eqNullSafe(copy[0]) & own[1].eqNullSafe(copy[1]) & own[2].eqNullSafe(copy[2])
-        changed = f.raise_error("a transform changed topic, partition or offset, which are the row's address")
-        at = sink.columns.names.index(sink.address.offset)
-        columns[at] = f.when(same, own[2]).otherwise(changed).alias(sink.address.offset)
-    return rows.select(*columns, f.lit(run_id).alias(RUN_COLUMN))
 
 
 class SparkTarget(FrameTarget):
@@ -146,30 +137,15 @@ class SparkTarget(FrameTarget):
         """The rows of a statement about this table, which the statement names as `{table}`."""
         return self._spark.sql(statement.replace("{table}", self._sql_name)).collect()
 
-    @contextlib.contextmanager
-    def set_up_for_vacuum(self) -> Iterator[None]:
+    def set_up_for_vacuum(self) -> contextlib.AbstractContextManager[None]:
         """Settings for VACUUM alone.
 
         Spark does not delete files younger than a week; callers of this have checked what that protects. And it
         lists a table's folders with 10,000 tasks, however few cores there are.
         """
-        wanted = {
-            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
-                4 * self._spark.sparkContext.defaultParallelism
-            ),
-        }
-        before = {name: self._spark.conf.get(name, None) for name in wanted}
-        for name, value in wanted.items():
-            self._spark.conf.set(name, value)
-        try:
-            yield
-        finally:
-            for name, old in before.items():
-                if old is None:
-                    self._spark.conf.unset(name)
-                else:
-                    self._spark.conf.set(name, old)
+        tasks = str(4 * self._spark.sparkContext.defaultParallelism)
+        wanted = {_RETENTION_CHECK: "false", "spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
+        return self._setting(**wanted)
 
     # --- making the table --------------------------------------------------------------------------------------------
 
@@ -194,6 +170,16 @@ class SparkTarget(FrameTarget):
                 self._add_late_column()
         self.check_lease()  # a table that was just created: from here on with its lease
         return table_state(self._load()[1])
+
+    def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
+        _, table = self._load()
+        partition_by = table.metadata().partition_columns
+        changes = type_changes(sink, table_schema(table), partition_by, table=self.name, widen=allowed)
+        if changes:
+            self.check_store()
+            with self._exclusion.committing():
+                widen(self._spark, self._sql_name, self.name, changes, table_properties(table))
+        return changes
 
     def _add_late_column(self) -> None:
         """Our own marker, in a table from before the job had it. Of two drivers at once one finds it there."""
@@ -283,8 +269,10 @@ class SparkTarget(FrameTarget):
         remove: Removal | None = None,
     ) -> NewCommit | FoundCommit:
         """As `FrameTarget.land`. remove: all new rows must be such rows, as `replaceWhere` checks."""
-        projected = project(rows, sink, run.run_id)
-        return self._land(projected, run, expected=expected, merge_schema=merge_schema, remove=remove)
+        there = table_schema(self._load()[1])
+        projected = as_in_table(project(rows, sink, run.run_id), sink, there)
+        with both_schemas(sink, there):
+            return self._land(projected, run, expected=expected, merge_schema=merge_schema, remove=remove)
 
     def _land(
         self,
@@ -299,7 +287,8 @@ class SparkTarget(FrameTarget):
         access, table = self._load()
         if (found := self._find_commit(access, table, run, "", expected)) is not None:
             return found
-        refuse_closed(self.name, run.app_id, table.transaction_version)
+        if "fence" not in run.facts:  # whoever closes a table to a ledger takes the ledger's app transaction as well
+            refuse_closed(self.name, run.app_id, table.transaction_version)
         attempt_id = uuid.uuid4().hex
         writer = (
             rows.write.format("delta")

@@ -42,10 +42,10 @@ class Target:
 
 def test_lost_drivers_are_fenced_with_the_tables_lease() -> None:
     """In every table, and above the newest run of any: a run that has landed in one may have yet to land in another."""
-    job = SimpleNamespace(name="job", commits_offsets=False, run=SimpleNamespace(deadline=timedelta(0)))
+    job = SimpleNamespace(name="job", commits_offsets=False)
     targets: dict[str, Target] = {"t": Target(), "idle": Target(), "other": Target()}
     now = SimpleNamespace(target=targets.__getitem__, transaction_version=lambda *_: 0)
-    context = SimpleNamespace(job=job, targets=now)
+    context = SimpleNamespace(job=job, targets=now, deadline=SimpleNamespace(left=lambda: timedelta(0)))
     found: dict[str, Any] = {"t": {"kseg/lost/job": 7}, "idle": {"kseg/lost/job": 5}, "other": {"kseg/x/job": 3}}
     lease = cast("Any", object())
     _Rebuilding(cast("Any", context), cast("Any", None), None, {}, found, ("lost",)).fence_lost_drivers(lease)
@@ -82,7 +82,8 @@ class Table:
 
 def rebuilt(rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> _Rebuilding:
     table = cast("Any", Table(rows, generations))
-    context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS)
+    targets = SimpleNamespace(scan=lambda _, columns: table.scan(columns))
+    context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS, targets=targets)
     snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, 60, 60)})
     found: dict[str, Any] = {"t": {"kseg/lost/job": 9}}
     rebuilding = _Rebuilding(cast("Any", context), cast("Any", snapshot), None, {"t": table}, found, ("lost",))

@@ -23,7 +23,8 @@ from kseg.etl.operations.schema_check import (
     parts_of,
     subjects_of,
 )
-from kseg.etl.planning.schemas import grown, kept_schema
+from kseg.etl.planning.growing import grown
+from kseg.etl.planning.schemas import kept_schema
 
 NEW = JobState(job="orders", ledger_id="l")
 
@@ -179,6 +180,16 @@ def test_a_table_with_another_type_is_refused(tmp_path: Path) -> None:
     place = str(tmp_path / "lake")
     assert found.refused == (f"table {place}: note: the rows have string, the table has int64",)
     assert DeltaTable(place).version() == 0, "nothing is written"
+
+
+def test_a_job_that_widens_says_so(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": pa.array([1], pa.int32())}))
+    job = job_of(tmp_path, REGISTRY)
+    assert check(job, landed(avro(id="int")), avro(id="long")).refused
+    job = job.model_copy(update={"sink": job.sink.model_copy(update={"widen": True, "merge_schema": True})})
+    found = check(job, landed(avro(id="int")), avro(id="long"))
+    assert (found.refused, found.notes) == ((), ("id is int, and would be widened to bigint",))
+    assert check(job, landed(avro(id="int")), avro(id="float")).refused
 
 
 FILES = {

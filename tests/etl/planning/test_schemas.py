@@ -25,7 +25,7 @@ EMPTY = JobState(job="orders", ledger_id="l")
 URL = "http://sr"
 
 
-def job_of(decode: dict[str, Any]) -> Job:
+def job_of(decode: dict[str, Any], **sink: Any) -> Job:
     return load_job(
         {
             "version": 1,
@@ -34,7 +34,7 @@ def job_of(decode: dict[str, Any]) -> Job:
             "registry": {"url": URL},
             "source": {"pattern": "^orders"},
             "decode": decode,
-            "sink": {"path": "./lake/orders"},
+            "sink": {"path": "./lake/orders", **sink},
             "ledger": "./ledger",
         }
     )
@@ -287,3 +287,30 @@ def test_a_registry_that_cannot_be_used_is_bad_configuration(registry_of: Any, a
     with registry, pytest.raises(ConfigurationError) as caught:
         read_schemas(job_of({"value": avro()}), registry, ["orders"], EMPTY)
     assert message in str(caught.value.faults[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "widened"),
+    [
+        ("int", "long", True),
+        ("float", "double", True),
+        ("int", "double", True),
+        ("long", "double", False),  # Avro promotes it; a table's column cannot become one
+        ("int", "float", False),
+        ("string", "long", False),
+    ],
+)
+def test_columns_become_wider_as_far_as_tables_can(before: str, then: str, widened: bool) -> None:
+    job, wide = job_of({"value": avro()}), job_of({"value": avro()}, widen=True)
+    first, second = text(a=before), text(a=then, b="string")
+    state = after(EMPTY, pinned_schemas(job, {"value": found(first)}, EMPTY)[0])
+    for one in (job,) if widened else (job, wide):
+        with pytest.raises(Refused) as refused:
+            pinned_schemas(one, {"value": found(first, second)}, state)
+        assert refused.value.code == "schema-conflict"
+        assert ("sink.widen: true" in str(refused.value.remedy)) is widened
+        assert [line.split() for line in str(refused.value.remedy).splitlines()][1] == ["the", "rows", "the", "table"]
+    if widened:
+        event, pinned = pinned_schemas(wide, {"value": found(first, second)}, state)
+        (field, _) = json.loads(after(state, event).lineages["value"].readers[-1])["fields"]
+        assert (field["type"], pinned["value"].reader, sorted(pinned["value"].writers)) == (then, 2, ["1", "2"])

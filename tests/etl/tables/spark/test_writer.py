@@ -11,7 +11,8 @@ from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
 from kseg.etl.tables.removal import OfAddresses
-from kseg.etl.tables.spark.writer import SparkTarget, project
+from kseg.etl.tables.spark.rows import project
+from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 from row_addresses import add_address
 

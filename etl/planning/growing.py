@@ -1,0 +1,181 @@
+"""How a lineage's reader's schema grows with the schemas of its records: columns are added, and become wider where the
+job says so (`sink.widen`) and a table can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from kseg.etl.config.decoding import Payload
+from kseg.etl.decoding.schema_formats import schema_format
+from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.ledger.schemas import SchemaText
+from kseg.etl.tables.parquet.align import side_by_side
+from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
+from kseg.etl.tables.parquet.widening import fit
+
+
+def grown(
+    payload: Payload,
+    lineage: str,
+    readers: tuple[str, ...],
+    texts: Iterable[tuple[str, SchemaText]],
+    older: Iterable[SchemaText] = (),
+    *,
+    widen: bool = False,
+) -> str:
+    """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
+
+    older: versions before them, whose types a new table's columns hold as well. widen: the types of a table that is
+    there may become wider. Raises as `pinned_schemas`.
+    """
+    growing = Growing(payload, lineage, readers, widen=widen)
+    for name, text in texts:
+        growing.add(name, text)
+    if not readers:
+        growing.widen(older)
+    return growing.text or readers[-1]
+
+
+class Growing:
+    """A lineage's newest version, and the next one in the making.
+
+    widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
+    """
+
+    def __init__(self, payload: Payload, lineage: str, readers: tuple[str, ...], *, widen: bool = False) -> None:
+        self._payload, self._lineage = payload, lineage
+        self._before, self._widen = readers, widen
+        self._format = schema_format(payload)
+        self._add_fields = payload.unknown == "add"
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        try:
+            self._reader: Any = self._format.reader(readers[-1]) if readers else None
+        except PayloadSchemaError:
+            message = "the columns of this job's table come from schemas of another format"
+            remedy = "write the format that it had, or land in another table by another job"
+            raise ConfigurationError.of(f"decode.{lineage}.format", message, remedy) from None
+
+    def add(self, name: str, text: SchemaText) -> None:
+        with self._sound():
+            made = self._with(name, self._format.writer(text.text, text.uses))
+            columns = 0 if made is self._reader else self._columns(made)
+        if columns > self._payload.max_columns:
+            raise Refused(
+                "too-many-columns",
+                f"with {name} the table would have {columns} columns, and decode.{self._lineage}.max_columns is "
+                f"{self._payload.max_columns}",
+                remedy="set max_columns higher, or unknown_fields: ignore",
+            )
+        self._reader = made
+
+    def _with(self, name: str, writer: Any) -> Any:
+        """The reader's schema with a writer's. Raises Refused, PayloadSchemaError."""
+        from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+        if self._reader is None:
+            return self._format.first(writer)
+        try:
+            return self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=not self._before)
+        except IncompatibleSchemas as error:
+            conflict = error
+        wider = self._widened(writer)
+        if wider is not None and self._widen:
+            return wider
+        remedy = "register a schema that keeps the column's type, or land in another table by another job"
+        if wider is not None:
+            remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
+        rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))
+        raise Refused(
+            "schema-conflict",
+            f"{name} does not fit the table's columns: {conflict.place}: {conflict.reason}",
+            remedy=f"{remedy}. All columns:\n{side_by_side(rows, table)}",
+        ) from None
+
+    def _widened(self, writer: Any) -> Any:
+        """The reader's schema with types that hold the writer's; None where a table's columns cannot become such."""
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        try:
+            made = self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=True)
+            before, after = (delta_type(self._format.type(one)) for one in (self._reader, made))
+        except (PayloadSchemaError, UnlandableType):
+            return None
+        return made if fit(after, before) is not None else None
+
+    def _columns(self, reader: Any) -> int:
+        """How many there are. Raises PayloadSchemaError where there can be none."""
+        from kseg.segment_reader.payload.avro.evolution import columns_of
+        from kseg.segment_reader.payload.debezium import Envelope
+
+        kind = self._format.type(reader)
+        if self._payload.envelope == "debezium":
+            kind = Envelope(kind).type
+        return columns_of(kind)
+
+    def widen(self, texts: Iterable[SchemaText]) -> None:
+        """Give the columns of a table that is not there yet the widest types of all versions."""
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        for text in texts if self._reader is not None else ():
+            if text.unusable:
+                continue
+            try:
+                writer = self._format.writer(text.text, text.uses)
+                self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
+            except PayloadSchemaError:
+                continue  # it matters if a record has it
+
+    @property
+    def text(self) -> str | None:
+        """The next version; None where nothing was added."""
+        assert self._reader is not None
+        text = self._format.text(self._reader)
+        return None if self._before and text == self._before[-1] else text
+
+    @property
+    def version(self) -> int:
+        return len(self._before) + (self.text is not None)
+
+    def covers(self, text: SchemaText) -> bool:
+        """Whether the reader's schema has all that the writer's has."""
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        assert self._reader is not None
+        if text.unusable:
+            return False
+        try:
+            writer = self._format.writer(text.text, text.uses)
+            same = self._format.merged(self._reader, writer, add_fields=self._add_fields)
+        except PayloadSchemaError:
+            return False  # it matters if a record has it
+        return bool(same is self._reader)
+
+    def rejects(self, text: SchemaText) -> bool:
+        """Whether no payload of the writer's schema can be read with the reader's."""
+        from kseg.segment_reader.payload.errors import IncompatibleSchemas
+
+        assert self._reader is not None
+        try:
+            self._format.decoder(self._format.writer(text.text, text.uses), self._reader)
+        except IncompatibleSchemas:
+            return True
+        return False
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        try:
+            yield
+        except PayloadSchemaError as error:
+            place = f"decode.{self._lineage}.schema"
+            raise ConfigurationError.of(place, str(error), "register a schema that columns can hold") from None
+
+
+def _columns_of(kind: pa.DataType) -> pa.Schema:
+    return pa.schema(list(kind) if pa.types.is_struct(kind) else [pa.field("value", kind)])
