@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -125,6 +126,11 @@ class Job(Section):
         """The dead-letter table, for records that cannot be decoded; None where they have none."""
         sections = sections_of(self.decode).values() if self.decode is not None else ()
         return self.sink.dead_letters_path if any(one.on_error == "dead_letter" for one in sections) else None
+
+    @property
+    def dead_letter_retention(self) -> timedelta | None:
+        """How long dead letters stay after their run has ended; None: for ever."""
+        return self.sink.dead_letters.retention if self.sink.dead_letters is not None else None
 
     def max_dead_letters(self, records: int) -> int:
         """How many of so many records may become dead letters."""

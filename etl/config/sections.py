@@ -290,10 +290,14 @@ def _at_most(value: Any) -> Any:
 
 
 class DeadLetters(Section):
-    """Where records that cannot be decoded land. path: beside the table, unless given. max: how many a run may have."""
+    """Where records that cannot be decoded land. path: beside the table, unless given. max: how many a run may have.
+
+    retention: how long `kseg maintain` leaves them there, from the end of their run; None: for ever.
+    """
 
     path: PlainPath | None = None
     max: Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])] = "1%"
+    retention: Annotated[Duration, at_least(timedelta(days=1))] | None = None
 
     @property
     def at_most(self) -> AtMost:

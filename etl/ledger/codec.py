@@ -23,7 +23,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from kseg.etl.errors import Refused
-from kseg.etl.ledger import events, schemas, state
+from kseg.etl.ledger import events, expired_letters, schemas, state
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 
@@ -81,6 +81,7 @@ AnyEvent = (
     | events.TableAccepted
     | events.LedgerRebuilt
     | schemas.SchemasAdded
+    | expired_letters.LettersExpired
     | state.Summary
 )
 

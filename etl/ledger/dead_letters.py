@@ -3,6 +3,7 @@
 A dead letter is an address and the run that could not decode it. From the ledger follows whether it is
 
     open       nothing has landed the record since
+    expired    the same, and retention has deleted it
     redriven   a later redrive has landed it (`kseg redrive`)
     replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run. So has one
                that was abandoned after its commit: then the next run that plans the offset reads it again
@@ -19,11 +20,12 @@ Nothing is written to the dead-letter table: a redrive that dies before its acco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.expired_letters import has_expired
 from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
@@ -32,7 +34,9 @@ REDRIVE: Final = "redrive"
 REPLACE: Final = "backfill-replace"
 APPEND: Final = "backfill-append"
 EMPTY: Final = OffsetSet()
-LetterState = Literal["open", "redriven", "replaced", "appended", "kept", "pending", "stale", "unknown", "other"]
+LetterState = Literal[
+    "open", "expired", "redriven", "replaced", "appended", "kept", "pending", "stale", "unknown", "other"
+]
 
 REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "appended", "kept"})
 """States of letters whose bytes are today's record at their offset."""
@@ -114,11 +118,20 @@ class LetterStates:
                 return _BY_MODE[by.mode]
         if not is_current:
             return "stale"
-        return "open" if letter.offset in state.landed(tp) else "pending"
+        if letter.offset not in state.landed(tp):
+            return "pending"
+        return "expired" if has_expired(state.expired_letters, letter.run_id, tp, letter.offset) else "open"
 
     def is_own(self, run_id: str) -> bool:
         """Whether a run, which the ledger need not list any more, is this job's in this ledger."""
         return run_id in self._state.runs or self._foreign(run_id) is None
+
+    def expired(self) -> Iterator[Letter]:
+        """All that retention has deleted, whatever became of them."""
+        for run_id, partitions in self._state.expired_letters.items():
+            for tp, offsets in partitions.items():
+                for start, end in offsets:
+                    yield from (Letter(tp.topic, tp.partition, offset, run_id) for offset in range(start, end))
 
     def count(self, letters: Iterable[Letter]) -> dict[LetterState, int]:
         """How many of the job's letters there are in each state that any has."""

@@ -9,7 +9,7 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
     partition  base_pinned, boundary_pinned, boundary_unproved, offsets_given_up, offsets_reclaimed,
                group_offsets_accepted, topic_seen, source_accepted
     table      table_accepted
-    job        ledger_rebuilt, schemas_added (`etl.ledger.schemas`)
+    job        ledger_rebuilt, schemas_added (`etl.ledger.schemas`), dead_letters_expired (`etl.ledger.expired_letters`)
     upkeep     summary
 
 Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval

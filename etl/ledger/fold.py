@@ -29,7 +29,8 @@ from datetime import datetime
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
-from kseg.etl.ledger.kept_offsets import landed_with, with_attempt
+from kseg.etl.ledger.expired_letters import LettersExpired, with_expired
+from kseg.etl.ledger.kept_offsets import gone_with, landed_with, with_attempt
 from kseg.etl.ledger.order import LANDS_ONCE, MAY_FOLLOW
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
@@ -88,6 +89,7 @@ class _Building:
         self.lineages = state.lineages
         self.schema_texts = dict(state.schema_texts)
         self.reopened_in = dict(state.reopened_in)
+        self.expired_letters = state.expired_letters
 
     def result(self) -> JobState:
         return replace(
@@ -111,6 +113,7 @@ class _Building:
             lineages=self.lineages,
             schema_texts=self.schema_texts,
             reopened_in=self.reopened_in,
+            expired_letters=self.expired_letters,
         )
 
     def add(self, entry: Entry) -> None:
@@ -160,6 +163,10 @@ class _Building:
                 self._source_accepted(event)
             case ev.TableAccepted():
                 self._accepted(event)
+            case LettersExpired():
+                self.expired_letters = with_expired(self.expired_letters, event)
+                if event.state is not None:
+                    self._table(event.table, event.state)
             case SchemasAdded():
                 self._schemas_added(event)
                 if event.pinned:
@@ -327,14 +334,8 @@ class _Building:
         return replace(run, accounted=event, added=added)
 
     def _abandoned(self, event: ev.Abandoned, run: RunState, at: datetime) -> RunState:
-        # What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well.
-        # No other run can have landed any of it since, because the run reserved its offsets.
-        gone, run = dict(run.added), landed_with(run, event.kept)
-        if run.mode == "backfill-replace":
-            replaced = {*run.landed, *event.landed_in}
-            for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
-                taken = offsets.subtract((run.kept or {}).get(tp, EMPTY))
-                gone[tp] = gone.get(tp, EMPTY).union(taken)
+        run = landed_with(run, event.kept)
+        gone = gone_with(run, event.landed_in)
         now = self.result()
         for tp, offsets in gone.items():
             # What was reopened since has been landed by others, if at all, with other records.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.values import RunPlan
 
@@ -50,6 +50,21 @@ def landed_with(run: RunState, digests: Mapping[str, str | None]) -> RunState:
                 run = replace(run, kept=others | {tp: of_tp for tp, of_tp in kept.items() if tp.topic in topics})
                 break
     return run
+
+
+def gone_with(run: RunState, landed_in: Collection[str]) -> dict[TopicPartition, OffsetSet]:
+    """The offsets that have no row any more once a run is abandoned. landed_in: tables that had a commit of it.
+
+    What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well. No
+    other run can have landed any of it since, because the run reserved its offsets.
+    """
+    gone = dict(run.added)
+    if run.mode == "backfill-replace":
+        replaced = {*run.landed, *landed_in}
+        for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
+            taken = offsets.subtract((run.kept or {}).get(tp, EMPTY))
+            gone[tp] = gone.get(tp, EMPTY).union(taken)
+    return gone
 
 
 def _topics(plan: RunPlan, tables: Collection[str]) -> set[str]:

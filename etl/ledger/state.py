@@ -220,6 +220,7 @@ class JobState(Strict):
     reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
     lineages: readers' schemas, by place below `decode`. schema_texts: of a registry, by hash.
     reopened_in: the leader epochs in which these changes were accepted, as far as they are known.
+    expired_letters: offsets of dead letters that retention has deleted, by run (`ledger.expired_letters`).
     """
 
     job: str
@@ -246,6 +247,7 @@ class JobState(Strict):
     reopened_in: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     lineages: dict[str, Lineage] = field(default_factory=dict)
     schema_texts: dict[str, SchemaText] = field(default_factory=dict)
+    expired_letters: dict[str, ByPartition[OffsetIntervals]] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates
+from kseg.etl.ledger.expired_letters import has_expired
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.landings import TableLandings
@@ -32,21 +33,24 @@ class DeadLetters:
         self._state = state
         states = LetterStates(state)
         self._by_table: dict[str, Counter[str]] = {}
+        self._expired = Counter(letter.run_id for letter in states.expired())
         by_run: dict[str, list[Letter]] = {}
         open_ones: list[Letter] = []
         counts: Counter[str] = Counter()
-        for table, letters in by_table.items():
+        for table, letters in (*by_table.items(), (None, states.expired())):
             for letter in letters:
-                if (now := states.of(letter)) == "other":
-                    continue
+                gone = has_expired(state.expired_letters, letter.run_id, letter.tp, letter.offset)
+                if (now := states.of(letter)) == "other" or gone != (table is None):
+                    continue  # one that is still in the table is about to be deleted, and counted as it will be
                 counts[now] += 1
                 by_run.setdefault(letter.run_id, []).append(letter)
-                self._by_table.setdefault(table, Counter())[letter.run_id] += 1
-                if now == "open":
+                if table is not None:
+                    self._by_table.setdefault(table, Counter())[letter.run_id] += 1
+                if now in ("open", "expired"):
                     open_ones.append(letter)
         self.counts: dict[str, int] = dict(sorted(counts.items()))
-        self._by_run = {run_id: _addresses(of_run) for run_id, of_run in by_run.items()}
-        self._open = _addresses(open_ones)
+        self._by_run = {run_id: addresses_of(of_run) for run_id, of_run in by_run.items()}
+        self._open = addresses_of(open_ones)
 
     @classmethod
     def read(cls, context: JobContext, state: JobState) -> DeadLetters:
@@ -64,7 +68,7 @@ class DeadLetters:
     def excusable(self) -> bool:
         """Whether it is known of each where its row is due: as many are there as runs have set aside, and none is of a
         ledger that was lost."""
-        number = sum((of_table for of_table in self._by_table.values()), Counter())
+        number = sum((of_table for of_table in self._by_table.values()), self._expired)
         runs = [run for run in self._state.runs.values() if run.accounted is not None and not run.abandoned]
         left_out = {r.run_id: r.accounted.rows_in - r.accounted.rows_out for r in runs if r.accounted is not None}
         archive = self._state.archive
@@ -83,7 +87,7 @@ class DeadLetters:
         notes = []
         if self.counts:
             counted = ", ".join(f"{number} {name}" for name, number in self.counts.items())
-            notes.append(f"dead letters: {counted}; where one is open, no row is due")
+            notes.append(f"dead letters: {counted}; where one is open or expired, no row is due")
         gone: dict[str, dict[str, int]] = {}
         before: Counter[str] = Counter()
         for run in self._state.runs.values():
@@ -91,7 +95,8 @@ class DeadLetters:
             of_run = run.plan.dead_letters or table
             if decoding is None or of_run is None:
                 continue
-            missing = decoding.dead - self._by_table.get(of_run, Counter())[run.run_id]
+            there = self._by_table.get(of_run, Counter())[run.run_id] + self._expired[run.run_id]
+            missing = decoding.dead - there
             if missing > 0:
                 gone.setdefault(of_run, {})[run.run_id] = missing
             if of_run != table:
@@ -130,7 +135,8 @@ class DeadLetters:
         return absent
 
 
-def _addresses(letters: Iterable[Letter]) -> dict[TopicPartition, OffsetSet]:
+def addresses_of(letters: Iterable[Letter]) -> dict[TopicPartition, OffsetSet]:
+    """Their offsets by partition."""
     offsets: dict[TopicPartition, list[tuple[int, int]]] = {}
     for letter in letters:
         offsets.setdefault(letter.tp, []).append((letter.offset, letter.offset + 1))

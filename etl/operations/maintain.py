@@ -1,7 +1,9 @@
-"""Maintenance of a job's tables and of its ledger: OPTIMIZE, VACUUM, retention of old events. No row changes.
+"""Maintenance of a job's tables and of its ledger: retention of dead letters, OPTIMIZE, VACUUM, retention of events.
+No row of a target table changes.
 
     what        by                                                     beside running jobs
     ----------  -----------------------------------------------------  -----------------------------------------------
+    letters     the same as optimize                                   leaves those that an unfinished redrive reads
     optimize    delta-rs where it may write to the table, else Spark   commits that conflict: the later one is retried
     vacuum      the same                                               leaves files that a run may still commit
     ledger      delta-rs                                               as at the end of every run
@@ -26,7 +28,8 @@ from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summ
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import TableState
-from kseg.etl.run.context import JobContext
+from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
+from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
@@ -50,12 +53,14 @@ stores and hosts differ."""
 class MaintenanceRequest:
     """The requested work. vacuum: the retention; None: no vacuum. keep: how long the ledger keeps events for queries.
 
+    letters: dead letters older than the job file's retention are deleted.
     allow_short: the user accepts a retention below seven days.
     """
 
     optimize: bool = True
     z_order: tuple[str, ...] = ()
     vacuum: timedelta | None = SAFE_RETENTION
+    letters: bool = True
     ledger: bool = True
     keep: timedelta = KEEP
     dry_run: bool = False
@@ -101,6 +106,7 @@ class MaintenanceReport:
 
     job: str
     dry_run: bool
+    letters: list[ExpiredLetters] = field(default_factory=list)
     tables: list[TableMaintenance] = field(default_factory=list)
     ledger: LedgerMaintenance | None = None
     notes: list[str] = field(default_factory=list)
@@ -112,7 +118,12 @@ class MaintenanceReport:
 
 
 def maintain_job(
-    job: Job, request: MaintenanceRequest, progress: Progress | None = None, *, take_over: bool = False
+    job: Job,
+    request: MaintenanceRequest,
+    progress: Progress | None = None,
+    *,
+    take_over: bool = False,
+    observe: Observer | None = None,
 ) -> MaintenanceReport:
     """Do the requested work, table by table, for all tables in the ledger.
 
@@ -132,11 +143,15 @@ def maintain_job(
             "readers of older versions and other jobs that write to the table lose files then: "
             "--allow-short-retention if there are none",
         )
-    with JobContext.open(job, progress, ledger="required") as context, ExitStack() as held:
+    with JobContext.open(job, progress, observe, ledger="required") as context, ExitStack() as held:
         lease = None if request.dry_run else held.enter_context(context.lease(CHAIN, take_over=take_over))
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         others = OtherJobs(context.clients.ledger, job.name)
+        if request.letters:
+            context.progress.phase("maintain dead letters")
+            report.letters = expire_letters(context, lease, job.dead_letter_retention)
+            state = context.clients.read_state()
         for table in sorted(state.tables):
             context.progress.phase(f"maintain {table}")
             context.targets.check(table, state.tables[table])

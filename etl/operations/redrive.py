@@ -143,6 +143,11 @@ def _decodable(
         mine = ", ".join(f"{number} {name}" for name, number in sorted(counted.items()) if name != "other")
         what = mine or ("they are of other jobs" if counted else "there are none")
         found.notes.append(f"none of these dead letters is open: {what}")
+    if expired := sum(states.of(letter) == "expired" for letter in states.expired()):
+        found.notes.append(
+            f"{expired} dead letters have expired (sink.dead_letters.retention) and cannot be redriven: `kseg backfill "
+            "JOB --mode replace` reads their records again, as long as Kafka has them"
+        )
     if unread:
         found.notes.append(f"dead letters of partitions that the job does not read, and that stay open: {unread}")
     if still_dead:

@@ -278,7 +278,7 @@ class FrameTarget(Target):
 
 
 class Maintenance(ABC):
-    """OPTIMIZE and VACUUM of one table. Every method may raise RetriableFailure and KsegError.
+    """OPTIMIZE, VACUUM and retention of one table. Every method may raise RetriableFailure and KsegError.
 
     by: who commits, `delta-rs` or `spark`.
     """
@@ -319,3 +319,7 @@ class Maintenance(ABC):
 
         before: no file that was written at this time or later is deleted (by the store's clock), whatever its versions.
         """
+
+    @abstractmethod
+    def delete_runs(self, runs: Sequence[str], *, details: Mapping[str, Any]) -> int:
+        """Delete all rows of these runs, in one commit; returns how many there were."""

@@ -1,4 +1,4 @@
-"""`kseg maintain`: OPTIMIZE and VACUUM of a job's tables, and retention in its ledger."""
+"""`kseg maintain`: OPTIMIZE and VACUUM of a job's tables, retention of its dead letters and in its ledger."""
 
 from __future__ import annotations
 
@@ -38,6 +38,9 @@ Examples:
     "--vacuum", metavar="DURATION", help="Delete files that only table versions older than this use, such as 7d."
 )
 @click.option(
+    "--dead-letters", is_flag=True, help="Delete dead letters that are older than sink.dead_letters.retention."
+)
+@click.option(
     "--ledger", is_flag=True, help="Summarise and compact the ledger and delete old events, as runs do at their end."
 )
 @click.option(
@@ -54,27 +57,29 @@ def maintain(
     optimize: bool,
     z_order: tuple[str, ...],
     vacuum: str | None,
+    dead_letters: bool,
     ledger: bool,
     keep: str,
     allow_short_retention: bool,
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """Optimize and vacuum a job's tables, and compact its ledger; no row changes.
+    """Optimize and vacuum a job's tables, and compact its ledger; no row of a target table changes.
 
-    Without --optimize, --vacuum and --ledger: all three, with --vacuum 7d. Runs may be active: files that an unfinished
-    run may still commit are kept. Exit 5 if another maintenance is active, or if a run holds the lease of a table with
-    `sink.single_driver`; --take-over takes the place of a maintenance that died, and of no run.
+    Without --optimize, --vacuum, --dead-letters and --ledger: all four, with --vacuum 7d. Runs may be active: files
+    that an unfinished run may still commit are kept. Exit 5 if another maintenance is active, or if a run holds the
+    lease of a table with `sink.single_driver`; --take-over takes the place of a maintenance that died, and of no run.
     """
 
     job = _load(invocation, job_file)
     from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
 
-    everything = not (optimize or z_order or vacuum or ledger)
+    everything = not (optimize or z_order or vacuum or dead_letters or ledger)
     request = MaintenanceRequest(
         optimize=everything or optimize or bool(z_order),
         z_order=z_order,
         vacuum=_duration("--vacuum", vacuum or "7d") if everything or vacuum else None,
+        letters=everything or dead_letters,
         ledger=everything or ledger,
         keep=_duration("--keep", keep),
         dry_run=dry_run,
@@ -82,7 +87,9 @@ def maintain(
     )
     report = maintain_job(job, request, invocation.progress, take_over=take_over)
     saved = [t.vacuumed.bytes for t in report.tables if t.vacuumed is not None]
+    expired = sum(letters.deleted or 0 for letters in report.letters)
     headline = f"{len(report.tables)} tables" + (f", {sum(saved)} bytes deleted" if saved else "")
+    headline += f", {expired} dead letters deleted" if expired else ""
     return Result(report.to_json(), f"{job.name}: {headline}" + (" (nothing was changed)" if dry_run else ""))
 
 

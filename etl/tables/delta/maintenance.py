@@ -21,7 +21,8 @@ from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.features import spark_reasons
-from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
+from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_properties, table_schema
+from kseg.etl.tables.parquet.schema import RUN_COLUMN
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 
@@ -149,6 +150,19 @@ class DeltaMaintenance(DeltaFiles):
         except (DeltaError, OSError) as error:
             raise self._access.fault("cannot vacuum", error) from error
         return FileCount(len(going), sum(info.size or 0 for info in going))
+
+    def delete_runs(self, runs: Sequence[str], *, details: Mapping[str, Any]) -> int:
+        listed = ", ".join(map(sql_literal, runs))
+        commit = CommitProperties(custom_metadata={"kseg": {**details, "maintain": "retention"}})
+        try:
+            found = self._load().delete(f'"{RUN_COLUMN}" IN ({listed})', commit_properties=commit)
+        except CommitFailedError as error:
+            raise RetriableFailure(
+                f"another writer changed the table meanwhile: {error}", remedy="run it again", table=self._access.name
+            ) from error
+        except (DeltaError, OSError) as error:
+            raise self._access.fault("cannot delete rows", error) from error
+        return int(found["num_deleted_rows"] or 0)
 
     @staticmethod
     def _delete(fs: pafs.FileSystem, paths: Sequence[str]) -> None:

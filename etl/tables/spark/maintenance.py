@@ -10,7 +10,7 @@ from typing import Any
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.removal import quoted
+from kseg.etl.tables.removal import OfRun, quoted
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import FileCount
 
@@ -60,6 +60,12 @@ class SparkMaintenance(DeltaFiles):
         if stored is None or after is None:
             return FileCount()
         return FileCount(max(0, stored.files - after.files), max(0, stored.bytes - after.bytes))
+
+    def delete_runs(self, runs: Sequence[str], *, details: Mapping[str, Any]) -> int:
+        self._target.check_lease()
+        wanted = " OR ".join(f"({OfRun(run_id).sql()})" for run_id in runs)
+        rows = self._target.sql(f"DELETE FROM {{table}} WHERE {wanted}")
+        return int(rows[0]["num_affected_rows"]) if rows else 0
 
     def _vacuum(self, hours: float, mode: str) -> list[Any]:
         return self._target.sql(f"VACUUM {{table}} RETAIN {hours:.6f} HOURS{mode}")

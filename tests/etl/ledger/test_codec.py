@@ -10,6 +10,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import codec, values
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.expired_letters import LettersExpired
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.schemas import LineageChange, SchemasAdded, SchemaText
@@ -91,6 +92,13 @@ EVENTS = [
         texts={"ab": SchemaText('"long"', ("{}",))},
         lineages={"value": LineageChange("http://sr", 1, '"long"', {"7": "ab"}, {"orders-value": {"1": "7"}})},
         pinned={"value": ev.PinnedSchemas("http://sr", 1, {"7": "ab", "8": ""})},
+    ),
+    LettersExpired(
+        **SIGNED,
+        table="s3://bucket/dead",
+        runs={"run-1": {TP: OffsetSet.of([(1, 2), (5, 7)])}},
+        counts={"open": 2, "redriven": 1},
+        state=ev.TableState("id", 8, 3),
     ),
     Summary(
         **SIGNED,
