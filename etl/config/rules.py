@@ -19,6 +19,11 @@ from kseg.etl.config.rules_beside import (
     dead_letters_have_their_table,
     tables_beside_stand_apart,
 )
+from kseg.etl.config.rules_routes import (
+    routed_rows_have_tables,
+    routes_are_by_decoded_fields,
+    routes_take_every_topic,
+)
 from kseg.etl.config.sections import BATCH_KINDS, CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
 from kseg.etl.config.times import format_instant
 from kseg.etl.config.view import View, nearest, place_of, reads, sound_targets, target_paths, topics_of_route
@@ -169,31 +174,6 @@ def steps_on_batches_stand_first(view: View) -> Iterator[Finding]:
             )
 
 
-def routes_take_every_topic(view: View) -> Iterator[Finding]:
-    routes = view.sink.routes
-    if routes is None or not view.sound("sink", "routes"):
-        return
-    topics = view.source.named_topics
-    if CATCH_ALL not in routes:
-        if topics is None and view.source.pattern is not None:
-            yield Finding(
-                ("sink", "routes"),
-                "a pattern may match topics that have no route",
-                'add a route "*" for all other topics',
-            )
-        elif missing := [topic for topic in topics or () if topic not in routes]:
-            yield Finding(
-                ("sink", "routes"),
-                f"there is no route for {', '.join(missing)}",
-                'add one, or a route "*" for all other topics',
-            )
-    for topic in routes:
-        if topic != CATCH_ALL and not reads(view, topic):
-            yield Finding(
-                ("sink", "routes", topic), "is a route for a topic that the source does not read", nearest(topic, view)
-            )
-
-
 def decode_takes_every_topic(view: View) -> Iterator[Finding]:
     section = view.raw.get("decode")
     if not isinstance(section, Mapping) or not view.sound("decode") or not decodes_by_topic(section):
@@ -325,6 +305,8 @@ RULES: tuple[Rule, ...] = (
     start_comes_before_end,
     steps_on_batches_stand_first,
     routes_take_every_topic,
+    routed_rows_have_tables,
+    routes_are_by_decoded_fields,
     decode_takes_every_topic,
     topics_fit_table_names,
     ledger_stands_apart,

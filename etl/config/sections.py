@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,10 +13,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, 
 from pydantic.json_schema import JsonSchemaValue
 
 from kseg.client.protocol.topic_names import is_topic_name
-from kseg.etl.config.marks import DecidesRows, DecidesRowsInAnyOrder, HowItRuns
+from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
+from kseg.etl.config.routing import BY_TOPIC, RouteBy, RouteByText, RouteKeys, parse_route_by
 from kseg.etl.config.values import (
     ANY_TEXT,
     Columns,
@@ -30,7 +31,6 @@ from kseg.etl.config.values import (
     Partitions,
     PathTemplate,
     PlainPath,
-    RouteName,
     Section,
     Sql,
     TableTemplate,
@@ -306,13 +306,17 @@ class DeadLetters(Section):
 
 
 class Sink(Section):
-    """Where rows land: exactly one of path, table and routes is set."""
+    """Where rows land: exactly one of path, table and routes is set.
+
+    routes: by what `route_by` names: a topic, or a value; `*` for all others.
+    """
 
     model_config = exactly_one("path", "table", "routes")
 
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
-    routes: DecidesRows[Annotated[dict[RouteName, Route], BeforeValidator(not_empty_map)] | None] = None
+    route_by: DecidesRowsIfGiven[RouteByText] = BY_TOPIC
+    routes: DecidesRows[Annotated[dict[Text, Route], RouteKeys] | None] = None
     partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False
@@ -335,7 +339,7 @@ class Sink(Section):
 
     @property
     def targets(self) -> dict[str, Target]:
-        """Targets by route, `*` for all other topics; `{topic}` not filled in."""
+        """Targets by route, `*` for all others; `{topic}` not filled in."""
         if self.routes is not None:
             return {topic: route.target for topic, route in self.routes.items()}
         return {CATCH_ALL: Target(self.path, self.table)}
@@ -353,8 +357,24 @@ class Sink(Section):
     def most_dead_letters(self) -> AtMost:
         return (self.dead_letters or DeadLetters()).at_most
 
+    @property
+    def routing(self) -> RouteBy | None:
+        """What decides into which table a record's row lands; None where its topic does."""
+        return None if self.route_by == BY_TOPIC else parse_route_by(self.route_by)
+
+    @property
+    def routed(self) -> bool:
+        """Whether something else of a record than its topic decides into which table its row lands."""
+        return self.route_by != BY_TOPIC
+
+    def tables_of(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The tables that rows of these topics may land in, each once. Raises ConfigurationError as `target`."""
+        named = self.targets.values() if self.routed else (self.target(topic) for topic in topics)
+        return tuple(dict.fromkeys(str(target) for target in named))
+
     def target(self, topic: str) -> Target:
-        """The table that a topic's rows land in. Raises ConfigurationError where no route takes the topic."""
+        """The table that a topic's rows land in, of a sink that is not `routed`. Raises ConfigurationError where no
+        route takes the topic."""
         targets = self.targets
         target = targets.get(topic) or targets.get(CATCH_ALL)
         if target is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +46,7 @@ FAULT = "kseg"
 ANY_TEXT = r"\S"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC_NAMES: Final = "1 to 249 letters, digits, dots, dashes and underscores"
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
@@ -112,7 +113,7 @@ def _matching(pattern: re.Pattern[str], message: str, remedy: str) -> Callable[[
 
 def _topic(name: str) -> str:
     if not is_topic_name(name):
-        raise fault("is not a topic name", "1 to 249 letters, digits, dots, dashes and underscores")
+        raise fault("is not a topic name", TOPIC_NAMES)
     return name
 
 

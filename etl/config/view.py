@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import did_you_mean
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER
@@ -68,6 +69,8 @@ def place_of(view: View, route: str, key: str) -> PathKey:
 
 def topics_of_route(view: View, route: str) -> tuple[str, ...]:
     """The topics known to take this route."""
+    if view.sink.routed or not (route == CATCH_ALL or is_topic_name(route)):
+        return ()
     if route != CATCH_ALL:
         return (route,)
     own = view.sink.routes or {}

@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
@@ -86,6 +88,7 @@ class BadRecords:
     def __init__(self, letters: LetterWriter | None = None, most: int | None = None) -> None:
         self._letters, self._most = letters, most
         self._counts = DecodingCounts()
+        self._routed: Counter[str] = Counter()
         self.examples: list[str] = []
 
     @property
@@ -122,6 +125,17 @@ class BadRecords:
 
     def count(self, counts: DecodingCounts) -> None:
         self._counts += counts
+
+    @property
+    def routed(self) -> dict[str, int]:
+        """Rows by route, where that is not decided by their topic; empty else."""
+        return {route: rows for route, rows in sorted(self._routed.items()) if rows}
+
+    def route(self, routes: pa.Array, sign: int = 1) -> None:
+        """Count the routes of rows, a text each. sign: -1 for rows that are set aside after all."""
+        for found in pc.value_counts(routes).to_pylist():
+            if found["values"] is not None:
+                self._routed[found["values"]] += sign * found["counts"]
 
 
 def dead_letters(batch: pa.RecordBatch, found: Sequence[BadRecord]) -> pa.RecordBatch:

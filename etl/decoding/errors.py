@@ -74,6 +74,21 @@ class ExpectationBroken(Refused):
         self.column = column
 
 
+class NoRouteForRecord(Refused):
+    """A record for which `sink.routes` has no table. route_by: what decides (`sink.route_by`)."""
+
+    def __init__(self, route_by: str, message: str, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            "record-without-route",
+            f"{route_by}: {message}",
+            remedy='add the route, or a route "*" for all others, and run again; or set decode.on_error: dead_letter',
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+        self.route_by = route_by
+
+
 class TooManyDeadLetters(Refused):
     """More records of a run cannot be decoded than `sink.dead_letters.max` allows; nothing was committed.
 

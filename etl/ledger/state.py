@@ -167,8 +167,13 @@ class RunState(Strict):
         if self.plan.quarantine is not None or self.archived:
             return self.plan.quarantine
         routed = {planned.table for planned in self.plan.ranges}
-        routed.add(self.plan.dead_letters)
+        routed |= {self.plan.dead_letters, *self.plan.routed}
         return next((table for table in self.landed if table not in routed), None)
+
+    @property
+    def without_rows(self) -> tuple[str, ...]:
+        """Tables that no row of the run was routed to, so that it has made no commit there; () before its account."""
+        return tuple(table for table in self.plan.routed if table not in self.landed) if self.accounted else ()
 
     @property
     def ended(self) -> bool:

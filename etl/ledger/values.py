@@ -6,7 +6,7 @@ Kafka users know it: `{"orders": {"0": 23}}`. Range ends are exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from uuid import UUID
@@ -86,7 +86,8 @@ class PlannedRange(Strict):
     """One range that a run has pinned.
 
     leader_epoch: of the partition's leader when the end was pinned; -1 where the broker returns none.
-    table: the target (path or name) that its rows go to.
+    table: the target (path or name) that its rows go to; None in a run whose rows are routed by something else than
+        their topic (`RunPlan.routes`).
     """
 
     topic: str
@@ -122,6 +123,7 @@ class RangeCounts(Strict):
     held.
     late: of `data`, records whose time lies before the interval that their offset lies in; not among the five.
     decoding: of `data`, what became of them in decoding; None, and not in the JSON, where nothing could be set aside.
+    routed: rows by table, where something else than a record's topic decides on it; else empty, and not in the JSON.
     """
 
     data: int = 0
@@ -131,8 +133,9 @@ class RangeCounts(Strict):
     absent: int = 0
     late: int = 0
     decoding: DecodingCounts | None = None
+    routed: dict[str, int] = field(default_factory=dict, repr=False)
 
-    _to_json = left_out("decoding")
+    _to_json = left_out("decoding", "routed")
 
     @property
     def rows(self) -> int:
@@ -152,6 +155,10 @@ class RangeCounts(Strict):
             self.absent + other.absent,
             self.late + other.late,
             added(self.decoding, other.decoding),
+            {
+                table: self.routed.get(table, 0) + other.routed.get(table, 0)
+                for table in sorted({*self.routed, *other.routed})
+            },
         )
 
 
@@ -354,6 +361,8 @@ class RunPlan(Strict):
     generations: of the run's partitions, where above 0 (`JobState.generation`): an address is a topic, a partition, a
         generation and an offset. Its JSON has them only where there are any.
     schemas: of a registry, by lineage. Its JSON has them only where there are any.
+    routes: the table of each route, where something else of a record than its topic decides on its table: then a range
+        has rows of all of them. Its JSON has them only where there are any.
     """
 
     run_id: str
@@ -378,13 +387,25 @@ class RunPlan(Strict):
     generations: ByPartition[int] = field(default_factory=dict)
     schemas: dict[str, PinnedSchemas] = field(default_factory=dict)
     dead_letters: str | None = None
+    routes: dict[str, str] = field(default_factory=dict)
 
-    _to_json = left_out("generations", "schemas", "dead_letters")
+    _to_json = left_out("generations", "schemas", "dead_letters", "routes")
 
     @property
     def beside(self) -> frozenset[str]:
         """The tables that take no rows: quarantine and dead letters."""
         return frozenset(table for table in (self.quarantine, self.dead_letters) if table is not None)
+
+    @property
+    def routed(self) -> tuple[str, ...]:
+        """The tables that each range may have rows of, in the order of their routes; () where a range has one table."""
+        return tuple(dict.fromkeys(self.routes.values()))
+
+    def ranges_of(self, tables: Collection[str]) -> tuple[PlannedRange, ...]:
+        """The ranges whose records may have rows in any of these tables."""
+        if any(table in tables for table in self.routes.values()):
+            return self.ranges
+        return tuple(planned for planned in self.ranges if planned.table in tables)
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

@@ -34,11 +34,19 @@ from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.schemas import framed_schemas
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.range_results import NoAccumulator
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RESERVED_PREFIX, RUN_COLUMN
-from kseg.etl.transform.decode_by_topic import as_landed
+from kseg.etl.tables.parquet.schema import (
+    KSEG_ADDRESS,
+    LATE_COLUMN,
+    OWN_ADDRESS,
+    RESERVED_PREFIX,
+    ROUTE_COLUMN,
+    RUN_COLUMN,
+    AddressColumns,
+)
 from kseg.etl.transform.fit import FitStep
+from kseg.etl.transform.route import as_landed
 from kseg.etl.transform.topics import rows_by_topic
-from kseg.etl.transform.transform import NO_STEPS, BatchSteps, transform_of
+from kseg.etl.transform.transform import BatchSteps, transform_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,7 +69,7 @@ _SMALL_HOLE: Final = 5_000
 
 @dataclass(frozen=True)
 class Decoding:
-    """How some runs decoded. job: as they pinned it. schemas: by lineage. redriven: they read dead letters."""
+    """How some runs decoded and routed. job: as pinned. schemas: by lineage. redriven: they read dead letters."""
 
     job: Job
     schemas: Mapping[str, FramedSchemas]
@@ -69,8 +77,20 @@ class Decoding:
     runs: tuple[str, ...]
 
     def steps(self, engine: Engine = "fast") -> BatchSteps:
+        """Without those of the user: what they make of rows is not compared."""
         made = transform_of(self.job, self.schemas).on_batches.steps
-        return BatchSteps(tuple(as_landed(step, engine) for step in made))
+        kept = made[:1] if self.transformed else made
+        return BatchSteps(tuple(as_landed(step, engine) for step in kept))
+
+    @property
+    def transformed(self) -> bool:
+        """Whether a transform made their rows, of which the addresses alone are compared."""
+        return bool(self.job.transform)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether their rows are decoded, and not the records as they are."""
+        return self.job.decode is not None
 
     def columns(self, topics: Iterable[str]) -> set[str]:
         """Columns of the rows of these topics of one table, in lower case."""
@@ -94,10 +114,13 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
     for run_id in runs:
         run = state.runs.get(run_id)
         document = json.loads(run.plan.pinned_config) if run is not None and run.plan.pinned_config else {}
-        if run is None or run.archived or document.get("decode") is None or document.get("transform"):
+        if run is None or run.archived:
+            continue
+        if not run.plan.routed and (document.get("decode") is None or document.get("transform")):
             continue
         pinned = {lineage: (one.registry, one.reader) for lineage, one in run.plan.schemas.items()}
-        decided = [document["decode"], document["source"], pinned, run.mode == REDRIVE]
+        of_rows = [document.get("decode"), document.get("transform"), run.plan.routes]
+        decided = [of_rows, document["source"], pinned, run.mode == REDRIVE]
         alike.setdefault(json.dumps(decided, sort_keys=True), []).append(run)
     found = []
     for of_one in alike.values():
@@ -133,6 +156,11 @@ class _Part:
     decoding: Decoding | None = None
     engine: Engine = "fast"
 
+    @property
+    def address(self) -> AddressColumns:
+        """Where rows have their address as they are read."""
+        return KSEG_ADDRESS if self.decoding is not None else OWN_ADDRESS
+
 
 @dataclass
 class ExpectedRows:
@@ -140,6 +168,9 @@ class ExpectedRows:
 
     offsets: that are compared. absent: of these, where no row is due. whole: whether rows are compared, and not their
     addresses alone. decoded: whether they are decoded. reference: a sample of them by the decoders in plain Python.
+
+    Of runs that routed rows of a range to several tables, records are read as they read them, and those are left out
+    that had another table's route.
     """
 
     context: JobContext
@@ -156,12 +187,20 @@ class ExpectedRows:
     @cached_property
     def decodings(self) -> list[Decoding]:
         runs = dict.fromkeys([*self.landed.standing, *self.landed.kept])
-        return decodings(self.context.job, self.state, runs) if self.decoded else []
+        return decodings(self.context.job, self.state, runs) if self._by_run else []
+
+    @property
+    def _by_run(self) -> bool:
+        """Whether rows depend on the runs that landed them."""
+        return self.decoded or bool(self.landed.routes)
 
     @cached_property
     def kinds(self) -> dict[str, int]:
         """By run, the kind of its rows; of all others it is `kind_of_others`."""
-        return {run: number for number, one in enumerate(self.decodings, 1) for run in one.runs}
+        return {run: self._kind(number, one) for number, one in enumerate(self.decodings, 1) for run in one.runs}
+
+    def _kind(self, number: int, one: Decoding) -> int:
+        return number if self.whole and not one.transformed else ADDRESS_ALONE
 
     @property
     def kind_of_others(self) -> int:
@@ -170,17 +209,19 @@ class ExpectedRows:
     @cached_property
     def parts(self) -> list[_Part]:
         due = {tp: now for tp, of_tp in self.offsets.items() if (now := of_tp.subtract(self.absent.get(tp, EMPTY)))}
-        if not self.decoded:
+        if not self._by_run:
             return [_Part(self.kind_of_others, due)]
         parts = []
         for number, one in enumerate(self.decodings, 1):
             mine = _within(due, self._claimed(one.runs))
-            sample = _sample(mine, SAMPLE) if self.reference else {}
+            sample = _sample(mine, SAMPLE) if self.reference and self.decoded else {}
             self.sampled += sum(of_tp.length for of_tp in sample.values())
-            parts.append(_Part(number, sample, one, "reference"))
-            parts.append(_Part(number, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
+            kind = self._kind(number, one)
+            parts.append(_Part(kind, sample, one, "reference"))
+            parts.append(_Part(kind, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
         others = [run for run in (*self.landed.standing, *self.landed.kept) if run not in self.kinds]
-        parts.append(_Part(ADDRESS_ALONE, _within(due, union_of([self._claimed(others), self.landed.older]))))
+        theirs = union_of([self._claimed(others), self.landed.older])
+        parts.append(_Part(self.kind_of_others, _within(due, theirs)))
         return [part for part in parts if any(part.offsets.values())]
 
     def _claimed(self, runs: Iterable[str]) -> ByPartition:
@@ -201,7 +242,7 @@ class ExpectedRows:
             return columns
         made: set[str] = set()
         for part in self.parts:
-            if part.decoding is not None:
+            if part.decoding is not None and part.kind != ADDRESS_ALONE:
                 made |= part.decoding.columns({tp.topic for tp, of_tp in part.offsets.items() if of_tp})
         return [name for name in columns if name.lower() in made]
 
@@ -213,7 +254,7 @@ class ExpectedRows:
         frames = []
         for part in self.parts:
             rows = self._read(part, table, columns, partition_by)
-            address = KSEG_ADDRESS if part.decoding is not None else OWN_ADDRESS
+            address = part.address
             compared = columns if part.kind != ADDRESS_ALONE else []
             rows = fingerprints(rows, address, compared, "expected", kind=part.kind)
             frames.append(rows.withColumn("exact", f.lit(part.kind != ADDRESS_ALONE)))
@@ -242,18 +283,27 @@ class ExpectedRows:
         gathered = NoAccumulator() if context.spark.remote else None
         # Of raw rows the steps make the partition columns that are made of others; addresses alone need none.
         options = read_options(context.job)
-        steps = transform_of(context.job).on_batches if part.kind == RAW else NO_STEPS
-        if part.decoding is not None:
-            own = read_options(part.decoding.job)
+        made_of = transform_of(context.job).on_batches.steps if part.kind == RAW else ()
+        steps = BatchSteps(tuple(map(as_landed, made_of)))
+        routes: set[str] = set()
+        if (how := part.decoding) is not None:
+            own = read_options(how.job)
             options = replace(options, provenance=own.provenance, addresses=True)
-            fit = FitStep(
-                _arrow_schema(table, [*KSEG_ADDRESS, *columns]), part.decoding.without, frozenset(partition_by)
-            )
-            steps = BatchSteps((*part.decoding.steps(part.engine).steps, fit))
+            steps = how.steps(part.engine)
+            routes.update(route for run in how.runs for route in self.landed.routes.get(run, ()))
+            if how.decodes and part.kind != ADDRESS_ALONE:
+                fitted = _arrow_schema(table, [*KSEG_ADDRESS, *columns])
+                if routes:
+                    fitted = fitted.append(pa.field(ROUTE_COLUMN, pa.string()))
+                steps = BatchSteps((*steps.steps, FitStep(fitted, how.without, frozenset(partition_by))))
         frame, results = rows(spark, tasks, context.clients.task_origin, options, steps, gathered=gathered)
         self.results.append(results)
+        if routes:
+            from pyspark.sql import functions as f
+
+            frame = frame.where(f.col(ROUTE_COLUMN).isin(*sorted(routes)))
         if read != {tp: of_tp for tp, of_tp in part.offsets.items() if of_tp}:
-            address = KSEG_ADDRESS if part.decoding is not None else OWN_ADDRESS
+            address = part.address
             wanted = ((*tp, *interval) for tp, of_tp in part.offsets.items() for interval in of_tp)
             names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
             frame = frame.join(side_table(context, wanted, names), is_within(address, "_kseg_a"), "left_semi")

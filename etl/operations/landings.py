@@ -68,6 +68,8 @@ class TableLandings:
     runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
     unknown: offsets that cannot be compared, since a summary has dropped in which table their run landed them.
+    routes: of runs that had rows of one range for several tables, the routes that lead to this one (`sink.routes`): of
+    the offsets that they have landed, those of other routes have no row here.
     """
 
     table: str
@@ -82,6 +84,7 @@ class TableLandings:
     older_superseded: ByPartition = field(default_factory=dict)
     unknown: int = 0
     open_runs: list[str] = field(default_factory=list)
+    routes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _covered: ByPartition = field(default_factory=dict)
 
     def land(self, run_id: str, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
@@ -123,12 +126,13 @@ class TableLandings:
                         yield Claim(tp.topic, tp.partition, start, end, run_id, status)
 
     def copies(self) -> Iterator[Copies]:
-        """Where another number of rows than one is due, over the compared offsets."""
-        by_partition: dict[TopicPartition, list[OffsetSet]] = {}
-        for partitions in self.standing.values():
+        """Where another number of rows than one is due, over the compared offsets. Runs of different routes may have
+        landed a record in different tables: then one row may be all that is due here."""
+        by_partition: dict[tuple[TopicPartition, tuple[str, ...]], list[OffsetSet]] = {}
+        for run_id, partitions in self.standing.items():
             for tp, offsets in partitions.items():
-                by_partition.setdefault(tp, []).append(offsets)
-        for tp, sets in by_partition.items():
+                by_partition.setdefault((tp, self.routes.get(run_id, ())), []).append(offsets)
+        for (tp, _), sets in by_partition.items():
             for (start, end), copies in _depths(sets):
                 if copies > 1:
                     yield Copies(tp.topic, tp.partition, start, end, copies)
@@ -145,6 +149,7 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
         if decided and not run.abandoned:
             first_landed.append({tp: state.current(run, tp, offsets) for tp, offsets in run.added.items()})
         for table, planned in names.ranges(run).items():
+            found.setdefault(table, TableLandings(table)).routes |= names.routes(run, table)
             here = {tp: now for tp, offsets in planned.items() if (now := state.current(run, tp, offsets))}
             before = {tp: o for tp, of_tp in planned.items() if (o := of_tp.subtract(here.get(tp, EMPTY)))}
             of_table = found.setdefault(table, TableLandings(table))
@@ -173,7 +178,7 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
             for tp, offsets in union_of([*of_table.standing.values(), *of_table.kept.values(), of_table.older]).items()
             if (decided_ones := offsets.intersect(state.landed(tp)).subtract(still_open.get(tp, EMPTY)))
         }
-    current = [table for table in dict.fromkeys(names.current.values()) if table in found]
+    current = [table for table in names.tables if table in found]
     return {table: found[table] for table in dict.fromkeys([*current, *found])}
 
 
@@ -184,7 +189,7 @@ def _older(
     once = not state.lost_ledgers and not any(run.mode == APPEND for run in archived)
     landed_in = {names.of(table) for table in state.archive.landed}
     landed_in |= {names.of(table) for run in archived for table in run.landed}
-    moved = bool(landed_in - set(names.current.values()) - {job.quarantine, job.dead_letters} - names.beside)
+    moved = bool(landed_in - set(names.tables) - {job.quarantine, job.dead_letters} - names.beside)
     for of_table in found.values():
         if archived or state.archive.runs or state.lost_ledgers:
             of_table.older_superseded = {
@@ -197,6 +202,10 @@ def _older(
     for tp, landed in state.landed_offsets.items():
         older = landed.subtract(first_landed.get(tp, EMPTY))
         if not older:
+            continue
+        if job.sink.routed:
+            for name in names.tables:  # a run's routes are dropped with its ranges
+                found.setdefault(name, TableLandings(name)).unknown += older.length
             continue
         table = names.current.get(tp.topic)
         if table is None:
@@ -240,15 +249,18 @@ def _depths(sets: list[OffsetSet]) -> Iterator[tuple[Interval, int]]:
 class _Names:
     """One name for each table: two names with one table id in the ledger are one table, called as in the job file.
 
-    current: the table that each topic lands in by the job file. beside: tables of runs that take no rows.
+    tables: those of the job file. current: the one that each topic lands in by the job file, where its topic decides on
+    that. beside: tables of runs that take no rows.
     """
 
     def __init__(self, job: Job, state: JobState) -> None:
         self.current: dict[str, str] = {}
-        for topic in sorted({tp.topic for tp, offsets in state.landed_offsets.items() if offsets}):
+        topics = sorted({tp.topic for tp, offsets in state.landed_offsets.items() if offsets})
+        for topic in topics if not job.sink.routed else ():
             with suppress(ConfigurationError):  # no route takes it any more
                 self.current[topic] = str(job.sink.target(topic))
-        ids = {known.id: name for name in self.current.values() if (known := state.tables.get(name)) is not None}
+        self.tables = job.sink.tables_of(topics) if job.sink.routed else tuple(dict.fromkeys(self.current.values()))
+        ids = {known.id: name for name in self.tables if (known := state.tables.get(name)) is not None}
         self._called = {name: ids.get(known.id, name) for name, known in state.tables.items()}
         self._ranges: dict[str, dict[str, ByPartition]] = {}
         self.beside = {table for run in state.runs.values() for table in run.plan.beside}
@@ -259,8 +271,16 @@ class _Names:
     def landed(self, run: RunState, table: str) -> bool:
         return any(self.of(name) == table for name in (*run.landed, *(run.landed_in or ())))
 
+    def routes(self, run: RunState, table: str) -> dict[str, tuple[str, ...]]:
+        """The run's routes that lead to a table, under its id; empty where topics decide on its tables."""
+        found = tuple(sorted(route for route, name in run.plan.routes.items() if self.of(name) == table))
+        return {run.run_id: found} if found else {}
+
     def ranges(self, run: RunState) -> dict[str, ByPartition]:
-        """What the run has planned, by table. A range that an early release planned names no table."""
+        """What the run has planned, by table: where its rows are routed by something else than their topic, all ranges
+        for each table. A range that an early release planned names no table."""
+        if run.plan.routed:
+            return {self.of(table): run.plan.offsets() for table in run.plan.routed if run.plan.ranges}
         if run.run_id not in self._ranges:
             intervals: dict[str, dict[TopicPartition, list[Interval]]] = {}
             for planned in run.plan.ranges:

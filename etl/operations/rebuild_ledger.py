@@ -1,9 +1,11 @@
 """Rebuild a lost ledger: what has landed is read from the tables, so that nothing lands twice.
 
     offsets landed    those of rows in the tables; and, as far as the tables' histories go back, the whole ranges of
-                      runs that still have rows: with markers, aborted records and what a transform left out
+                      runs that still have rows: with markers, aborted records and what a transform left out. Of a run
+                      that routed rows of a range to several tables the rows alone: it may not have landed in all
     the next run      starts where the group's last commit by the lost ledger is; without one at the first landed
-                      offset. It passes over what has landed, and reads the offsets in between
+                      offset, or where a run began that routed rows to several tables. It passes over what has landed,
+                      and reads the offsets in between
     whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
 
 Rows of an older generation (an accepted change of the source) count below the newest one's first offset alone, as far
@@ -34,6 +36,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
+from kseg.etl.ledger.state import NO_END
 from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
@@ -121,7 +124,9 @@ def rebuild_ledger(
 
 @dataclass(slots=True)
 class _Rebuilding:
-    """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's."""
+    """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's.
+
+    began: first offsets of runs that routed rows to several tables, which may not have landed them all."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -131,6 +136,7 @@ class _Rebuilding:
     lost: tuple[str, ...]
     landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
     reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    began: dict[TopicPartition, int] = field(default_factory=dict)
     rows: int = 0
 
     @classmethod
@@ -138,7 +144,7 @@ class _Rebuilding:
         job, snapshot = context.job, context.inputs.snapshot()
         tables: dict[str, TableAccess] = {}
         found: dict[str, Mapping[str, int]] = {}
-        for table in sorted({str(job.sink.target(topic)) for topic in snapshot.topics}):
+        for table in sorted(job.sink.tables_of(snapshot.topics)):
             access = context.targets.access(table)
             now = access.state() if access is not None else None
             if access is not None and now is not None:
@@ -203,8 +209,12 @@ class _Rebuilding:
                 self.landed[tp] = self.landed.get(tp, EMPTY).union(intervals)
                 seen |= runs
                 self.rows += rows
-            for tp, offsets in by_run.ranges_of(seen):
-                self.landed[tp] = self.landed.get(tp, EMPTY).union(offsets)
+            for run in seen:
+                for tp, offsets in by_run.ranges_of(run):
+                    if run in by_run.routed:
+                        self.began[tp] = min(offsets.intervals[0][0], self.began.get(tp, NO_END))
+                    else:
+                        self.landed[tp] = self.landed.get(tp, EMPTY).union(offsets)
         for tp, offsets in self.landed.items():
             end = max((last for _, last in offsets), default=0)
             if tp in self.snapshot.bounds and end > self.snapshot.bounds[tp].high_watermark:
@@ -285,10 +295,11 @@ class _Rebuilding:
         bases = {}
         for tp in self.snapshot.partitions:
             committed, landed = self.committed(tp), self.landed.get(tp, EMPTY)
+            first = min((landed.intervals[0][0] if landed else NO_END), self.began.get(tp, NO_END))
             if committed is not None:
                 bases[tp] = committed.offset
-            elif landed:
-                bases[tp] = landed.intervals[0][0]
+            elif first < NO_END:
+                bases[tp] = first
         return bases
 
     def events(self) -> list[ev.Event]:
@@ -339,27 +350,32 @@ class _Change:
 @dataclass(frozen=True, slots=True)
 class _History:
     """What a table's history shows of runs. owners: ledger and job. ranges: as each run planned them. generations: of
-    its partitions, where above 0. changes: partitions with runs of several generations."""
+    its partitions, where above 0. changes: partitions with runs of several generations. routed: runs that had rows of
+    one range for several tables."""
 
     owners: Mapping[str, tuple[str, str]]
     ranges: Mapping[str, Sequence[Sequence[Any]]]
     generations: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     changes: Mapping[TopicPartition, _Change] = field(default_factory=dict)
+    routed: Collection[str] = ()
 
     @classmethod
     def of(cls, access: TableAccess) -> _History:
         owners: dict[str, tuple[str, str]] = {}
         ranges: dict[str, Sequence[Sequence[Any]]] = {}
         generations: dict[str, dict[TopicPartition, int]] = {}
+        routed: set[str] = set()
         for commit in access.history():
             details = commit.details
             run = details.get("run", details.get("kseg"))
             if isinstance(run, str) and "mode" in details:
                 owners[run] = str(details.get("ledger")), str(details.get("job"))
                 ranges.setdefault(run, details.get("ranges") or ())
+                if "routed" in details:
+                    routed.add(run)
                 if found := details.get("generations"):
                     generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
-        return cls(owners, ranges, generations, _changes(ranges, generations))
+        return cls(owners, ranges, generations, _changes(ranges, generations), routed)
 
     def is_older(self, run_id: str, tp: TopicPartition) -> bool:
         """Whether a run has read the partition in an older generation than the newest one."""
@@ -370,14 +386,14 @@ class _History:
         # Releases that gave ids without a mark knew no generations. For a backfill it is unknown.
         return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
 
-    def ranges_of(self, runs: Collection[str]) -> Iterator[tuple[TopicPartition, OffsetSet]]:
-        """Of runs that have rows in the table. One without any may have been abandoned since."""
-        for run in runs:
-            for topic, partition, start, end in self.ranges.get(run, ()):
-                tp = TopicPartition(topic, partition)
-                if tp in self.changes and self.is_older(run, tp):
-                    end = min(end, self.changes[tp].first)
-                yield tp, OffsetSet.single(start, end)
+    def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
+        """Of a run that has rows in the table. One without any may have been abandoned since."""
+        for topic, partition, start, end in self.ranges.get(run, ()):
+            tp = TopicPartition(topic, partition)
+            if tp in self.changes and self.is_older(run, tp):
+                end = min(end, self.changes[tp].first)
+            if offsets := OffsetSet.single(start, end):
+                yield tp, offsets
 
 
 def _changes(

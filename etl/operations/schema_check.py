@@ -32,6 +32,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
 from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.align import align, type_changes
 from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
 from kseg.etl.tables.parquet.widening import can_widen
@@ -252,22 +253,22 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
     columns = SinkSchema(pa.schema(list(_struct(fields))), None)
     faults: list[str] = []
     notes: list[str] = [] if part.topics else ["which topics have this subject is not known: no table was compared"]
-    for target in dict.fromkeys(job.sink.target(topic) for topic in part.topics):
-        if target.path is None:
-            notes.append(f"table {target} is in a catalog: it was not compared")
+    for table in job.sink.tables_of(part.topics) if part.topics else ():
+        if is_name(table):
+            notes.append(f"table {table} is in a catalog: it was not compared")
             continue
-        access = table_at(target.path)
+        access = table_at(table)
         found = access.schema()
         if found is None:
             continue
         beside = pa.schema([column.with_nullable(True) for column in found])
         try:
             if job.widens:
-                type_changes(columns, beside, access.partition_columns(), table=target.path, widen=True)
-            align(columns, beside, (), table=target.path, merge_schema=job.adds_columns, widen=job.widens)
+                type_changes(columns, beside, access.partition_columns(), table=table, widen=True)
+            align(columns, beside, (), table=table, merge_schema=job.adds_columns, widen=job.widens)
         except IncompatibleSchema as error:
             named = zip(error.columns, error.faults, strict=True)
-            faults += [f"table {target.path}: {column}: {fault.message}" for column, fault in named]
+            faults += [f"table {table}: {column}: {fault.message}" for column, fault in named]
     return tuple(faults), tuple(notes)
 
 

@@ -138,7 +138,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report.partitions, fresh = _partitions(context, state)
         report.freshness = replace(fresh, partitions=[])
         topics = {p.topic for p in report.partitions}
-        tables = {str(job.sink.target(topic)) for topic in topics}
+        tables = set(job.sink.tables_of(topics))
         if job.dead_letters is not None:
             tables.add(job.dead_letters)
         if job.quarantine is not None:

@@ -55,6 +55,7 @@ _TEXTS: Final[dict[tuple[Kind, str], str]] = {
     ("gap", ""): "the record is in Kafka and not in the table",
     ("gap", "copies"): "several runs have landed the record, and the row of one is not in the table",
     ("stranger", ""): "the row is in the table, and the record is not in Kafka",
+    ("stranger", "route"): "the row is in the table, and no record that is routed there has its address",
     ("stranger", "run"): "the row is of run {run}, which by the ledger has not landed this offset",
     ("duplicate", ""): "the row is in the table more than once for one run",
     ("duplicate", "replaced"): "the row of an earlier run is still there, and that of the run which replaced it too",
@@ -311,7 +312,8 @@ class TableCheck:
     def _findings_of(self, judged: DataFrame, kind: Kind) -> Iterator[Finding]:
         of_kind = judged.where(judged["kind"] == kind).orderBy(*_ADDRESS).limit(MAX_FINDINGS)
         for row in of_kind.collect():
-            text = _TEXTS[kind, row["why"]].format(run=row["foreign"])
+            why = row["why"] or ("route" if kind == "stranger" and self.landed.routes else "")
+            text = _TEXTS[kind, why].format(run=row["foreign"])
             yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], text)
 
     def _late_marks(self, actual: DataFrame, address: AddressColumns, found: Found) -> None:

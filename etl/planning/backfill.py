@@ -57,8 +57,15 @@ def job_for(job: Job, request: BackfillRequest) -> Job:
     """The job as a backfill runs it: from the request's files, where it names some.
 
     Raises:
-        ConfigurationError: `replace` without addresses in the sink.
+        ConfigurationError: `replace` without addresses in the sink, or of rows that are not routed by their topic.
     """
+    if request.mode == "replace" and job.sink.routed:
+        raise ConfigurationError.of(
+            "--mode",
+            "replace takes a range's rows out of one table, and sink.route_by is "
+            f"{job.sink.route_by}: they are in several",
+            "land the offsets with another job and another ledger, into other tables; or use missing or append",
+        )
     if request.mode == "replace" and not job.sink.addresses:
         raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
     if request.segments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -42,6 +42,9 @@ class TargetTables(Protocol):
 
     def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
         """Raises Refused (`ledger-lost`) where the job landed rows in the table with another ledger than these."""
+
+    def refuse_spark(self, tables: Iterable[str]) -> None:
+        """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
 
 
 @dataclass(frozen=True, slots=True)

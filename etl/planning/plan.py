@@ -59,8 +59,9 @@ class PlanInputs:
     schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
 
-    def table_of(self, topic: str) -> str:
-        return str(self.job.sink.target(topic))
+    def table_of(self, topic: str) -> str | None:
+        """The table of a topic's rows; None where something else decides on it, record by record."""
+        return None if self.job.sink.routed else str(self.job.sink.target(topic))
 
 
 @dataclass(slots=True)
@@ -232,7 +233,7 @@ class Draft:
             for tp, offsets in sorted(wanted.items())
             for start, end in offsets
         )
-        tables = {table_of(topic) for topic in {r.topic for r in ranges}}
+        tables = set(job.sink.tables_of({r.topic for r in ranges}))
         if job.dead_letters is not None:
             tables.add(job.dead_letters)
         if job.quarantine is not None:
@@ -263,6 +264,7 @@ class Draft:
             late_before_ms=late_before_ms if job.interval is not None else None,
             generations={tp: number for tp in wanted if (number := self.state.generation(tp))},
             schemas=schemas,
+            routes={route: str(target) for route, target in job.sink.targets.items()} if job.sink.routed else {},
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan

@@ -28,11 +28,14 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     Raises:
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one.
-        ConfigurationError, SchemaRegistryError: as `read_schemas`, and as `InputReader.sizes`.
+        ConfigurationError, SchemaRegistryError: as `read_schemas`, and as `InputReader.sizes`; rows are routed by
+            something else than their topic into a table that needs Spark's own writer.
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state.topics)
-    tables = {str(job.sink.target(topic)) for topic in snapshot.topics}
+    tables = set(job.sink.tables_of(snapshot.topics))
+    if job.sink.routed:
+        target_tables.refuse_spark(sorted(tables))
     if job.dead_letters is not None:
         tables.add(job.dead_letters)
     if job.quarantine is not None:

@@ -2,6 +2,7 @@
 
     offsets   data + control + aborted + quarantined + absent = the range's length           before the first commit
     decoding  decoded + dead-lettered + dropped = data, dead letters = their files' footers  before the first commit
+    routes    rows by route = decoded; by table = its files' footers (without a transform)   before the first commit
     rows      decoder = steps = writer = footers (`etl.run.row_counts`)                      before the first commit
               footers = the tables' commits                                                  after the last commit
 
@@ -11,7 +12,7 @@ A filter in the transform is legal, so rows into it and rows out of it are recor
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -50,6 +51,26 @@ class ReadCounts:
         """Dead letters."""
         return sum(a.counts.decoding.dead for a in self.accounts if a.counts.decoding is not None)
 
+    def accounted(self, run_id: str, rows_out: int) -> ev.Accounted:
+        """The event of a run whose counts agree."""
+        gaps = (*self.gaps, *self.lost)
+        return ev.Accounted(run_id=run_id, ranges=self.accounts, rows_in=self.rows_in, rows_out=rows_out, gaps=gaps)
+
+    def failed(
+        self, run_id: str, equation: ev.Equation, reason: str, rows_out: int | None, *, final: bool
+    ) -> ev.AccountFailed:
+        """The event of one whose counts do not. final: as `ev.AccountFailed`."""
+        return ev.AccountFailed(
+            run_id=run_id,
+            equation=equation,
+            reason=reason,
+            ranges=self.accounts,
+            rows_in=self.rows_in,
+            rows_out=rows_out,
+            gaps=self.gaps,
+            final=final,
+        )
+
     @property
     def unbalanced(self) -> ev.RangeAccount | None:
         return next((account for account in self.accounts if not account.balanced), None)
@@ -79,6 +100,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
             result.absent,
             result.late,
             result.decoded,
+            _by_table(plan, result.routed or {}),
         )
         gaps_complete = gaps_complete and result.gap_count == len(result.gaps)
         gaps += [OffsetRange(result.topic, result.partition, first, last) for first, last in result.gaps]
@@ -98,6 +120,13 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         gaps_complete=gaps_complete,
         bad_records=tuple(islice(chain.from_iterable(result.bad_records for result in ordered), MAX_EXAMPLES)),
     )
+
+
+def _by_table(plan: ev.RunPlan, routed: Mapping[str, int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for route, rows in routed.items():
+        sums[plan.routes[route]] = sums.get(plan.routes[route], 0) + rows
+    return sums
 
 
 def _start(planned: ev.PlannedRange) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
@@ -74,11 +75,17 @@ def _tables(job: Job) -> None:
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     schemas = table_schemas(transform.on_batches, read_options(job).schema, tables, merge=job.sink.merge_schema)
     for schema in schemas.values():
-        sink_schema(schema, addresses=job.sink.addresses, decoded=True)
+        sink_schema(schema, addresses=job.sink.addresses, decoded=True, routed=job.sink.routed)
+
+
+ROUTED: Final = ""
 
 
 def table_of(job: Job, topic: str) -> str:
-    """The table of a topic that `decode:` names; of `*`, the table of the route `*`, or `*` where there is none."""
+    """The table of a topic that `decode:` names; of `*`, the table of the route `*`, or `*` where there is none. Topics
+    whose rows may go to any table have one name together."""
+    if job.sink.routed:
+        return ROUTED
     try:
         return str(job.sink.target(topic))
     except ConfigurationError:

@@ -33,7 +33,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
     if not transform.on_frame:
         schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)
         for schema in schemas.values():
-            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded)
+            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded, routed=job.sink.routed)
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -53,7 +53,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
             )
             frame = transform.apply_to_frame(source)
             schema = to_arrow_schema(frame.schema, timezone="UTC")
-            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded)
+            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded, routed=job.sink.routed)
             return plan_warnings(frame)
     finally:
         spark.close()

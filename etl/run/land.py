@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import REDRIVE
-from kseg.etl.ledger.kept_offsets import kept_digest
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import RunState
 from kseg.etl.planning.preflight import check_again
@@ -30,14 +29,22 @@ from kseg.etl.run.account import (
     offsets_mismatch,
     throttled_by_broker,
 )
+from kseg.etl.run.commit_facts import CommitFacts
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.missing_files import refuse_missing_files
 from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.replacement import Replacement
-from kseg.etl.run.row_counts import TableRows, allowed_rows, rows_mismatch, rows_of_table
+from kseg.etl.run.row_counts import (
+    TableRows,
+    allowed_rows,
+    needs_no_commit,
+    routed_mismatch,
+    rows_mismatch,
+    rows_of_table,
+)
 from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
-from kseg.etl.tables.errors import one_table
+from kseg.etl.tables.errors import one_table, routed_by_spark
 from kseg.etl.tables.parallel import AT_ONCE, parallel_map, parts
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
@@ -92,11 +99,8 @@ class _Landing:
     ids: dict[str, str] = field(default_factory=dict)
 
     @cached_property
-    def _ranges_by_table(self) -> dict[str | None, list[list[str | int]]]:
-        found: dict[str | None, list[list[str | int]]] = {}
-        for r in self.plan.ranges:
-            found.setdefault(r.table, []).append([r.topic, r.partition, r.start, r.end])
-        return found
+    def _facts(self) -> CommitFacts:
+        return CommitFacts(self.plan, self.context.job.name, self.context.clients.ledger.id)
 
     @property
     def beside(self) -> SideTables:
@@ -114,7 +118,7 @@ class _Landing:
             self._find_earlier_commits()
         beside = self.beside.names
         todo = [table for table in self.plan.tables if table not in self.commits and table not in beside]
-        removing = self.plan.mode == "backfill-replace"
+        removing, transformed = self.plan.mode == "backfill-replace", bool(context.job.transform)
         with context.stopwatch.phase("land"):
             aside = self._prepare_beside()
             spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))
@@ -122,13 +126,17 @@ class _Landing:
             targets = parallel_map(todo, lambda t: context.targets.target(t, removing=removing, rows=sinks[t]))
         by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
         by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
+        if by_spark and self.plan.routed:
+            raise routed_by_spark(next(iter(by_spark)))
         if by_spark:
             context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
         elif self.plan.mode != REDRIVE:  # which reads in the driver
             context.spark.workers()
         with context.stopwatch.phase("land"):
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
-            counted = spark_jobs.count([*(table for table in self.commits if table not in beside), *by_spark])
+            writing = frozenset(self.plan.ranges_of(by_files))
+            counting = self.plan.ranges_of([*(table for table in self.commits if table not in beside), *by_spark])
+            counted = spark_jobs.count([planned for planned in counting if planned not in writing])
             ready = self._prepare(sinks, by_files)
             written = spark_jobs.write(sinks, ready) if todo else Written()
             range_results = [*counted.range_results, *written.range_results]
@@ -152,7 +160,12 @@ class _Landing:
             for table, files in set_aside.items():
                 if files:
                     self._commit({table: files}, {table: aside[table].target}, {table: aside[table].ready}, {})
-            for tables in parts([*written.files], MAX_LEDGER_COMMITS):
+            writing_to = [
+                table
+                for table, files in written.files.items()
+                if files or not needs_no_commit(table, self.plan, reading.accounts, transformed=transformed)
+            ]
+            for tables in parts(writing_to, MAX_LEDGER_COMMITS):
                 self._commit({table: written.files[table] for table in tables}, by_files, ready, sinks)
             for table, target in by_spark.items():
                 with target.exclusively(self.lease, wait=context.deadline.left()):
@@ -244,6 +257,8 @@ class _Landing:
         """The second equation up to the files. A table that has landed is not written again, so that what its tasks
         had read could not be compared with it any more behind a transform."""
         fault = rows_mismatch(written.tasks, ())
+        if fault is None and self.plan.routed and not self.context.job.transform:  # which may drop rows
+            fault = routed_mismatch(self.plan, reading.accounts, written.files)
         if fault is not None:
             self._fail("rows", fault, reading)
 
@@ -316,8 +331,8 @@ class _Landing:
         context.observe(f"land:{table}:after")
         if isinstance(outcome, NewCommit):
             self.landed_now[table] = None
-            again = account_for(self.plan, spark_jobs.complete(range_results, [table]), context.clients.logs)
-            fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
+            again = account_for(self.plan, spark_jobs.complete(range_results), context.clients.logs)
+            fault = differing_accounts(reading, again, self.plan.ranges_of([table]))
             if fault is not None:
                 self._fail("rows", fault, reading)
         spark_jobs.forget_range_results([table])
@@ -363,15 +378,8 @@ class _Landing:
                 access.clean_up(self.plan.run_id, [event.commit], after=self.plan.tables.get(event.table))
 
     def _run_commit(self, table: str, replacement: Replacement | None = None) -> RunCommit:
-        ranges = self._ranges_by_table.get(table, [])
-        job, ledger = self.context.job.name, self.context.clients.ledger.id
-        facts: dict[str, Any] = {"job": job, "ledger": ledger, "mode": self.plan.mode, "ranges": ranges}
-        if self.plan.generations:
-            read = {(topic, partition) for topic, partition, _, _ in ranges}
-            facts["generations"] = [[*tp, number] for tp, number in sorted(self.plan.generations.items()) if tp in read]
-        if replacement is not None and table not in self.beside.names:
-            facts["kept"] = kept_digest(self.plan, table, replacement.kept)
-        return RunCommit(self.plan.run_id, self.plan.app_id, self.plan.app_version, facts)
+        kept = replacement.kept if replacement is not None and table not in self.beside.names else None
+        return self._facts.of(table, kept)
 
     # --- after the last commit
 
@@ -391,7 +399,11 @@ class _Landing:
                 removes=self.plan.mode == "backfill-replace" and table not in beside.names,
             )
 
-        return list(parallel_map(self.commits, count).values())
+        # A table without a commit is right if no row of the ranges is one of its own.
+        empty = [
+            TableRows(table, decoded.get(table), 0, 0, 0) for table in self.plan.routed if table not in self.commits
+        ]
+        return [*parallel_map(self.commits, count).values(), *empty]
 
     def _account(self, reading: ReadCounts) -> RunState:
         self.context.progress.phase("account")
@@ -401,13 +413,7 @@ class _Landing:
             fault = rows_mismatch((), self._table_rows(reading))
             if fault is not None:
                 self._fail("rows", fault, reading, rows_out)
-            accounted = ev.Accounted(
-                run_id=self.plan.run_id,
-                ranges=reading.accounts,
-                rows_in=reading.rows_in,
-                rows_out=rows_out,
-                gaps=(*reading.gaps, *reading.lost),
-            )
+            accounted = reading.accounted(self.plan.run_id, rows_out)
             state = self.lease.transition(lambda _: [accounted])
             self.context.observe("account:after")
         return state.runs[self.plan.run_id]
@@ -415,15 +421,7 @@ class _Landing:
     def _fail(self, equation: ev.Equation, fault: str, reading: ReadCounts, rows_out: int | None = None) -> NoReturn:
         """Record the failed account in the ledger, where it stays until a user clears it, and raise Refused."""
         self.context.progress.event(AccountFailed(equation, fault))
-        event = ev.AccountFailed(
-            run_id=self.plan.run_id,
-            equation=equation,
-            reason=fault,
-            ranges=reading.accounts,
-            rows_in=reading.rows_in,
-            rows_out=rows_out,
-            gaps=reading.gaps,
-            final=bool(self.landed_now) and bool(self.context.job.transform),
-        )
+        final = bool(self.landed_now) and bool(self.context.job.transform)
+        event = reading.failed(self.plan.run_id, equation, fault, rows_out, final=final)
         self.lease.transition(lambda _: [event])
         raise failed(self.plan, event)

@@ -6,7 +6,7 @@ neither transform nor table needs it: dead letters are few. The counts go the sa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -78,11 +78,11 @@ class LetterRows:
 class RedriveJobs(SparkJobs):
     """Reads dead letters of a run's ranges."""
 
-    def count(self, tables: Collection[str]) -> Written:
-        if not tables:
+    def count(self, ranges: Sequence[ev.PlannedRange]) -> Written:
+        if not ranges:
             return Written()
         own = {topic: topic for topic in self._topics}  # no rows are landed: none have to go together
-        return Written(range_results=tuple(result for result, _ in self._read(tables, own)))
+        return Written(range_results=tuple(result for result, _ in self._read(ranges, own)))
 
     def write(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> Written:
         if not tables or self.transform.on_frame:
@@ -90,9 +90,11 @@ class RedriveJobs(SparkJobs):
         results: list[RangeResult] = []
         outputs: list[TaskOutput] = []
         read: dict[int, int] = {}
-        for task, table in enumerate(tables):  # tables differ in their columns
-            done = list(self._read([table], self._topics))
-            plan = self._landing_plan(sinks, {table: tables[table]})
+        # Tables differ in their columns, but for those of which a range may have rows of each.
+        groups = [dict(tables)] if self.plan.routed else [{table: ready} for table, ready in tables.items()]
+        for task, group in enumerate(groups):
+            done = list(self._read(self.plan.ranges_of(group), self._topics))
+            plan = self._landing_plan(sinks, group)
             batches = (rows for _, rows in done if rows.num_rows)
             landed = list(land(batches, plan, task=task, attempt=0))
             outputs += [output for batch in landed for output in read_task_output(batch.to_pylist())]
@@ -105,26 +107,25 @@ class RedriveJobs(SparkJobs):
     ) -> tuple[RowSource, Any]:
         if not tables:
             return super().source(spark, tables, beside)
-        done = list(self._read(tables, dict.fromkeys(self._topics, "")))
+        done = list(self._read(self.plan.ranges_of(tables), dict.fromkeys(self._topics, "")))
         source = LetterRows(spark, pa.Table.from_batches([rows for _, rows in done]))
         return source, KnownResults(tuple(result for result, _ in done))
 
-    def complete(self, range_results: Any, tables: Collection[str]) -> tuple[RangeResult, ...]:
+    def complete(self, range_results: Any) -> tuple[RangeResult, ...]:
         return tuple(range_results.resolve())
 
     def watching(self, range_results: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
     def _read(
-        self, tables: Collection[str], together: Mapping[str, str]
+        self, ranges: Sequence[ev.PlannedRange], together: Mapping[str, str]
     ) -> Iterator[tuple[RangeResult, pa.RecordBatch]]:
-        """The result of each range of these tables, and its rows after the steps on batches.
+        """The result of each range, and its rows after the steps on batches.
 
         together: topics of one name have rows of one schema.
         """
         steps = self.transform.on_batches
         by_topic = rows_by_topic(steps, self.options.schema, together)
-        ranges = [planned for planned in self.plan.ranges if planned.table in tables]
         for index, (planned, records) in enumerate(self._records(ranges)):
             bad_records = BadRecords()
             address = {"topic": planned.topic, "partition": planned.partition, "offset": planned.start}
@@ -136,11 +137,12 @@ class RedriveJobs(SparkJobs):
                 rows=records.num_rows,
                 rows_out=out.num_rows if steps else None,
                 decoded=bad_records.counts if steps.decoding else None,
+                routed=bad_records.routed if steps.routed else None,
                 bad_records=tuple(bad_records.examples),
             )
             yield result, out
 
-    def _records(self, ranges: list[ev.PlannedRange]) -> Iterator[tuple[ev.PlannedRange, pa.RecordBatch]]:
+    def _records(self, ranges: Sequence[ev.PlannedRange]) -> Iterator[tuple[ev.PlannedRange, pa.RecordBatch]]:
         """The dead letters of each range, one an offset, as records."""
         table, state = self.plan.dead_letters, self.context.clients.read_state()
         access = self.context.targets.access(table) if table is not None else None
@@ -182,7 +184,7 @@ def read_letters(
         yield pa.Table.from_batches([batch]).cast(LETTERS)
 
 
-def _of_ranges(access: TableAccess, ranges: list[ev.PlannedRange]) -> pa.Table:
+def _of_ranges(access: TableAccess, ranges: Sequence[ev.PlannedRange]) -> pa.Table:
     """The dead letters in these ranges: a plan has no more than fit into memory."""
     wanted = offsets_of(ranges)
     found = [LETTERS.empty_table()]

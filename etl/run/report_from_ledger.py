@@ -82,6 +82,7 @@ def report_of(job: str, run: RunState, *, status: Status, state: JobState | None
             for gap in (run.accounted.gaps if run.accounted else ())
         ],
         group=group_report(run.offsets_committed),
+        notes=[f"no row was routed to {table}: there is no commit of this run" for table in run.without_rows],
     )
 
 

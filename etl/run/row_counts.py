@@ -12,7 +12,7 @@ the dead letters and tombstones that decoding left out. The dead-letter table ha
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from kseg.etl.ledger.values import RangeAccount, RangeCounts, RunPlan, TableCommit
@@ -26,7 +26,8 @@ class TaskRows:
     """One task of a Spark job that wrote files.
 
     read: rows that its ranges gave after the Arrow steps; None where a query lies between. handed: rows that came to
-    its writer. in_files: by the footers of its files. attempts: whose outputs these are; one, or it counts twice.
+    its writer. passed: of these, rows of tables that had landed before. in_files: by the footers of its files.
+    attempts: whose outputs these are; one, or it counts twice.
     """
 
     task: int
@@ -34,6 +35,7 @@ class TaskRows:
     handed: int
     in_files: int
     attempts: tuple[int, ...]
+    passed: int = 0
 
     @property
     def mismatch(self) -> str | None:
@@ -41,8 +43,11 @@ class TaskRows:
             return f"task {self.task} is counted {len(self.attempts)} times: attempts {self.attempts}"
         if self.read is not None and self.read != self.handed:
             return f"task {self.task} read {self.read} rows, and {self.handed} came to its writer"
-        if self.handed != self.in_files:
-            return f"{self.handed} rows came to the writer of task {self.task}, and its files have {self.in_files}"
+        if self.handed != self.in_files + self.passed:
+            landed = f", beside {self.passed} rows of tables that had landed before" if self.passed else ""
+            return (
+                f"{self.handed} rows came to the writer of task {self.task}, and its files have {self.in_files}{landed}"
+            )
         return None
 
 
@@ -83,7 +88,7 @@ def rows_of_tasks(outputs: Sequence[TaskOutput], read: Mapping[int, int] | None 
     for output in outputs:
         in_files.setdefault((output.task, output.attempt), 0)
         in_files[output.task, output.attempt] += sum(file.rows for file in written_files([output]))
-    handed = rows_handed(outputs)
+    handed, passed = rows_handed(outputs), rows_handed(outputs, "passed")
     attempts: dict[int, list[int]] = {number: [] for number in read or ()}
     for task, attempt in sorted(in_files):
         attempts.setdefault(task, []).append(attempt)
@@ -94,6 +99,7 @@ def rows_of_tasks(outputs: Sequence[TaskOutput], read: Mapping[int, int] | None 
             sum(handed.get((task, attempt), 0) for attempt in of_task),
             sum(in_files[task, attempt] for attempt in of_task),
             tuple(of_task),
+            passed=sum(passed.get((task, attempt), 0) for attempt in of_task),
         )
         for task, of_task in attempts.items()
     )
@@ -105,7 +111,12 @@ def rows_read(results: Iterable[RangeResult]) -> int:
 
 
 def decoded_by_table(plan: RunPlan, accounts: Iterable[RangeAccount]) -> dict[str, RangeCounts]:
-    """What the ranges of each table hold."""
+    """What the ranges of each table hold. Where rows are routed by something else than their topic, each range has what
+    its account says for each table; what it does not hold of its offsets may have been of any."""
+    if plan.routed:
+        total = sum((account.counts for account in accounts), RangeCounts())
+        unknown = RangeCounts(absent=total.absent, dead_lettered=total.dead_lettered)
+        return {table: replace(unknown, data=total.routed.get(table, 0)) for table in plan.routed}
     tables = {(planned.tp, planned.start, planned.end): planned.table for planned in plan.ranges}
     sums: dict[str, RangeCounts] = {}
     for account in accounts:
@@ -174,6 +185,31 @@ def rows_of_table(
         left_out=len(paths) - len(found),
         unknown=0 if removes else len(record.added.keys() - set(paths)),
     )
+
+
+def routed_mismatch(
+    plan: RunPlan, accounts: Iterable[RangeAccount], files: Mapping[str, Sequence[WrittenFile]]
+) -> str | None:
+    """Where the files for a table have another number of rows than were routed to it; None where they agree. Without a
+    transform alone, which may drop rows."""
+    decoded = decoded_by_table(plan, accounts)
+    for table, of_table in files.items():
+        in_files = sum(file.rows for file in of_table)
+        if table in plan.routed and in_files != decoded[table].rows:
+            return f"{decoded[table].rows} rows were routed to {table}, and its files have {in_files}"
+    return None
+
+
+def needs_no_commit(table: str, plan: RunPlan, accounts: Sequence[RangeAccount], *, transformed: bool) -> bool:
+    """Whether no attempt of a run can have rows for one of the tables that it routes rows to.
+
+    A commit without rows is else what keeps a suspended attempt from landing there later. Every attempt routes a record
+    alike, so one that has read all records of the ranges knows. It does not know where a transform makes the rows, or
+    where offsets are absent or damaged that an earlier attempt may have read.
+    """
+    total = sum((account.counts for account in accounts), RangeCounts())
+    complete = not (transformed or total.absent or total.dead_lettered)
+    return complete and table in plan.routed and not total.routed.get(table)
 
 
 def rows_mismatch(tasks: Iterable[TaskRows], tables: Iterable[TableRows]) -> str | None:

@@ -12,10 +12,10 @@ task that ran twice counts once (`etl.spark.dataframe`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
     from kseg.etl.spark.range_results import RangeResults
 
+_ROUTED: Final = ""
+"""What topics are together under whose rows may go to any of a run's tables."""
+
 TO_JVM = Limits(max_rows=8_000)
 """Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
 
@@ -87,18 +90,18 @@ class SparkJobs:
         self._phase = "land"
         self.notes: list[str] = []
 
-    def count(self, tables: Collection[str]) -> Written:
-        """Count the records in the ranges of these tables; no row is written, and of the transform only decoding runs,
-        where it sets records aside."""
-        if not tables:
+    def count(self, ranges: Sequence[ev.PlannedRange]) -> Written:
+        """Count the records in these ranges; no row is written, and of the transform only decoding runs, where it sets
+        records aside, and routing."""
+        if not ranges:
             return Written()
-        return Written(range_results=self._count(tables))
+        return Written(range_results=self._count(self._tasks(self.context.spark.workers(), ranges)))
 
-    def _count(self, tables: Collection[str], tasks: tuple[RangeTask, ...] | None = None) -> tuple[RangeResult, ...]:
+    def _count(self, tasks: tuple[RangeTask, ...]) -> tuple[RangeResult, ...]:
         # Nothing is written, so topics of one table need not have one schema: each is routed by itself.
         routes = {topic: number for number, topic in enumerate(self._topics)}
         steps = self.transform.on_batches.decoding
-        return _range_results(self._fused("count", tables, steps, drop, routes if steps else NO_ROUTES, tasks))
+        return _range_results(self._fused("count", tasks, steps, drop, routes if steps else NO_ROUTES))
 
     def sink_schemas(self, tables: Collection[str]) -> dict[str, SinkSchema]:
         """The schema of the rows to land in each of these tables, derived from the transform without reading records.
@@ -110,9 +113,11 @@ class SparkJobs:
             schemas = table_schemas(
                 self.transform.on_batches,
                 self.options.schema,
-                {topic: table for topic, table in self._topics.items() if table in tables},
+                {topic: group for topic, group in self._topics.items() if group in tables or self.plan.routed},
                 merge=self.job.adds_columns,
             )
+            if self.plan.routed:
+                schemas = dict.fromkeys(tables, schemas[_ROUTED])
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -127,6 +132,7 @@ class SparkJobs:
                 late=self.plan.marks_late,
                 decoded=self.job.decode is not None,
                 derived=derived,
+                routed=bool(self.plan.routed),
             )
         for schema in {str(schema): schema for schema in schemas.values()}.values():
             self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
@@ -134,7 +140,10 @@ class SparkJobs:
 
     @property
     def _topics(self) -> dict[str, str]:
-        """Topic -> table, of all topics that the run reads."""
+        """Topic -> table, of all topics that the run reads. Topics whose rows may go to any of several tables are
+        together as those of one table are: their rows have one schema."""
+        if self.plan.routed:
+            return {r.topic: _ROUTED for r in self.plan.ranges}
         return {r.topic: r.table for r in self.plan.ranges if r.table is not None}
 
     def frame(
@@ -157,7 +166,7 @@ class SparkJobs:
         """The rows of these tables after the steps on batches."""
         options = replace(self.options, limits=TO_JVM)
         workers = self.context.spark.workers() if tables else None
-        tasks = self._tasks(workers, tables) if workers is not None else ()
+        tasks = self._tasks(workers, self.plan.ranges_of(tables)) if workers is not None else ()
         gathered = self._gathered(tables) if self.context.spark.remote else None
         return read_rows(
             spark,
@@ -167,9 +176,9 @@ class SparkJobs:
             self.transform.on_batches,
             beside,
             gathered,
-            routes=self._routes(tables) or NO_ROUTES,
+            routes=self._tables_of_topics(tables),
             cores=workers.defaultParallelism if workers is not None else 1,
-            topics=[topic for topic, table in self._topics.items() if table in tables or not tables],
+            topics=[t for t, table in self._topics.items() if table in tables or not tables or self.plan.routed],
         )
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
@@ -193,7 +202,9 @@ class SparkJobs:
         plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
-        results = self._fused("land", tables, self.transform.on_batches, Writer(plan), plan.routes or NO_ROUTES)
+        tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
+        routes = self._tables_of_topics(tables)
+        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan), routes)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
         read = {result.tasks[0].index: rows_read(result.range_results) for result in results}
@@ -202,18 +213,16 @@ class SparkJobs:
     def _fused(
         self,
         name: str,
-        tables: Collection[str],
+        tasks: tuple[RangeTask, ...],
         steps: BatchSteps,
         write: Write,
         routes: Routes = NO_ROUTES,
-        tasks: tuple[RangeTask, ...] | None = None,
     ) -> tuple[TaskResult, ...]:
-        """tasks: only these of the tables' ranges."""
         workers = self.context.spark.workers()
         run = fused_remote if isinstance(workers, RemoteWorkers) else fused
         return run(
             workers,  # type: ignore[arg-type]
-            self._began(name, self._tasks(workers, tables) if tasks is None else tasks),
+            self._began(name, tasks),
             self._origin,
             self.options,
             steps,
@@ -232,11 +241,11 @@ class SparkJobs:
         landed = frame.mapInArrow(landing_function(plan, restoring), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
-        resolved = self.complete(range_results, tables)
+        resolved = self.complete(range_results)
         self.forget_range_results(tables)
         return self._written(resolved, outputs, tables, rows_of_tasks(outputs))
 
-    def complete(self, range_results: RangeResults, tables: Collection[str]) -> tuple[RangeResult, ...]:
+    def complete(self, range_results: RangeResults) -> tuple[RangeResult, ...]:
         """One result for each task. A separate Spark job without the transform counts the ranges that a query did not
         read to their end (LIMIT, WHERE false, a step that does not use its rows)."""
         unread = range_results.unread()
@@ -249,7 +258,7 @@ class SparkJobs:
             "job counted the records that were not read; they count as dropped by the transform"
         )
         renumbered = tuple(replace(task, index=number) for number, task in enumerate(unread))
-        counted = self._count(tables, renumbered)
+        counted = self._count(renumbered)
         known = {unread[result.index].index: replace(result, index=unread[result.index].index) for result in counted}
         return range_results.resolve(known)
 
@@ -283,12 +292,21 @@ class SparkJobs:
             sink=sinks[next(iter(tables))],  # for the address alone, which all tables' rows have in the same columns
             tables=tuple(ready.write for ready in tables.values()),
             routes=self._routes(tables),
+            routed=bool(self.plan.routed),
         )
 
-    def _routes(self, tables: Collection[str]) -> Routes | None:
-        """Topic to the number of its table; None for a single table."""
-        if len(tables) < 2:
-            return None
+    def _routes(self, tables: Collection[str]) -> Mapping[str, int | None] | None:
+        """Topic, or route, to the number of its table; None for all rows of a single table. Rows of routes whose tables
+        are not among these come along with the others, as those of their ranges: their tables have landed before."""
+        if self.plan.routed:
+            numbers = {table: number for number, table in enumerate(tables)}
+            return {route: numbers.get(table) for route, table in self.plan.routes.items()}
+        return self._tables_of_topics(tables) or None
+
+    def _tables_of_topics(self, tables: Collection[str]) -> Routes:
+        """Topic to the number of its table; empty where all rows that are read go the same way."""
+        if len(tables) < 2 or self.plan.routed:
+            return NO_ROUTES
         numbers = {table: number for number, table in enumerate(tables)}
         topics = {r.topic: r.table for r in self.plan.ranges if r.table in numbers}
         return {topic: numbers[table] for topic, table in topics.items() if table}
@@ -297,9 +315,8 @@ class SparkJobs:
     def _origin(self) -> TaskOrigin:
         return self.context.clients.task_origin
 
-    def _tasks(self, workers: SparkContext | RemoteWorkers, tables: Collection[str]) -> tuple[RangeTask, ...]:
+    def _tasks(self, workers: SparkContext | RemoteWorkers, ranges: Sequence[ev.PlannedRange]) -> tuple[RangeTask, ...]:
         # Tasks are not cut below `LARGE` to use idle cores: each task writes a file of its own.
-        ranges = [r for r in self.plan.ranges if r.table in tables]
         at_least = max(1, min(workers.defaultParallelism, sum(r.length for r in ranges) // LARGE))
         return read_tasks(self.job, self.context.clients.logs, ranges, self.plan.topics, min_tasks=at_least)
 

@@ -48,6 +48,7 @@ class RangeResult:
     rows_out: rows after the Arrow steps; None where there was no such step.
     late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
     decoded: of `rows`, what became of them in decoding, counted there; None where nothing is set aside in it.
+    routed: decoded rows by route, counted there; None where topics decide on tables.
     bad_records: the first of those that have no row, a line each.
     cost: what the attempt cost, and where; None where it was not measured.
     """
@@ -81,6 +82,7 @@ class RangeResult:
     kept: tuple[str, ...] = ()
     late: int = 0
     decoded: DecodingCounts | None = None
+    routed: dict[str, int] | None = None
     bad_records: tuple[str, ...] = ()
     cost: TaskCost | None = None
 
@@ -104,6 +106,10 @@ class RangeResult:
             return f"the decoder counted {self.data} records, and gave {self.rows} rows"
         if self.decoded is not None and self.decoded.total != self.rows:
             return f"{self.rows} records came to `decode`, and {self.decoded.total} left it: {self.decoded}"
+        if self.decoded is not None and self.routed is not None and sum(self.routed.values()) != self.decoded.decoded:
+            return (
+                f"{self.decoded.decoded} rows were decoded, and {sum(self.routed.values())} have a route: {self.routed}"
+            )
         return None
 
     @property
@@ -114,7 +120,7 @@ class RangeResult:
             *(self.data, self.control, self.aborted, self.absent, self.rows, self.rows_out, self.late),
             *(self.gaps, self.gap_count, self.lost),
             *(self.unreadable, self.damages, self.damage_count),
-            *(self.decoded, self.bad_records),
+            *(self.decoded, self.routed, self.bad_records),
         )
 
     def to_json(self) -> dict[str, Any]:

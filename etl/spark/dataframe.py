@@ -218,7 +218,10 @@ class _TaskReader:
         if steps.decoding:
             bad = self._bad_records
             kept = range_result.kept + self._kept
-            range_result = replace(range_result, decoded=bad.counts, bad_records=tuple(bad.examples), kept=kept)
+            routed = bad.routed if steps.routed else None
+            range_result = replace(
+                range_result, decoded=bad.counts, routed=routed, bad_records=tuple(bad.examples), kept=kept
+            )
         return replace(range_result, rows_out=self._rows_out) if steps else range_result
 
 

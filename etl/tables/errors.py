@@ -85,6 +85,17 @@ class NoRoute(KsegError):
         )
 
 
+class RouteChanged(KsegError):
+    """A row's route is none of `sink.routes`: a step of the transform changed it."""
+
+    def __init__(self, route: str | None) -> None:
+        super().__init__(
+            f"a row has the route {route!r}, which is none of sink.routes",
+            remedy="a transform must not change the column _kseg_route, by which rows find their tables",
+        )
+        self.route = route
+
+
 class NeedsSparkWriter(Refused):
     """The table has features that delta-rs cannot honour; Spark's own writer has to make this commit."""
 
@@ -96,6 +107,15 @@ class NeedsSparkWriter(Refused):
             remedy="start the run again: it chooses its writer by the table's features",
             table=table,
         )
+
+
+def routed_by_spark(table: str) -> ConfigurationError:
+    """Rows are routed by something else than their topic into a table that Spark's own writer has to commit to."""
+    return ConfigurationError.of(
+        "sink.route_by",
+        f"{table} has features that only Spark's own writer can honour, which routes rows by their topic alone",
+        "land in another table, without liquid clustering, column mapping and generated columns; or route by topic",
+    )
 
 
 def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> Refused:

@@ -6,7 +6,7 @@ tables with features that delta-rs cannot honour (`etl.tables.delta.features`) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
@@ -18,7 +18,7 @@ from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.errors import ACCEPT_TABLE, table_missing, table_older_than_ledger
+from kseg.etl.tables.errors import ACCEPT_TABLE, routed_by_spark, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.align import fits
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -111,6 +111,12 @@ class Targets:
             yield from access.scan(columns)
         else:
             yield from batches_of(self._by_spark(table).frame().select(*map(quoted, columns)))
+
+    def refuse_spark(self, tables: Iterable[str]) -> None:
+        """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
+        for table in tables:
+            if self._needs_spark(table, removing=False):
+                raise routed_by_spark(table)
 
     def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):

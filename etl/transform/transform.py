@@ -17,7 +17,7 @@ from kseg.etl.decoding.bad_records import TRANSFORM, BadRecord, BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.decode import NO_SCHEMAS
 from kseg.etl.transform.decode_by_topic import decode_step_of
@@ -25,6 +25,7 @@ from kseg.etl.transform.derived import DerivedColumn, DeriveFrameStep, DeriveSte
 from kseg.etl.transform.duckdb_sql import DuckdbStep
 from kseg.etl.transform.failing_records import MoreThanAllowed, without_failing
 from kseg.etl.transform.python import PythonStep
+from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.sql import SqlStep
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep, FrameStep, Step
 
@@ -66,6 +67,11 @@ class BatchSteps:
         if any(step.has_dead_letters for step in self.steps):
             return self  # a step of the user may raise for a record
         return BatchSteps(tuple(step for step in self.steps if step.sets_aside))
+
+    @property
+    def routed(self) -> bool:
+        """Whether rows are routed to tables by something else than their topic."""
+        return any(isinstance(step, RouteStep) for step in self.steps)
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The schema of what comes out for rows of this schema. Raises ConfigurationError."""
@@ -136,6 +142,8 @@ class BatchSteps:
             return BadRecord(row, "row", TRANSFORM, of_row.step or "", of_row.raised or "")
 
         bad_records.count(DecodingCounts(decoded=-len(errors)))
+        if ROUTE_COLUMN in rows.schema.names:
+            bad_records.route(rows.column(ROUTE_COLUMN).take(pa.array(list(failing), pa.int64())), -1)
         bad_records.dead(records, sorted(errors), explain)
         return pa.concat_batches(outputs) if outputs else steps(rows.slice(0, 0))
 
@@ -162,11 +170,15 @@ class Transform:
 
 
 def transform_of(job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> Transform:
-    """The steps of a job file: decoding first, then those on batches, then those on the DataFrame.
+    """The steps of a job file: decoding and routes first, then those on batches, then those on the DataFrame.
 
     schemas: those of a registry, as a run has pinned them; without them such a job's rows have no schema yet.
     """
-    steps: list[Step] = [decode_step_of(job.decode, schemas)] if job.decode is not None else []
+    decode = decode_step_of(job.decode, schemas) if job.decode is not None else None
+    steps: list[Step] = [decode] if decode is not None else []
+    if (by := job.sink.routing) is not None:
+        assert by.kind != "topic" and job.sink.routes is not None  # noqa: PT018
+        steps = [RouteStep(by.kind, by.name, tuple(job.sink.routes), decode)]
     steps += [
         KINDS[kind](text, f"transform[{number}].{kind}")
         for number, section in enumerate(job.transform)

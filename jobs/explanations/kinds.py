@@ -207,6 +207,10 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "a transform gave a row a topic that `sink.routes` does not have",
         'do not change the column `topic` where routes decide by it, or add a route `"*"`',
     ),
+    "RouteChanged": Explanation(
+        "a transform gave a row a `_kseg_route` that is none of `sink.routes`",
+        "keep the column as it is: by it rows find their tables ([routing](../guides/routing.md#transforms))",
+    ),
     "BadRow": Explanation(
         "a row cannot become a Kafka record: a wrong type, a null topic, a partition that does not exist",
         "correct the column that the message names ([producing](../guides/producing.md))",

@@ -147,6 +147,11 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "correct `decode:` in the job file and run again (a run that has landed nothing is abandoned by "
         "itself), or set `decode.on_error: dead_letter`",
     ),
+    "record-without-route": Explanation(
+        'a record has none of the values that `sink.routes` has a table for, and there is no route `"*"`',
+        'add the route, or a route `"*"` for all others, and run again (a run that has landed nothing is abandoned by '
+        "itself); or set `decode.on_error: dead_letter` ([routing](../guides/routing.md#records-without-a-route))",
+    ),
     "registry-changed": Explanation(
         "records of an unfinished run name a schema that its plan does not have, and the job file has "
         "another registry than the plan",

@@ -23,6 +23,8 @@ from kseg.etl.errors import ConfigurationError, Fault
 RESERVED_PREFIX = "_kseg_"
 RUN_COLUMN = "_kseg_run"
 LATE_COLUMN = "_kseg_late"
+#: Which route of `sink.routes` a row takes, where that is not decided by its topic. It is not landed.
+ROUTE_COLUMN = "_kseg_route"
 
 # Parquet readers and Spark split names at some of these; Delta allows them with column mapping only.
 FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -84,6 +86,7 @@ def sink_schema(
     late: bool = False,
     decoded: bool = False,
     derived: Mapping[str, str] = _NONE,
+    routed: bool = False,
 ) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 
@@ -91,6 +94,7 @@ def sink_schema(
     late: the rows had `_kseg_late` before the transform, and may have it still.
     decoded: keys or values were decoded: Kafka's own columns are those with the prefix, and all others are a payload's.
     derived: partition columns that are made of others, and by what; their comments say so.
+    routed: the rows had `_kseg_route` before the transform, and must have it still; it is not landed.
 
     Raises:
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
@@ -103,6 +107,9 @@ def sink_schema(
     if addresses and address is None:
         faults.append(_no_address(rows))
     kept = [field for field in rows if field.name not in KSEG_ADDRESS or address is KSEG_ADDRESS]
+    if routed:
+        faults += _route_faults(rows)
+        kept = [field for field in kept if field.name != ROUTE_COLUMN]
     faults += _name_faults(kept, ours=DECODED_COLUMNS if decoded else {LATE_COLUMN} if late else set())
     fields = []
     for field in kept:
@@ -118,6 +125,20 @@ def sink_schema(
         raise ConfigurationError(faults)
     columns = pa.schema([*fields, pa.field(RUN_COLUMN, pa.string())])
     return SinkSchema(columns, address, KSEG_ADDRESS if address is OWN_ADDRESS and copy else None)
+
+
+def _route_faults(rows: pa.Schema) -> list[Fault]:
+    found = [field.type for field in rows if field.name == ROUTE_COLUMN]
+    if found == [pa.string()]:
+        return []
+    there = f"it is {', '.join(map(str, found))}" if found else "it is not among their columns"
+    return [
+        Fault(
+            "transform",
+            f"the rows have lost {ROUTE_COLUMN}, by which sink.route_by finds their tables: {there}",
+            f"keep the column {ROUTE_COLUMN} as it is",
+        )
+    ]
 
 
 def _has_address(rows: pa.Schema, names: AddressColumns) -> bool:

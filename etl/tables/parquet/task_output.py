@@ -87,9 +87,12 @@ def written_files(outputs: Iterable[TaskOutput]) -> list[WrittenFile]:
     return [WrittenFile.of(output) for output in outputs if output.kind == FILE]
 
 
-def rows_handed(outputs: Iterable[TaskOutput]) -> dict[tuple[int, int], int]:
-    """The rows that each task attempt's writer was given, by task and attempt."""
-    return {(o.task, o.attempt): int(o.payload["rows"]) for o in outputs if o.kind == ROWS_WRITTEN}
+def rows_handed(outputs: Iterable[TaskOutput], which: str = "rows") -> dict[tuple[int, int], int]:
+    """The rows that each task attempt's writer was given, by task and attempt.
+
+    which: `passed` for those alone that it did not write, since their table had landed before.
+    """
+    return {(o.task, o.attempt): int(o.payload[which]) for o in outputs if o.kind == ROWS_WRITTEN}
 
 
 def file_name(run_id: str, number: int, task: int, attempt: int) -> str:

@@ -1,6 +1,7 @@
 """Rows become Parquet files in the tasks: bounded memory, one file a partition and task (more where it grows large).
 
-    batches -> route by topic -> the table's names and types -> cut by partition values -> row groups -> WrittenFile
+    batches -> route (by topic, or `_kseg_route`) -> the table's names and types -> cut by partition values
+            -> row groups -> WrittenFile
 
 Row groups hold about a million rows or 128 MB of Arrow data. They are collected first and written column by column, so
 a task holds `buffered_bytes` of rows and one encoded column. snappy is the default: measured on 170-byte rows a core
@@ -21,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.etl.tables.errors import AddressChanged, NoRoute, UnlandableRow
+from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
 from kseg.etl.tables.parquet.align import TableColumns
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.partition_values import Values, folder, split
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, RUN_COLUMN, SinkSchema
+from kseg.etl.tables.parquet.schema import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, TaskOutput, WrittenFile, file_name, task_output_batch
@@ -47,17 +48,20 @@ class LandingPlan:
     """What every task of a run needs to know. It is pickled once for each task.
 
     routes: the table (its number in `tables`) of each topic; None where all rows go to the first one.
+    routed: rows carry their route in `_kseg_route`, and `routes` has those in place of topics; a route to None leads to
+        a table that has landed before, of which nothing is written again.
     """
 
     run_id: str
     sink: SinkSchema
     tables: tuple[TableWrite, ...]
-    routes: Mapping[str, int] | None = None
+    routes: Mapping[str, int | None] | None = None
     options: WriterOptions = field(default_factory=WriterOptions)
+    routed: bool = False
 
     @property
     def route_column(self) -> str:
-        return (self.sink.address or OWN_ADDRESS).topic
+        return ROUTE_COLUMN if self.routed else (self.sink.address or OWN_ADDRESS).topic
 
 
 def land(
@@ -81,7 +85,7 @@ def land(
             writer.write(batch)
         files = writer.close()
     # The files' rows are those of their footers: where the two differ, rows were lost in between.
-    handed = TaskOutput(ROWS_WRITTEN, task, attempt, {"rows": rows})
+    handed = TaskOutput(ROWS_WRITTEN, task, attempt, {"rows": rows, "passed": writer.passed})
     yield task_output_batch([*(f.output(task, attempt) for f in files), handed])
 
 
@@ -95,6 +99,8 @@ class TaskWriter:
         self.plan = plan
         self._task, self._attempt = task, attempt
         self._tables: dict[int, TableFiles] = {}
+        self.passed = 0
+        """Rows of tables that have landed before."""
 
     def __enter__(self) -> TaskWriter:
         return self
@@ -107,14 +113,17 @@ class TaskWriter:
         """Take a batch of rows (the schema that the sink's columns were made from).
 
         Raises:
-            AddressChanged, NoRoute, UnlandableRow: the rows cannot be landed as planned.
+            AddressChanged, NoRoute, RouteChanged, UnlandableRow: the rows cannot be landed as planned.
         """
         if not batch.num_rows:
             return
         if self.plan.sink.check_address is not None:
             _check_address(batch, self.plan.sink)
         for number, part in self._routed(batch):
-            self._table(number).write(part)
+            if number is None:
+                self.passed += part.num_rows
+            else:
+                self._table(number).write(part)
 
     def close(self) -> list[WrittenFile]:
         """Finish all files and return their descriptions."""
@@ -132,16 +141,16 @@ class TaskWriter:
             )
         return self._tables[number]
 
-    def _routed(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _routed(self, batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
         routes = self.plan.routes
         if routes is None:
             yield 0, batch
             return
         topics = batch.column(self.plan.route_column)
-        targets: dict[int, list[str]] = {}
+        targets: dict[int | None, list[str]] = {}
         for topic in pc.unique(topics).to_pylist():
             if topic not in routes:
-                raise NoRoute(topic)
+                raise RouteChanged(topic) if self.plan.routed else NoRoute(topic)
             targets.setdefault(routes[topic], []).append(topic)
         if len(targets) == 1:
             yield next(iter(targets)), batch

@@ -281,3 +281,68 @@ def test_a_replacement_that_died_unnoted_leaves_counts_open(job, history):
     found, notes = miscounted(of(job, history), history.state, {"run-1": 5}, job=job, exact=True)
     assert found == []
     assert "could not be compared" in notes[0]
+
+
+# --- rows of a range in several tables
+
+
+@pytest.fixture
+def routed_job(job, tmp_path) -> Job:
+    routes = {kind: {"path": str(tmp_path / kind)} for kind in ("a", "b")}
+    document = {**job.pinned(), "sink": {"route_by": "header.kind", "routes": {**routes, "c": routes["b"]}}}
+    return job_from_document(document)
+
+
+def run_routed(history: History, job: Job, start: int, end: int, mode: Any = "incremental", **others: str) -> str:
+    """A run that has landed rows in the job's tables."""
+    plan = history.planned(start, end, mode)
+    routes = {route: str(target) for route, target in job.sink.targets.items()} | others
+    ranges = tuple(replace(planned, table=None) for planned in plan.ranges)
+    run = history.state.runs[plan.run_id]
+    run = replace(run, plan=replace(plan, ranges=ranges, routes=routes))
+    history.state = replace(history.state, runs={**history.state.runs, plan.run_id: run})
+    for number, table in enumerate(dict.fromkeys(routes.values())):
+        commit = ev.TableCommit(1, number + 1, ev.TableState(f"id of {table}", plan.app_version, 0))
+        history.add(plan.chain, ev.Landed(run_id=plan.run_id, table=table, commit=commit))
+    counts = ev.RangeCounts(data=end - start)
+    account = ev.RangeAccount(TP.topic, TP.partition, start, end, counts)
+    accounted = ev.Accounted(run_id=plan.run_id, ranges=(account,), rows_in=end - start, rows_out=end - start)
+    history.add(plan.chain, accounted, ev.Finished(run_id=plan.run_id))
+    return plan.run_id
+
+
+def test_each_table_may_have_a_row_at_every_offset_of_a_routed_run(routed_job, history, tmp_path):
+    first, second = run_routed(history, routed_job, 0, 10), run_routed(history, routed_job, 10, 20)
+    found = landings(routed_job, history.state)
+    assert [*found] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    for table, routes in (("a", ("a",)), ("b", ("b", "c"))):
+        of_table = found[str(tmp_path / table)]
+        assert claims(of_table) == {"standing": {first: [(0, 10)], second: [(10, 20)]}}
+        assert of_table.routes == {first: routes, second: routes}
+        assert copies(of_table) == []
+
+
+def test_rows_of_two_runs_are_due_where_both_had_the_same_routes(routed_job, history, tmp_path):
+    run_routed(history, routed_job, 0, 10)
+    run_routed(history, routed_job, 2, 4, "backfill-append")
+    run_routed(history, routed_job, 6, 8, "backfill-append", d=str(tmp_path / "a"))
+    found = landings(routed_job, history.state)
+    assert copies(found[str(tmp_path / "a")]) == [(2, 4, 2)], "the last one sent other records there"
+    assert copies(found[str(tmp_path / "b")]) == [(2, 4, 2), (6, 8, 2)]
+
+
+def test_a_routed_table_is_counted_by_run(routed_job, history, tmp_path):
+    run = run_routed(history, routed_job, 0, 10)
+    found = landings(routed_job, history.state)[str(tmp_path / "b")]
+    assert miscounted(found, history.state, {run: 2}, job=routed_job, exact=True) == ([], [])
+    (fault,) = miscounted(found, history.state, {run: 3}, job=routed_job, exact=True)[0]
+    assert (fault.due, fault.there) == (2, 3)
+
+
+def test_of_older_routed_runs_no_table_is_known(routed_job, history, tmp_path):
+    for start in range(0, 50, 10):
+        run_routed(history, routed_job, start, start + 10)
+    state = summary_of(history.state, runs_kept=2)
+    for table in ("a", "b"):
+        found = landings(routed_job, state)[str(tmp_path / table)]
+        assert (found.unknown, found.compared) == (30, {TP: OffsetSet.single(30, 50)})

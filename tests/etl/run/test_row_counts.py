@@ -12,7 +12,16 @@ import pytest
 
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.ledger.values import PlannedRange, RangeAccount, RangeCounts, RunPlan
-from kseg.etl.run.row_counts import TaskRows, allowed_rows, rows_mismatch, rows_of_table, rows_of_tasks
+from kseg.etl.run.row_counts import (
+    TableRows,
+    TaskRows,
+    allowed_rows,
+    needs_no_commit,
+    routed_mismatch,
+    rows_mismatch,
+    rows_of_table,
+    rows_of_tasks,
+)
 from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.parquet.schema import sink_schema
@@ -180,3 +189,66 @@ def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:
     for known in (files, None):
         counted = rows_of_table("t", table.target, noted, known, None, removes=False)
         assert counted.mismatch == "the commit of t has 20 rows, and the ledger has 19"
+
+
+# --- rows of a range in several tables
+
+
+def routed(**counts: Any) -> tuple[RunPlan, list[RangeAccount]]:
+    """A range whose records had routes to the tables x and y."""
+    made = RangeCounts(**counts)
+    planned = PlannedRange("orders", 0, 0, made.total)
+    plan = RunPlan("r", "incremental", "incremental", "a", 1, "", "", None, {}, (planned,), {})
+    plan = replace(plan, routes={"1": "x", "2": "y", "3": "x"})
+    return plan, [RangeAccount("orders", 0, 0, made.total, made)]
+
+
+def file_of(table: str, rows: int) -> WrittenFile:
+    return WrittenFile(table, "part", 1, rows)
+
+
+def test_each_table_of_a_routed_run_has_what_was_routed_to_it() -> None:
+    decoding = DecodingCounts(decoded=7, dead=2)
+    plan, accounts = routed(data=9, control=1, absent=3, dead_lettered=1, decoding=decoding, routed={"x": 7})
+    # What an earlier attempt could read, and this one could not, may have been of any table.
+    assert allowed_rows(plan, accounts, {"x"}, None, transformed=False) == {"x": (7, 7), "y": (0, 4)}
+    assert allowed_rows(plan, accounts, set(), None, transformed=True) == {}
+    assert rows_mismatch((), [TableRows("y", (1, 1), 0, 0, 0)]) is not None
+
+
+def test_a_row_in_another_tables_file_is_found_before_a_commit() -> None:
+    plan, accounts = routed(data=9, routed={"x": 7, "y": 2})
+    files = {"x": [file_of("x", 4), file_of("x", 3)], "y": [file_of("y", 2)]}
+    assert routed_mismatch(plan, accounts, files) is None
+    assert routed_mismatch(plan, accounts, {"y": [file_of("y", 2)]}) is None, "x had landed before"
+    files = {"x": [file_of("x", 8)], "y": [file_of("y", 1)]}
+    assert routed_mismatch(plan, accounts, files) == "7 rows were routed to x, and its files have 8"
+    assert routed_mismatch(plan, accounts, {"x": [file_of("x", 7)], "y": []}) == (
+        "2 rows were routed to y, and its files have 0"
+    )
+    assert routed_mismatch(replace(plan, routes={}), accounts, {"t": [file_of("t", 1)]}) is None
+
+
+def test_a_writer_counts_what_it_passes_over() -> None:
+    assert TaskRows(3, read=12, handed=12, in_files=10, attempts=(1,), passed=2).mismatch is None
+    assert TaskRows(3, read=12, handed=12, in_files=10, attempts=(1,), passed=1).mismatch == (
+        "12 rows came to the writer of task 3, and its files have 10, beside 1 rows of tables that had landed before"
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "counts", "transformed", "needs_none"),
+    [
+        ("y", {}, False, True),
+        ("x", {}, False, False),
+        ("y", {"absent": 1}, False, False),
+        ("y", {"dead_lettered": 1}, False, False),
+        ("y", {}, True, False),
+        ("other", {}, False, False),
+    ],
+)
+def test_a_table_needs_no_commit_where_no_attempt_can_have_a_row_for_it(
+    table: str, counts: dict[str, int], transformed: bool, needs_none: bool
+) -> None:
+    plan, accounts = routed(data=7, control=1, aborted=1, routed={"x": 7}, **counts)
+    assert needs_no_commit(table, plan, accounts, transformed=transformed) is needs_none

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.errors import AddressChanged, NoRoute, UnlandableRow
+from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
 from kseg.etl.tables.parquet.align import new_table
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
@@ -271,3 +272,17 @@ def test_a_target_travels_to_the_workers(tmp_path, plan_for, rows):
     plan = plan_for(rows().schema)
     assert pickle.loads(pickle.dumps(plan)) == plan
     assert DeltaTarget(str(tmp_path / "t")).location == plan.tables[0].location
+
+
+def test_rows_go_to_the_table_of_their_route_and_those_of_landed_tables_nowhere(plan_for, rows):
+    plan = plan_for(rows().schema, tables=("a", "b"), routes={"x": 0, "y": 1, "*": 1, "z": None})
+    plan = replace(plan, routed=True)
+    batch = rows(0, 8).append_column("_kseg_route", pa.array(["x", "z", "*", "y", "z", "x", "*", "x"]))
+    files, (count,) = run(plan, [batch])
+    found = {Path(f.table).name: read([f], columns=["offset"])["offset"].to_pylist() for f in files}
+    assert found == {"a": [0, 5, 7], "b": [2, 3, 6]}
+    assert dict(count.payload) == {"rows": 8, "passed": 2}
+    with pytest.raises(RouteChanged, match="'other'"):
+        run(plan, [rows(0, 1).append_column("_kseg_route", pa.array(["other"]))])
+    with pytest.raises(RouteChanged, match="None"):
+        run(plan, [rows(0, 1).append_column("_kseg_route", pa.array([None], pa.string()))])

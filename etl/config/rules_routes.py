@@ -1,0 +1,104 @@
+"""Rules for `sink.routes`: into which table a row lands, by its topic or by something else of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kseg.client.protocol.topic_names import is_topic_name
+from kseg.etl.config.decoding import decodes_by_topic
+from kseg.etl.config.document import PathKey
+from kseg.etl.config.faults import Finding
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER
+from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.config.values import TOPIC_NAMES
+from kseg.etl.config.view import View, nearest, reads
+
+
+def routes_take_every_topic(view: View) -> Iterator[Finding]:
+    routes = view.sink.routes
+    if routes is None or not view.sound("sink", "routes") or not view.sound("sink", "route_by") or view.sink.routed:
+        return
+    if unnamed := [route for route in routes if route != CATCH_ALL and not is_topic_name(route)]:
+        for route in unnamed:
+            yield Finding(("sink", "routes", route), "the name is not a topic name", TOPIC_NAMES)
+        return
+    topics = view.source.named_topics
+    if CATCH_ALL not in routes:
+        if topics is None and view.source.pattern is not None:
+            yield Finding(
+                ("sink", "routes"),
+                "a pattern may match topics that have no route",
+                'add a route "*" for all other topics',
+            )
+        elif missing := [topic for topic in topics or () if topic not in routes]:
+            yield Finding(
+                ("sink", "routes"),
+                f"there is no route for {', '.join(missing)}",
+                'add one, or a route "*" for all other topics',
+            )
+    for topic in routes:
+        if topic != CATCH_ALL and not reads(view, topic):
+            yield Finding(
+                ("sink", "routes", topic), "is a route for a topic that the source does not read", nearest(topic, view)
+            )
+
+
+def routed_rows_have_tables(view: View) -> Iterator[Finding]:
+    """Rows that are routed by something else than their topic."""
+    if not view.sound("sink", "route_by") or not view.sink.routed:
+        return
+    if view.sink.routes is None:
+        if view.sound("sink"):
+            yield Finding(
+                ("sink", "route_by"),
+                "has no routes",
+                "add `sink: {routes: {…}}`, a table for each value",
+            )
+        return
+    for route, section in view.sink.routes.items():
+        if not view.sound("sink", "routes", route):
+            continue
+        place: PathKey = ("sink", "routes", route)
+        if section.table is not None:
+            yield Finding(
+                (*place, "table"),
+                "is a table of a catalog, which Spark's own writer commits to: rows are routed by topic there",
+                "give the table's path, or route by topic",
+            )
+        elif section.path is not None and TOPIC_PLACEHOLDER in section.path:
+            yield Finding(
+                (*place, "path"),
+                f"has {TOPIC_PLACEHOLDER}, and rows are not routed by topic",
+                "give each route one table; `_kseg_topic` or `topic` names the topic in its rows",
+            )
+    for key, remedy in (("cluster_by", "use partition_by"), ("widen", "remove it")):
+        if getattr(view.sink, key):
+            yield Finding(
+                ("sink", key),
+                "needs Spark's own writer, which does not route rows by anything but their topic",
+                f"{remedy}, or route by topic",
+            )
+
+
+def routes_are_by_decoded_fields(view: View) -> Iterator[Finding]:
+    """A field is one of a key or value that is decoded, of every topic."""
+    by = view.sink.routing
+    if not view.sound("sink", "route_by") or by is None or not by.of_payload or not view.sound("decode"):
+        return
+    decode = view.raw.get("decode")
+    if not isinstance(decode, Mapping):
+        yield Finding(
+            ("sink", "route_by"),
+            f"is a field of the {by.kind}, and nothing is decoded",
+            f"add `decode: {{{by.kind}: …}}`, or route by header.NAME or schema",
+        )
+        return
+    by_topic = decodes_by_topic(decode)
+    sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
+    for place, part in sections.items():
+        if isinstance(part, Mapping) and part.get(by.kind) is None:
+            yield Finding(
+                ("sink", "route_by"),
+                f"is a field of the {by.kind}, which `{'.'.join(map(str, place))}` does not decode",
+                f"add `{by.kind}:` there, or route by header.NAME or schema",
+            )

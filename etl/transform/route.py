@@ -1,0 +1,241 @@
+"""Rows with their route: what of a record decides into which table of `sink.routes` its row lands.
+
+    header.NAME   the last header of that name, as UTF-8 text      of the record as it was read
+    schema        id or GUID of the value's writer schema          the same
+    value.FIELD   a field of the decoded value, as text            of the row as `decode:` gives it
+    key.FIELD     the same of the key
+
+It is decided here, right behind decoding and before the user's steps: the route is a function of the record alone, so
+every attempt finds the same one, and a record without one still has its bytes for the dead letters. Steps carry it in
+the column `_kseg_route`, by which the writer finds the table; it is not landed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.etl.decoding.bad_records import BadRecord, BadRecords
+from kseg.etl.decoding.columns import typed_columns
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.decoding.errors import NoRouteForRecord, address_of
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
+from kseg.etl.transform.decode import DecodeStep
+from kseg.etl.transform.decode_by_topic import as_landed as decode_as_landed
+from kseg.etl.transform.step import Address, BatchStep
+from kseg.segment_reader.payload.framing import VALUE_HEADER, frames_in_headers
+
+PLACE: Final = "sink.route_by"
+ROUTE: Final = "ROUTE"
+"""The error class of a dead letter for which there is no route."""
+
+OTHERS: Final = "*"
+_SHOWN: Final = 100
+
+
+@dataclass(frozen=True)
+class RouteStep(BatchStep):
+    """The step of `decode:`, where there is one, and the route behind it. Picklable.
+
+    kind, name: of `sink.route_by` (`etl.config.routing`). routes: the keys of `sink.routes`. forgiving: records without
+    a route keep their row, and have null there.
+    """
+
+    kind: Literal["schema", "header", "key", "value"]
+    name: str
+    routes: tuple[str, ...]
+    decode: BatchStep | None = None
+    forgiving: bool = False
+    place: str = PLACE
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self.decode.topics if self.decode is not None else ()
+
+    def of_topic(self, topic: str) -> BatchStep:
+        if self.decode is None or not self.decode.topics:
+            return self
+        return replace(self, decode=self.decode.of_topic(topic))
+
+    @property
+    def sets_aside(self) -> bool:
+        return True  # what has no route; and rows are counted by route
+
+    @property
+    def decodes(self) -> bool:
+        return True
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return self.decode is not None and self.decode.has_dead_letters
+
+    @property
+    def route_by(self) -> str:
+        """As in the job file."""
+        return f"{self.kind}.{self.name}" if self.name else self.kind
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        given = rows if self.decode is None else self.decode.output_schema(rows)
+        if self.kind in ("key", "value"):
+            _as_text(_nested(given, self._path), self.route_by)
+        return given.append(pa.field(ROUTE_COLUMN, pa.string()))
+
+    @cached_property
+    def _path(self) -> tuple[str, ...]:
+        """Where decoded rows have the field: a column, and names within it."""
+        assert isinstance(self.decode, DecodeStep)
+        plan = next((plan for plan in self.decode.payloads if plan.source == self.kind), None)
+        if plan is None:
+            raise ConfigurationError.of(PLACE, f"is a field of the {self.kind}, which is not decoded")
+        columns = [field.name for field in typed_columns(plan)]
+        whole = pa.types.is_struct(plan.type) and not plan.into_columns
+        fields = [child.name for child in plan.type] if whole else columns
+        renamed = dict(plan.rename)
+        first, *below = self.name.split(".")
+        for named, *within in ((self.name,), (first, *below)):  # a name may have dots itself
+            if (field := renamed.get(named, named)) in fields:
+                return (plan.column, field, *within) if whole else (field, *within)
+        known = ", ".join(fields[:20])
+        raise ConfigurationError.of(PLACE, f"names the field {self.name}, which no {self.kind} has", f"one of {known}")
+
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        """Raises NoRouteForRecord at the first record without a route, unless it is a dead letter."""
+        bad_records = bad_records or BadRecords()
+        if self.decode is None:
+            rows = batch
+            bad_records.count(DecodingCounts(decoded=batch.num_rows))
+        else:
+            rows = self.decode.apply(batch, address, bad_records)
+        found = self._found(batch, rows)
+        named = pc.is_in(found, value_set=pa.array(self.routes, pa.string()))
+        others = pa.scalar(OTHERS if OTHERS in self.routes else None, pa.string())
+        route = pc.if_else(named, found, others)
+        if route.null_count and not self.forgiving:
+            rows, route = self._without_unrouted(batch, rows, found, route, bad_records)
+        bad_records.route(route)
+        return pa.RecordBatch.from_arrays([*rows.columns, route], names=[*rows.schema.names, ROUTE_COLUMN])
+
+    def _without_unrouted(
+        self, records: pa.RecordBatch, rows: pa.RecordBatch, found: pa.Array, route: pa.Array, bad_records: BadRecords
+    ) -> tuple[pa.RecordBatch, pa.Array]:
+        lost = np.flatnonzero(np.asarray(route.is_null()))
+        at = _records_of(records, rows)[lost]
+        if not self.has_dead_letters:
+            first = int(lost[0])
+            message = self._message(found[first].as_py())
+            raise NoRouteForRecord(self.route_by, message, **address_of(records, int(at[0])))
+        values = dict(zip(at.tolist(), found.take(pa.array(lost)).to_pylist(), strict=True))
+
+        def explain(record: int) -> BadRecord:
+            return BadRecord(record, "row", ROUTE, self.route_by, self._message(values[record]))
+
+        bad_records.count(DecodingCounts(decoded=-len(lost)))
+        bad_records.dead(records, at.tolist(), explain)
+        there = route.is_valid()
+        return rows.filter(there), route.filter(there)
+
+    def _message(self, value: str | None) -> str:
+        what = "it has none" if value is None else f"it is {value[:_SHOWN]!r}"
+        return f'{what}, and sink.routes has neither that nor "*"'
+
+    def _found(self, records: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
+        """What decides, of each row, as text."""
+        if self.kind in ("key", "value"):
+            return _as_text(_nested(rows, self._path), self.route_by)
+        of_records = self._headers(records) if self.kind == "header" else self._schemas(records)
+        if rows.num_rows == records.num_rows:
+            return of_records
+        return of_records.take(pa.array(_records_of(records, rows)))
+
+    def _headers(self, records: pa.RecordBatch) -> pa.Array:
+        """The last header of the name, of each record; null where it has none, or one that is no text."""
+        headers = records.column("headers")
+        entries = headers.flatten()
+        named = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(entries.field(0), self.name), False)))
+        place = np.full(records.num_rows, -1, np.int64)
+        # Entries are in their records' order, so the last one of a record is what stays.
+        place[np.asarray(pc.list_parent_indices(headers))[named]] = named
+        values = entries.field(1).take(pa.array(place, mask=place < 0))
+        return _utf8(values)
+
+    def _schemas(self, records: pa.RecordBatch) -> pa.Array:
+        frames = frames_in_headers(records.column("headers"), records.column("value"), VALUE_HEADER)
+        names = pa.array([str(schema) for schema in frames.schemas], pa.string())
+        return names.take(pa.array(frames.which, mask=frames.which < 0))
+
+
+def _utf8(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text_or_none(value) for value in values.to_pylist()], pa.string())
+
+
+def _text_or_none(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _records_of(records: pa.RecordBatch, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The number of each row's record."""
+    if rows.num_rows == records.num_rows:
+        return np.arange(rows.num_rows)
+    offsets = rows.column(KSEG_ADDRESS.offset if KSEG_ADDRESS.offset in rows.schema.names else "offset")
+    return np.asarray(pc.index_in(offsets, value_set=records.column("offset")), np.int64)
+
+
+def _nested(rows: pa.RecordBatch | pa.Schema, path: tuple[str, ...]) -> pa.Array:
+    """The column, or what is within it; null where any struct around it is. Of a schema: an empty array."""
+    if isinstance(rows, pa.Schema):
+        rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows], schema=rows)
+    column = rows.column(path[0])
+    for name in path[1:]:
+        kind = column.type
+        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            known = ", ".join(child.name for child in kind) if pa.types.is_struct(kind) else ""
+            remedy = f"one of {known}" if known else None
+            raise ConfigurationError.of(
+                PLACE, f"names a field {name}, which {'.'.join(path[:-1])} does not have", remedy
+            )
+        column = pc.struct_field(column, [name])
+    return column
+
+
+def _as_text(column: pa.Array, route_by: str) -> pa.Array:
+    """Text as it is, whole numbers in digits, booleans as true and false. Raises ConfigurationError for other types."""
+    types, kind = pa.types, column.type
+    if types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if types.is_string(kind):
+        return column
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_large_string(kind):
+        return column.cast(pa.string())
+    raise ConfigurationError.of(
+        PLACE, f"{route_by} is {kind}", "route by text, a whole number or a boolean, which are the names of routes"
+    )
+
+
+def as_landed(step: BatchStep, engine: Literal["fast", "reference"] = "fast") -> BatchStep:
+    """A step of decoding or routing for records that were landed before: one that has no row now is a row of nulls."""
+    if isinstance(step, RouteStep):
+        decode = None if step.decode is None else decode_as_landed(step.decode, engine)
+        return replace(step, decode=decode, forgiving=True)
+    return decode_as_landed(step, engine)
+
+
+def routes_by_table(routes: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Of each table the routes that lead to it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, table in routes.items():
+        found[table] = (*found.get(table, ()), key)
+    return found

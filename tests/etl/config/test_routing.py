@@ -1,0 +1,100 @@
+"""`sink.route_by`: what may decide into which table a row lands, and what goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kseg.etl.config.job import Job
+from kseg.etl.errors import Fault
+
+A = {"a": {"path": "a"}}
+FAULTS = [
+    ({"sink": {"path": "a", "route_by": "value"}}, "sink.route_by", "nothing to route rows by", "value.FIELD"),
+    ({"sink": {"path": "a", "route_by": "schema.x"}}, "sink.route_by", "nothing to route rows by", "header.NAME"),
+    ({"sink": {"path": "a", "route_by": "schema"}}, "sink.route_by", "has no routes", "a table for each value"),
+    (
+        {"sink": {"route_by": "value.kind", "routes": {"a b": {"path": "a"}}}},
+        "sink.route_by",
+        "a field of the value, and nothing is decoded",
+        "decode: {value",
+    ),
+    (
+        {"decode": {"key": {"format": "string"}}, "sink": {"route_by": "value.kind", "routes": A}},
+        "sink.route_by",
+        "a field of the value, which `decode` does not decode",
+        "add `value:`",
+    ),
+    (
+        {"sink": {"route_by": "header.kind", "routes": {"a": {"table": "b.c"}}}},
+        "sink.routes.a.table",
+        "a table of a catalog",
+        "the table's path",
+    ),
+    (
+        {"sink": {"route_by": "header.kind", "routes": {"a": {"path": "b/{topic}"}}}},
+        "sink.routes.a.path",
+        "has {topic}",
+        "one table",
+    ),
+    (
+        {"sink": {"route_by": "header.kind", "routes": A, "cluster_by": ["key"], "single_driver": True}},
+        "sink.cluster_by",
+        "needs Spark's own writer",
+        "partition_by",
+    ),
+    (
+        {"sink": {"route_by": "header.kind", "routes": A, "widen": True}},
+        "sink.widen",
+        "needs Spark's own writer",
+        "remove it",
+    ),
+    (
+        {"sink": {"route_by": "header.kind", "routes": {True: {"path": "b"}}}},
+        "sink.routes",
+        "true or false without quotes",
+        "in quotes",
+    ),
+    (
+        {"sink": {"route_by": "schema", "routes": {17: {"path": "a"}, "17": {"path": "b"}}}},
+        "sink.routes",
+        "two routes for one value",
+        "keep one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "path", "message", "remedy"), FAULTS, ids=range(len(FAULTS)))
+def test_each_fault_is_told_alone(
+    faults: Callable[..., list[Fault]], changes: dict[str, Any], path: str, message: str, remedy: str
+) -> None:
+    found = faults(changes)
+    assert [fault.path for fault in found] == [path]
+    assert message in found[0].message
+    assert remedy in (found[0].remedy or "")
+
+
+@pytest.fixture
+def of_sink(load: Callable[..., Job]) -> Callable[..., Job]:
+    """of_sink(**sink): the sound job with another sink."""
+    return lambda **sink: load({"sink": sink, "ledger": "./ledger"})
+
+
+def test_routes_may_be_named_after_values_of_anything_in_a_record(of_sink: Callable[..., Job]) -> None:
+    routes = {17: {"path": "./a"}, "an order": {"path": "./a"}, "*": {"path": "./b"}}
+    sink = of_sink(route_by="header.kind", routes=routes).sink
+    assert sink.routed
+    assert sink.routing == ("header", "kind")
+    assert [*sink.targets] == ["17", "an order", "*"]
+    assert sink.tables_of(["orders", "x"]) == (str(sink.targets["17"]), str(sink.targets["*"]))
+
+
+def test_what_decides_is_part_of_the_hash_unless_it_is_the_topic(of_sink: Callable[..., Job]) -> None:
+    by_topic = of_sink(routes={"*": {"path": "./{topic}"}})
+    assert not by_topic.sink.routed
+    assert len(by_topic.sink.tables_of(["a", "b", "a"])) == 2
+    assert of_sink(route_by="topic", routes={"*": {"path": "./{topic}"}}).config_hash == by_topic.config_hash
+    hashes = {of_sink(route_by=by, routes={"*": {"path": "./b"}}).config_hash for by in ("topic", "schema", "header.a")}
+    assert len(hashes) == 3
