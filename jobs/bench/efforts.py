@@ -12,7 +12,8 @@ from kseg.jobs.bench import log_files, matrix, scaling
 class Effort:
     """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is reported.
 
-    warm_up: rounds before the measured ones, in the Spark session and among producers.
+    warm_up: rounds before the measured ones, in the Spark session and among producers. extremes: a factor for the sizes
+    of unusual payloads.
     """
 
     rows: int
@@ -26,7 +27,8 @@ class Effort:
     files: log_files.Effort
     scaling: scaling.Effort
     matrix: matrix.Effort
+    extremes: float
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL)
-QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK)
+FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, 1.0)
+QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, 0.05)

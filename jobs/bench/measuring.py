@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg.etl.telemetry.progress import Progress
-from kseg.jobs.bench import cold, decoding, log_files, matrix, memory, payloads, producing, scaling, typed
+from kseg.jobs.bench import cold, decoding, extremes, log_files, matrix, memory, payloads, producing, scaling, typed
 from kseg.jobs.bench.contenders import Contender, contenders
 from kseg.jobs.bench.efforts import Effort
 from kseg.jobs.bench.figures import Run, medians, ratios
@@ -40,7 +40,10 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
     if "payload" in sections:
         progress.phase("payload")
         document["payload"] = list(payloads.measure(effort.decode_times))
-    if set(sections) <= {"decode", "payload"}:
+    if "extremes" in sections:
+        progress.phase("extremes")
+        document["extremes"] = extremes.measure(scale=effort.extremes)
+    if set(sections) <= {"decode", "payload", "extremes"}:
         return document
     for name in JAR_SETS if {"spark", "cold", "typed", "matrix"} & set(sections) else (jars.KAFKA,):
         jars.ensure(name)

@@ -15,7 +15,19 @@ from kseg.jobs.invocation.result import Result
 TO_DELTA = "kafka_to_delta_vs_spark_tuned"
 TO_NOOP = "kafka_to_noop_vs_spark_tuned"
 
-SECTIONS: Final = ("decode", "payload", "produce", "cold", "spark", "typed", "matrix", "memory", "files", "scaling")
+SECTIONS: Final = (
+    "decode",
+    "payload",
+    "extremes",
+    "produce",
+    "cold",
+    "spark",
+    "typed",
+    "matrix",
+    "memory",
+    "files",
+    "scaling",
+)
 
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg bench --quick --section files --json")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.telemetry.progress import NULL_PROGRESS
-from kseg.jobs.bench import avro_payloads, payloads, protobuf_payloads
+from kseg.jobs.bench import avro_payloads, extremes, payloads, protobuf_payloads
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
@@ -33,3 +33,10 @@ def test_an_error_in_a_payload_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(avro_payloads, "encode_default", lambda value, schema: b"\xff")
     with pytest.raises(AssertionError, match="does not decode"):
         list(payloads.measure(1))
+
+
+def test_unusual_sizes_are_measured_in_processes_of_their_own() -> None:
+    found: list[dict[str, Any]] = extremes.measure(scale=0.01)
+    assert [entry["case"] for entry in found] == list(extremes.CASES)
+    assert all(entry["peak_mib"] >= entry["before_mib"] > 0 for entry in found)
+    assert {entry["case"]: entry["payloads"] for entry in found}["schemas"] == 1000
