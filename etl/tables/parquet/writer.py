@@ -4,9 +4,12 @@
             -> row groups -> WrittenFile
 
 Row groups hold about a million rows or 128 MB of Arrow data. They are collected first and written column by column, so
-a task holds `buffered_bytes` of rows and one encoded column. snappy is the default: measured on 170-byte rows a core
-writes 3.2 M rows/s of it against 2.3 M of zstd level 1, whose files are half as large; `compression` is for those who
-pay for storage.
+a task holds `buffered_bytes` of rows and one encoded column. Of many partitions all are collected side by side: a file
+is begun when its first row group is written, at the end of the task or when the memory is used up, and only begun files
+are limited in number. So a task writes one file a partition where its rows fit into `buffered_bytes`.
+
+snappy is the default: measured on 170-byte rows a core writes 3.2 M rows/s of it against 2.3 M of zstd level 1, whose
+files are half as large; `compression` is for those who pay for storage.
 
 This module runs in Spark's workers and imports neither Spark nor delta-rs.
 """
@@ -173,7 +176,11 @@ def _check_address(batch: pa.RecordBatch, sink: SinkSchema) -> None:
 
 
 class TableFiles:
-    """The files that one task attempt writes to one table: one open file a partition, the least recent closed first."""
+    """The files that one task attempt writes to one table: one a partition at a time.
+
+    _open: all that take rows. _begun: those of them that the store has open, the one that was written longest ago
+    first, which is the next to be finished.
+    """
 
     def __init__(self, table: TableWrite, run_id: str, options: WriterOptions, task: int, attempt: int) -> None:
         self._columns = table.columns
@@ -181,7 +188,8 @@ class TableFiles:
         self._uri = table.location.uri
         self._store = table.location.open()
         self._run_id, self._options, self._task, self._attempt = run_id, options, task, attempt
-        self._open: OrderedDict[Values, DataFile] = OrderedDict()
+        self._open: dict[Values, DataFile] = {}
+        self._begun: OrderedDict[Values, DataFile] = OrderedDict()
         self._files: list[DataFile] = []
         self._done: list[WrittenFile] = []
         self._buffered = 0
@@ -193,8 +201,8 @@ class TableFiles:
             self._buffered += file.append(part)
             if file.buffered_rows >= self._options.row_group_rows or file.buffered >= self._options.row_group_bytes:
                 self._flush(values, file)
-        while self._buffered > self._options.buffered_bytes:
-            self._flush(*max(self._open.items(), key=lambda item: item[1].buffered))
+        if self._buffered > self._options.buffered_bytes:
+            self._relieve()
 
     def close(self) -> list[WrittenFile]:
         for values in list(self._open):
@@ -203,29 +211,40 @@ class TableFiles:
 
     def abort(self) -> None:
         self._open.clear()
+        self._begun.clear()
         for file in self._files:
             file.delete()
 
     def _file(self, values: Values) -> DataFile:
         file = self._open.get(values)
         if file is None:
-            if len(self._open) >= self._options.open_files:
-                self._finish(next(iter(self._open)))
             name = file_name(self._run_id, len(self._files), self._task, self._attempt)
             path = folder(self._columns.partition_by, values) + name
             file = DataFile(self._store, path, self._schema, StatsCollector(self._stats, self._schema), self._options)
             self._open[values] = file
             self._files.append(file)
-        self._open.move_to_end(values)
         return file
 
+    def _relieve(self) -> None:
+        """Write the largest row groups, until a quarter of the memory is free: not for each batch again."""
+        for values, file in sorted(self._open.items(), key=lambda item: item[1].buffered, reverse=True):
+            if self._buffered <= self._options.buffered_bytes * 3 // 4:
+                break
+            if self._open.get(values) is file:  # else it was finished to make place for another one
+                self._flush(values, file)
+
     def _flush(self, values: Values, file: DataFile) -> None:
+        if values not in self._begun and len(self._begun) >= self._options.open_files:
+            self._finish(next(iter(self._begun)))
         self._buffered -= file.flush()
+        self._begun[values] = file
+        self._begun.move_to_end(values)
         if file.size >= self._options.file_bytes:
             self._finish(values)
 
     def _finish(self, values: Values) -> None:
         file = self._open.pop(values)
+        self._begun.pop(values, None)
         self._buffered -= file.buffered
         named = dict(zip(self._columns.partition_by, values, strict=True))
         self._done.append(file.close(self._uri, named))

@@ -100,11 +100,34 @@ def test_memory_is_bounded_over_all_partitions(plan_for, rows):
         writer.write(batch)
         (files,) = writer._tables.values()
         assert files._buffered <= options.buffered_bytes
-        assert len(files._open) <= options.open_files
+        assert len(files._begun) <= options.open_files
     written = writer.close()
     assert sum(file.rows for file in written) == 10_000
     assert {file.partition_values["p"] for file in written} == {str(n) for n in range(40)}
     assert files._buffered == 0
+
+
+def test_of_many_partitions_each_has_one_file_where_memory_lasts(plan_for, rows):
+    """Batches in which all partitions take turns: more of them than there may be files begun at once."""
+    batch = rows(0, 2000).append_column("p", pa.array([n % 200 for n in range(2000)], pa.int32()))
+    plan = plan_for(batch.schema, partition_by=["p"], options=WriterOptions(open_files=8))
+    files, _ = run(plan, [batch] * 5)
+    assert sorted(int(file.partition_values["p"]) for file in files) == list(range(200))
+    assert [file.rows for file in files] == [50] * 200
+
+
+def test_a_batch_of_few_rows_counts_for_what_it_holds_besides(plan_for, rows):
+    """One row of each partition a batch: the values are the least of what lies in memory."""
+    batch = rows(0, 100).append_column("p", pa.array(range(100), pa.int32()))
+    options = WriterOptions(buffered_bytes=1 << 20, open_files=8)
+    writer = TaskWriter(plan_for(batch.schema, partition_by=["p"], options=options), task=0, attempt=0)
+    for _ in range(20):
+        writer.write(batch)
+        (files,) = writer._tables.values()
+        held = sum(len(file._batches) for file in files._open.values())
+        assert held * 512 * batch.num_columns <= options.buffered_bytes
+        assert len(files._begun) <= options.open_files
+    assert sum(file.rows for file in writer.close()) == 2000
 
 
 def test_rows_go_to_the_table_of_their_topic(plan_for, rows):
