@@ -12,7 +12,6 @@ the column `_kseg_route`, by which the writer finds the table; it is not landed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -231,11 +230,3 @@ def as_landed(step: BatchStep, engine: Literal["fast", "reference"] = "fast") ->
         decode = None if step.decode is None else decode_as_landed(step.decode, engine)
         return replace(step, decode=decode, forgiving=True)
     return decode_as_landed(step, engine)
-
-
-def routes_by_table(routes: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Of each table the routes that lead to it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for key, table in routes.items():
-        found[table] = (*found.get(table, ()), key)
-    return found

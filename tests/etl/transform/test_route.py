@@ -60,7 +60,7 @@ def values(*given: Any) -> pa.RecordBatch:
 
 def by(route_by: str, *routes: str, **decode: Any) -> RouteStep:
     kind, _, name = route_by.partition(".")
-    given = {"value": {"format": "json", "schema": {"columns": COLUMNS}}} | decode if decode is not None else None
+    given = {"value": {"format": "json", "schema": {"columns": COLUMNS}}} | decode
     inner = decode_step(Decode.model_validate(given)) if kind in ("key", "value") else None
     return RouteStep(kind, name, routes, inner)  # type: ignore[arg-type]
 
