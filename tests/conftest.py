@@ -274,9 +274,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
+        # Hash tables and sorts of a task take their memory by pages, which in a heap of this size are tens of megabytes
+        # large: for a hundred rows the heap filled, and was collected whole every dozen statements.
+        "spark.buffer.pageSize": "1m",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": " ".join((f"-Dderby.system.home={folder}", *jvm.light_options())),
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dderby.system.home={folder}", "-Xms1g", "-Xmn320m", *jvm.light_options())
+        ),
     }
     builder = SparkSession.builder
     for key, value in conf.items():

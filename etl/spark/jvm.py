@@ -18,7 +18,9 @@ from pathlib import Path
 
 from kseg.etl.spark.cache import cache_root
 
-LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m")
+"""The code cache gets the size that it has with a full compiler. With a light one Java reserves 48 MB, and a session
+that goes on with statements of Spark SQL and Delta needs more: it drops code that it has to compile again."""
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
