@@ -1,9 +1,11 @@
-"""Errors of delta-rs and its stores as typed errors: a wrong configuration, or a transient failure that is retried.
+"""Errors of delta-rs, of Arrow's file systems and of their stores as typed errors: a wrong configuration, or a
+transient failure that is retried.
 
 delta-rs raises the errors of its stores (Rust's object_store) as OSError, DeltaError or Arrow's errors, depending on
-the layer, and keeps only their text. So the text decides, in this module only: object_store's own messages, and the
-codes in the stores' error documents. Everything that is not listed is transient: 5xx, throttling, timeouts, a refused
-connection, and an expired token, which the next process may have renewed.
+the layer, and keeps only their text. So the text decides, in this module only: object_store's own messages, those of
+Arrow and the operating system, and the codes in the stores' error documents. Everything that is not listed is
+transient: 5xx, throttling, timeouts, a refused connection, and an expired token, which the next process may have
+renewed.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _CAUSES = (
         "give a local path, or the URL of a store that delta-rs knows, as in s3://bucket/folder",
     ),
     _Cause(
-        re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist"),
+        re.compile(r"NoSuchBucket|NO_SUCH_BUCKET|ContainerNotFound|The specified bucket does not exist"),
         True,
         "check the name of the bucket, and endpoint, region and account; the bucket has to exist before the first run",
     ),
@@ -75,10 +77,21 @@ _CAUSES = (
         "use a store with conditional PUTs (If-None-Match): commits depend on them",
     ),
     _Cause(
-        re.compile(r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))", re.IGNORECASE),
+        re.compile(
+            r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))|"
+            r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE|SIGNATURE_DOES_NOT_MATCH|"
+            r"UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION_TOKEN|REQUEST_TIME_TOO_SKEWED)",
+            re.IGNORECASE,
+        ),
         True,
         "give credentials that may read, list, write and delete below this path; the clock has to be right, too",
     ),
+    _Cause(
+        re.compile(r"\[Errno (1|13|30)\]"),
+        True,
+        "let the account that runs the job have a folder that it may read, list, write and delete in",
+    ),
+    _Cause(re.compile(r"\[Errno (28|122)\]"), False, "free space there, or raise the quota"),
 )
 
 _ENDPOINT_KEYS = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
@@ -111,7 +124,7 @@ def store_error(
     otherwise: type[KsegError] = RetriableFailure,
     **address: str,
 ) -> KsegError:
-    """The error to raise `from` what delta-rs raised.
+    """The error to raise `from` what delta-rs or a file system raised.
 
     doing: what failed, as a message begins ("cannot read the table").
     setting: the key of the job file that names the store ("sink").

@@ -146,7 +146,8 @@ class TableAccess(ABC):
         after: the table as it was before the run; the history is searched back to there.
 
         Raises:
-            OSError: the table's folder cannot be listed. Files that cannot be deleted are skipped.
+            RetriableFailure, ConfigurationError: the table's folder cannot be listed. Files that cannot be deleted are
+                skipped.
         """
 
 

@@ -20,11 +20,15 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass(frozen=True)
 class Listener:
-    """One listener: its name (capitals), its security protocol, its settings."""
+    """One listener: its name (capitals), its security protocol, its settings.
+
+    advertised: the host by which clients are told to reach it, with the same port; None: the one that it listens on.
+    """
 
     name: str
     protocol: str
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    advertised: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
@@ -41,9 +45,11 @@ def login_module(name: str, **options: str) -> str:
 
 
 def listener_properties(listeners: Sequence[Listener], ports: Sequence[int], host: str) -> dict[str, str]:
-    """What `server.properties` says of them: addresses for `listeners`, the protocol map, and their settings."""
+    """What `server.properties` says of them: both kinds of addresses, the protocol map, and their settings."""
+    each = list(zip(listeners, ports, strict=True))
     properties = {
-        "listeners": ",".join(f"{one.name}://{host}:{port}" for one, port in zip(listeners, ports, strict=True)),
+        "listeners": ",".join(f"{one.name}://{host}:{port}" for one, port in each),
+        "advertised.listeners": ",".join(f"{one.name}://{one.advertised or host}:{port}" for one, port in each),
         "listener.security.protocol.map": ",".join(f"{one.name}:{one.protocol}" for one in listeners),
     }
     for listener in listeners:

@@ -104,9 +104,10 @@ class EmbeddedKafka(Server[int]):
         return ",".join(f"{HOST}:{node.port}" for node in self._nodes)
 
     def servers_of(self, listener: str) -> str:
-        """``host:port`` of every node, at the listener of this name."""
+        """``host:port`` of every node, as the listener of this name is advertised."""
         at = [one.name for one in self._listeners].index(listener)
-        return ",".join(f"{HOST}:{node.listener_ports[at]}" for node in self._nodes)
+        host = self._listeners[at].advertised or HOST
+        return ",".join(f"{host}:{node.listener_ports[at]}" for node in self._nodes)
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:

@@ -94,8 +94,7 @@ def server_properties(
         properties["controller.quorum.voters"] = ",".join(voters)
     more = listener_properties(listeners, node.listener_ports, HOST)
     for name in ("listeners", "advertised.listeners", "listener.security.protocol.map"):
-        added = more.get(name.removeprefix("advertised."), "")
-        properties[name] = ",".join(filter(None, [properties[name], added]))
+        properties[name] = ",".join(filter(None, [properties[name], more.get(name, "")]))
     return more | properties | {key: _at(node, value) for key, value in extra.items()}
 
 

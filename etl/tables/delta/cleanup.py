@@ -39,7 +39,8 @@ def clean_up(
     deletes such files later.
 
     Raises:
-        OSError: the table's folder cannot be listed. Files that cannot be deleted are skipped.
+        RetriableFailure, ConfigurationError: the table's folder cannot be listed. Files that cannot be deleted are
+            skipped.
     """
     if table is None:
         return FileCount()
@@ -52,7 +53,9 @@ def clean_up(
         return FileCount()
     referenced = {file.path for commit in commits for file in commit.added} | snapshot_paths(table)
     files = size = 0
-    for info in data_files(store.fs, store.root):
+    with store.asked("cannot list the table's files"):
+        infos = data_files(store.fs, store.root)
+    for info in infos:
         path = info.path[len(store.root) :].lstrip("/")
         if run_of_file(path) != run_id or path in referenced:
             continue

@@ -115,10 +115,13 @@ def read_commit(store: Opened, version: int) -> Commit | None:
     """A commit; None where its entry has been removed, or does not exist yet.
 
     Raises:
-        OSError: the store cannot be read.
+        RetriableFailure, ConfigurationError: the store cannot be read.
     """
     try:
-        with store.fs.open_input_stream(store.path(entry_path(version))) as stream:
+        with (
+            store.asked("cannot read the table's log"),
+            store.fs.open_input_stream(store.path(entry_path(version))) as stream,
+        ):
             text = bytes(stream.read()).decode()
     except FileNotFoundError:
         return None

@@ -166,7 +166,7 @@ class Rewriter:
     def _read(self, file: OldFile, *, only: bool) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
         """The file's rows (or only the columns that decide) with the removal's mask."""
         store = self.location.open()
-        with store.fs.open_input_file(store.path(file.path)) as source:
+        with store.asked("cannot read a data file"), store.fs.open_input_file(store.path(file.path)) as source:
             # Spark may have rewritten the file with its old 96-bit timestamps; in nanoseconds they could overflow.
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
             wanted = [name for name in self.removal.columns if name in parquet.schema_arrow.names]

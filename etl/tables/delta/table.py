@@ -209,6 +209,8 @@ class DeltaAccess(TableAccess):
         try:
             yield
         except (DeltaError, ValueError, OSError) as error:
+            if where is None and not isinstance(error, ValueError):
+                raise self.fault("cannot read the table", error) from error
             if where is None:
                 raise
             text = _GENERIC.sub("", str(error).strip().partition("\n")[0])

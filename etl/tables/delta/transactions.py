@@ -25,6 +25,7 @@ from kseg.etl.tables.parquet.storage import Opened
 MOST_COMMITS: Final = 20
 """Commits that are read one by one; a checkpoint and the commits after it are fewer requests than more of them."""
 
+_READING: Final = "cannot read a checkpoint of the table's log"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 
 
@@ -36,7 +37,7 @@ def transactions_of(store: Opened, app: str, newest: int, after: int | None = No
 
     Raises:
         RetriableFailure: log entries were removed while they were read.
-        OSError: the store cannot be read.
+        RetriableFailure, ConfigurationError: the store cannot be read.
     """
     found: dict[str, int] = {}
     if after is not None and newest - after <= MOST_COMMITS and _add_commits(found, store, newest, after):
@@ -44,7 +45,7 @@ def transactions_of(store: Opened, app: str, newest: int, after: int | None = No
     found.clear()
     checkpoint, files = _newest_checkpoint(store, newest)
     if not _add_commits(found, store, newest, checkpoint):
-        raise RetriableFailure("entries of the table's log were removed while it was read", table=store.root)
+        raise RetriableFailure("entries of the table's log were removed while it was read", table=store.uri)
     for path in files:
         for app_id, version in _in_checkpoint(store, path, app):
             found.setdefault(app_id, version)
@@ -72,7 +73,8 @@ def _belongs(app_id: str, app: str) -> bool:
 
 def _newest_checkpoint(store: Opened, newest: int) -> tuple[int, list[str]]:
     """Version and files of the newest complete checkpoint up to a version; -1 where there is none."""
-    listed = store.fs.get_file_info(pafs.FileSelector(store.path("_delta_log")))
+    with store.asked("cannot list the table's log"):
+        listed = store.fs.get_file_info(pafs.FileSelector(store.path("_delta_log")))
     parts: dict[tuple[int, int], list[str]] = {}
     for info in listed:
         match = _CHECKPOINT.fullmatch(info.base_name)
@@ -89,13 +91,13 @@ def _newest_checkpoint(store: Opened, newest: int) -> tuple[int, list[str]]:
 def _in_checkpoint(store: Opened, path: str, app: str) -> Iterator[tuple[str, int]]:
     try:
         if path.endswith(".json"):
-            with store.fs.open_input_stream(path) as stream:
+            with store.asked(_READING), store.fs.open_input_stream(path) as stream:
                 actions: list[dict[str, Any]] = [json.loads(line) for line in bytes(stream.read()).splitlines() if line]
             for action in actions:
                 if (body := action.get("txn")) is not None:
                     yield body["appId"], int(body["version"])
             return
-        with store.fs.open_input_file(path) as source:
+        with store.asked(_READING), store.fs.open_input_file(path) as source:
             parquet = pq.ParquetFile(source)
             if "txn" not in parquet.schema_arrow.names:
                 return
@@ -106,4 +108,4 @@ def _in_checkpoint(store: Opened, path: str, app: str) -> Iterator[tuple[str, in
                 mine = pc.fill_null(pc.starts_with(ids, app), False)
                 yield from zip(ids.filter(mine).to_pylist(), versions.filter(mine).to_pylist(), strict=True)
     except FileNotFoundError as error:
-        raise RetriableFailure("a checkpoint was removed while it was read", table=store.root) from error
+        raise RetriableFailure("a checkpoint was removed while it was read", table=store.uri) from error

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from kseg.etl.tables.parquet.task_output import WrittenFile
 BATCH_BYTES, COLUMN_BYTES = 512, 512
 """Of a batch and of each of its columns, besides their values: objects, and buffers that are rounded up. Measured with
 batches of one row and of 2 to 30 columns."""
+_WRITING: Final = "cannot write a data file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,22 @@ class DataFile:
             return 0
         rows = pa.Table.from_batches(self._batches, schema=self._schema)
         self._batches = []
-        writer = self._begin(rows)
         self._stats.add(rows)
-        writer.write_table(rows, row_group_size=self._options.row_group_rows)
-        self.size = self._sink.tell()
+        with self._store.asked(_WRITING):
+            self._begin(rows).write_table(rows, row_group_size=self._options.row_group_rows)
+            self.size = self._sink.tell()
         held, self.buffered, self.buffered_rows = self.buffered, 0, 0
         return held
 
     def close(self, table: str, partition_values: Mapping[str, str | None]) -> WrittenFile:
         """Finish the file and return its description, from the footer that the store gives back."""
         self.flush()
-        writer = self._begin(self._schema.empty_table())
-        writer.close()
-        self.size = self._sink.tell()
-        self._sink.close()
-        with self._store.fs.open_input_file(self._store.path(self.path)) as written:
-            footer = pq.read_metadata(written)
+        with self._store.asked(_WRITING):
+            self._begin(self._schema.empty_table()).close()
+            self.size = self._sink.tell()
+            self._sink.close()
+            with self._store.fs.open_input_file(self._store.path(self.path)) as written:
+                footer = pq.read_metadata(written)
         return WrittenFile(
             table=table,
             path=self.path,

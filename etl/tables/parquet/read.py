@@ -44,7 +44,7 @@ class FileRows:
                 yield from self._rows(store, self.files[number])
 
     def _rows(self, store: Opened, file: TableFile) -> Iterator[pa.RecordBatch]:
-        with store.fs.open_input_file(store.path(file.path)) as source:
+        with store.asked("cannot read a data file"), store.fs.open_input_file(store.path(file.path)) as source:
             # Spark may have rewritten the file with its old 96-bit timestamps; in nanoseconds they could overflow.
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
             there = [name for name in self.schema.names if name in parquet.schema_arrow.names]

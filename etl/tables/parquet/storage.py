@@ -7,7 +7,8 @@ same value.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.fs as pafs
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.store_errors import store_error
 
 # Names that delta-rs (object_store) and pyarrow's S3 client have for the same thing.
 _S3_OPTIONS = {
@@ -31,13 +33,32 @@ _S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
 class Opened(NamedTuple):
-    """A file system and the table's root folder in it."""
+    """A file system and the table's root folder in it. uri: the same place as `TableLocation` has it."""
 
     fs: pafs.FileSystem
     root: str
+    uri: str
 
     def path(self, relative: str) -> str:
         return f"{self.root}/{relative}"
+
+    @contextmanager
+    def asked(self, doing: str) -> Iterator[None]:
+        """Around all that asks the file system: its errors leave typed, as those of delta-rs do.
+
+        doing: as a message begins ("cannot write a data file").
+
+        Raises:
+            RetriableFailure: the store does not answer, or not now.
+            ConfigurationError: it wants other settings or credentials.
+            FileNotFoundError: as it is: what it means depends on what was asked for.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise store_error(doing, error, setting="sink", table=self.uri) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +105,21 @@ class TableLocation:
             ConfigurationError: there is no client for the URI's scheme.
         """
         if self.is_local:
-            return Opened(pafs.LocalFileSystem(), self.uri)
+            return Opened(pafs.LocalFileSystem(), self.uri, self.uri)
         scheme = urlsplit(self.uri).scheme
         if scheme in _S3_SCHEMES and self.options:
-            return Opened(self._s3(), self.uri.removeprefix("s3://"))
+            return Opened(self._s3(), self.uri.removeprefix("s3://"), self.uri)
         try:
             fs, root = pafs.FileSystem.from_uri(self.uri)
         except (ValueError, NotImplementedError, ImportError) as error:
             raise ConfigurationError.of("sink", f"cannot write to {self.uri}: {error}") from error
-        return Opened(fs, root.rstrip("/"))
+        return Opened(fs, root.rstrip("/"), self.uri)
 
     def open_for_small_files(self) -> Opened:
         """The same for files of a few hundred kilobytes: S3 takes each in one request, not as an upload in parts."""
         if urlsplit(self.uri).scheme in _S3_SCHEMES and not self.options:
             fs, root = pafs.FileSystem.from_uri(f"{self.uri}?allow_delayed_open=true")
-            return Opened(fs, root.rstrip("/"))
+            return Opened(fs, root.rstrip("/"), self.uri)
         return self.open()
 
     def _s3(self) -> pafs.FileSystem:

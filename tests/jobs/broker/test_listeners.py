@@ -22,6 +22,13 @@ def test_listeners_come_after_the_two_that_every_node_has() -> None:
     assert settings["listener.name.tls.ssl.client.auth"] == "required"
 
 
+def test_clients_may_be_told_another_host_than_a_listener_has() -> None:
+    node = Node(1, 20001, 21001, Path("/k/node-1"), (22001,))
+    settings = server_properties(node, [node], {}, [Listener("FRONT", "PLAINTEXT", advertised="127.0.0.2")])
+    assert settings["listeners"].endswith(",FRONT://127.0.0.1:22001")
+    assert settings["advertised.listeners"].endswith(",FRONT://127.0.0.2:22001")
+
+
 def test_without_more_listeners_nothing_changes() -> None:
     node = Node(1, 20001, 21001, Path("/k/node-1"))
     settings = server_properties(node, [node], {})

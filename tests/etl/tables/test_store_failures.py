@@ -1,0 +1,118 @@
+"""A store that cannot be reached, or refuses, under what reads and writes files beside delta-rs: a typed error that
+names the table and says whether to try again. In a task it crosses to the driver, which then tries again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.errors import ConfigurationError, ExitCode, KsegError, RetriableFailure
+from kseg.etl.tables.delta.cleanup import clean_up
+from kseg.etl.tables.delta.log import read_commit
+from kseg.etl.tables.delta.transactions import transactions_of
+from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
+from kseg.etl.tables.parquet.read import FileRows, TableFile
+from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
+from kseg.etl.tables.parquet.storage import Opened, TableLocation
+from tcp_proxy import BEHIND, FRONT, TcpProxy, Trouble
+
+SCHEMA = pa.schema([("value", pa.int64())])
+ROWS = pa.record_batch([pa.array([1, 2, 3])], schema=SCHEMA)
+
+
+@pytest.fixture
+def proxy(memory_s3: Any) -> Iterator[TcpProxy]:
+    with TcpProxy([memory_s3.port]) as started:
+        yield started
+
+
+@pytest.fixture
+def location(memory_s3: Any, proxy: TcpProxy) -> TableLocation:
+    """A table behind the proxy."""
+    endpoint = memory_s3.options["aws_endpoint_url"].replace(BEHIND, FRONT)
+    return TableLocation.of("s3://logs/lake/orders", memory_s3.options | {"aws_endpoint_url": endpoint})
+
+
+def data_file(store: Opened) -> DataFile:
+    return DataFile(
+        store, "part-0.parquet", SCHEMA, StatsCollector(StatsSpec.of(SCHEMA, (), {}), SCHEMA), WriterOptions()
+    )
+
+
+def begin(location: TableLocation) -> object:
+    file = data_file(location.open())
+    file.append(ROWS)
+    return file.flush()
+
+
+def finish(location: TableLocation) -> object:
+    return data_file(location.open()).close("orders", {})
+
+
+def read(location: TableLocation) -> object:
+    file = TableFile("part-0.parquet", {})
+    numbers = pa.record_batch([pa.array([0])], names=["number"])
+    return list(FileRows(location, (file,), SCHEMA)(iter([numbers])))
+
+
+ASKING: tuple[Callable[[TableLocation], object], ...] = (
+    begin,
+    finish,
+    read,
+    lambda location: read_commit(location.open(), 3),
+    lambda location: transactions_of(location.open(), "app", 3),
+)
+
+
+def test_a_store_out_of_reach_is_asked_again_later(location: TableLocation, proxy: TcpProxy) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    write_deltalake(location.uri, pa.table({"value": [1]}), storage_options=location.storage_options)
+    table = DeltaTable(location.uri, storage_options=location.storage_options)
+    proxy.hold(Trouble(refused=True))
+
+    def error_of(asking: Callable[[TableLocation], object]) -> KsegError:
+        with pytest.raises(RetriableFailure) as caught:
+            asking(location)
+        return caught.value
+
+    every = [*ASKING, lambda location: clean_up(table, location.open(), "run", [0])]
+    with ThreadPoolExecutor(len(every)) as pool:  # Arrow's own tries take two seconds
+        for error in pool.map(error_of, every):
+            assert error.exit_code == ExitCode.RETRIABLE
+            assert error.address == {"table": location.uri}
+            assert isinstance(error.__cause__, OSError)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "remedy"),
+    [
+        (OSError(28, "No space left on device"), RetriableFailure, "free space"),
+        (PermissionError(13, "Permission denied"), ConfigurationError, "may read, list, write and delete"),
+        (OSError(30, "Read-only file system"), ConfigurationError, "may read, list, write and delete"),
+        (OSError("When initiating multiple part upload: AWS Error ACCESS_DENIED"), ConfigurationError, "credentials"),
+        (OSError("AWS Error INVALID_ACCESS_KEY_ID during PutObject"), ConfigurationError, "credentials"),
+        (OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload"), ConfigurationError, "name of the bucket"),
+        (OSError("AWS Error NETWORK_CONNECTION during CreateMultipartUpload"), RetriableFailure, None),
+        (OSError("AWS Error SLOW_DOWN during CompleteMultipartUpload"), RetriableFailure, None),
+        (OSError(5, "Input/output error"), RetriableFailure, None),
+    ],
+)
+def test_what_a_store_says_decides_whether_to_try_again(
+    fault: OSError, kind: type[KsegError], remedy: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(kind) as caught, TableLocation.of(tmp_path).open().asked("cannot write"):
+        raise fault
+    remedies = caught.value.faults[0].remedy if isinstance(caught.value, ConfigurationError) else caught.value.remedy
+    assert (remedies is None) if remedy is None else (remedy in (remedies or ""))
+
+
+def test_what_is_not_there_is_not_the_store_s_failure(location: TableLocation) -> None:
+    assert read_commit(location.open(), 3) is None
+    with pytest.raises(FileNotFoundError):
+        read(location)
