@@ -18,6 +18,8 @@ from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Messa
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader
 
 _REQUIRED, _REPEATED = 2, 3  # labels
+_NAMED = (Kind.MESSAGE, Kind.GROUP, Kind.ENUM)
+_NO_KEYS = (*_NAMED, Kind.DOUBLE, Kind.FLOAT, Kind.BYTES)
 _MAX_NESTED: Final = 64
 
 # FeatureSet's fields, and the values that matter here
@@ -90,6 +92,9 @@ class _Builder:
             raise InvalidSchema("", "no file descriptor set: it has no file")
         for message, fields, features in self._pending:
             message.fields += sorted(self._fields(message, fields, features), key=lambda own: own.number)
+        for message in self._messages.values():
+            if message.map_entry:
+                _check_entry(message)
         return Schema(self._messages, top)
 
     def _file(self, file: Reader) -> tuple[Message, ...]:
@@ -148,6 +153,8 @@ class _Builder:
             enum = self._enums.get(type_name)
         if inner is None and enum is None and type_name:
             raise InvalidSchema(place, f"the type {type_name} is missing: the file that defines it belongs here, too")
+        if inner is None and enum is None and kind in _NAMED:
+            raise InvalidSchema(place, "a field whose type is a message or an enum does not say which")
         if not name or numbers.get(3, 0) < 1:
             raise InvalidSchema(place, "a field without a name or number")
         repeated = label == _REPEATED
@@ -164,6 +171,17 @@ class _Builder:
             message=inner,
             enum=enum,
         )
+
+
+def _check_entry(message: Message) -> None:
+    """A map's entries have a key and a value; keys are whole numbers, booleans or texts.
+
+    https://protobuf.dev/programming-guides/proto3/#maps
+    """
+    if [own.number for own in message.fields] != [1, 2] or any(own.repeated for own in message.fields):
+        raise InvalidSchema(message.name, "the entries of a map have one key and one value, fields 1 and 2")
+    if message.fields[0].kind in _NO_KEYS:
+        raise InvalidSchema(f"{message.name}.{message.fields[0].name}", "a map's key cannot have this type")
 
 
 # -- the wire format, as descriptors use it

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,3 +154,49 @@ def test_text_that_is_no_base64_is_no_schema() -> None:
     with pytest.raises(InvalidSchema, match=r"give a \.proto file"):
         parse_base64('{"type": "record"}')
     assert parse_base64(base64.b64encode(compile_text('syntax = "proto3"; message A {}')).decode()).message("A")
+
+
+def _without_a_type(file: Any) -> None:
+    file.message_type[0].field[0].type = 11  # a message, and no name of one
+
+
+def _with_an_enum_of_no_name(file: Any) -> None:
+    file.message_type[0].field[0].type = 14
+
+
+def _with_a_key_that_is_a_message(file: Any) -> None:
+    key = file.message_type[0].nested_type[0].field[0]
+    key.type, key.type_name = 11, ".A"
+
+
+def _with_a_key_that_is_a_double(file: Any) -> None:
+    file.message_type[0].nested_type[0].field[0].type = 1
+
+
+def _with_keys_alone(file: Any) -> None:
+    del file.message_type[0].nested_type[0].field[1]
+
+
+def _with_other_numbers(file: Any) -> None:
+    file.message_type[0].nested_type[0].field[1].number = 3
+
+
+def _with_several_values(file: Any) -> None:
+    file.message_type[0].nested_type[0].field[1].label = 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _without_a_type, _with_an_enum_of_no_name, _with_a_key_that_is_a_message, _with_a_key_that_is_a_double,
+        _with_keys_alone, _with_other_numbers, _with_several_values,
+    ],
+)  # fmt: skip
+def test_descriptors_that_no_compiler_makes_are_refused_with_their_place(change: Callable[[Any], None]) -> None:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    text = 'syntax = "proto3"; message A { int32 i = 1; map<string, A> m = 2; }'
+    files = FileDescriptorSet.FromString(compile_text(text))
+    change(files.file[0])
+    with pytest.raises(InvalidSchema, match=r"^A\."):
+        parse_descriptors(files.SerializeToString())
