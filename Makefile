@@ -21,7 +21,9 @@ AIRFLOW_WORKERS ?= 2
 ARGS ?=
 # One part of the full run, or several: make test-full PART=client
 PART ?=
-# The fault suite: which profile (brokers, drivers, stores, people, all; airflow), from which seed (else a random one), for how
+# Which parser make fuzz feeds; all of them, if none is named.
+TARGET ?=
+# The fault suite: which profile (brokers, drivers, network, stores, people, all; airflow), from which seed (else a random one), for how
 # long each. The profile airflow runs in Airflow's environment, and needs redis-server.
 PROFILE ?= all
 SEED ?=
@@ -46,7 +48,7 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'" \
   $(if $(AIRFLOW),,apache-airflow-providers-celery apache-airflow-providers-openlineage redis)
 
-.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full faults demo bench docs clean
+.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full faults fuzz demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,11 +115,14 @@ test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRF
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
 	@$(if $(ARGS),$(FULL) $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
 
-faults: setup $(if $(filter airflow,$(PROFILE)),setup-airflow) ## Run the fault suite: PROFILE=brokers|drivers|stores|people|all|airflow, SEED=, MINUTES= each
+faults: setup $(if $(filter airflow,$(PROFILE)),setup-airflow) ## Run the fault suite: PROFILE=brokers|drivers|network|stores|people|all|airflow, SEED=, MINUTES= each
 	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(if $(filter airflow,$(PROFILE)),\
 	  $(AIRFLOW_VENV)/bin/pytest --timeout=0 tests/airflow/test_faults.py,\
 	  $(BIN)/pytest --timeout=0 -o faulthandler_timeout=0 \
-	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers brokers stores people,$(PROFILE)))) $(ARGS)
+	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers brokers network stores people,$(PROFILE)))) $(ARGS)
+
+fuzz: setup ## Fuzz the parsers: TARGET= (all), MINUTES=2 each; with coverage if atheris is installed
+	@$(BIN)/python tests/faults/fuzzing/run.py $(TARGET) --minutes=$(if $(filter command,$(firstword $(origin MINUTES))),$(MINUTES),2)
 
 demo: setup ## Run a real job on a real Kafka, from nothing to a verified Delta table
 	@$(BIN)/python -m kseg.jobs.demo

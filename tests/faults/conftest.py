@@ -7,7 +7,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+import clocks
 import shared_jvm
 from children import Children
+from fault_suite import results
+from fault_suite.decoded import DecodedTables, Events
 from fault_suite.jobs import JobFolder
 from fault_suite.journal import Journal
 from fault_suite.load import Load
 from fault_suite.oracle import Tables, TopicReader
-from fault_suite.schedule import Lane
+from fault_suite.schedule import Lane, jobs_of
 from fault_suite.settle import settle
 from fault_suite.world import Perform, World
 
@@ -47,19 +50,32 @@ def seed() -> int:
 
 @pytest.fixture(scope="module")
 def children(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Children]:
-    made = Children(tmp_path_factory.mktemp("drivers"), shared_jvm.gateway(spark))
+    clock = clocks.environment(tmp_path_factory.mktemp("clock"))
+    made = Children(tmp_path_factory.mktemp("drivers"), shared_jvm.gateway(spark), clock)
     yield made
     made.close()
 
 
 @pytest.fixture
 def suite(
-    children: Children, seed: int, seconds: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    children: Children,
+    seed: int,
+    seconds: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> Callable[..., World]:
     """suite(servers, lanes, table): run the lanes for so long as was asked for, settle, and print what came of it.
 
-    replication: of the topics. root, seen_at, environment: of the job's ledger and tables (`JobFolder`).
+    replication: of the topics. driver_servers, driver_registry: as drivers reach them, where not as the suite does.
+    registry: for the lanes of a job with decoded values. root, seen_at, environment: of the job's ledger and tables
+    (`JobFolder`). source: more of the job file's section.
     """
+
+    def _record(world: World, error: BaseException | None) -> None:
+        if "FAULTS_MINUTES" in os.environ and not isinstance(error, KeyboardInterrupt):
+            profile = request.path.stem.removeprefix("test_")
+            results.append(results.result_of(profile, world, seconds / 60, error))
 
     def run(
         servers: str,
@@ -70,35 +86,79 @@ def suite(
         led_out: frozenset[str] = frozenset(),
         watched: bool = True,
         replication: int = 1,
+        driver_servers: str = "",
+        registry: str = "",
+        driver_registry: str = "",
         root: str = "",
         environment: dict[str, str] | None = None,
         seen_at: Path | None = None,
+        source: dict[str, Any] | None = None,
         prepare: Callable[[World], None] = lambda _: None,
         restore: Callable[[World], None] = lambda _: None,
     ) -> World:
         mark = uuid.uuid4().hex[:6]
         topics = {f"orders-{mark}": 3, f"payments-{mark}": 2}
         _create(servers, topics, replication)
-        job = JobFolder(tmp_path, servers, topics, root, seen_at, environment or {})
+        seen_at = seen_at or tmp_path
+        changes = {"source": {"topics": list(topics), **(source or {})}}
+        job = JobFolder(tmp_path, driver_servers or servers, topics, root, seen_at, environment or {}, changes=changes)
         journal = Journal()
-        with closing(TopicReader(servers, topics)) as reader:
+        values: dict[str, Any] = {}
+        with ExitStack() as readers:
+            reader = readers.enter_context(closing(TopicReader(servers, topics)))
             world = World(job, children, journal, reader, Tables(job.table_folders), seed, allowed)
             world.led_out |= led_out
             world.watched = watched
+            world.direct_servers = servers
+            if "intervals" in jobs_of(lanes):
+                _add_intervals(world)
+            if "decoded" in jobs_of(lanes):
+                events = Events(registry, f"events-{mark}")
+                _create(servers, {events.topic: 2}, replication)
+                own = readers.enter_context(closing(TopicReader(servers, {events.topic: 2})))
+                _add_decoded(world, own, events, driver_registry or registry)
+                values[events.topic] = events.value
+                topics = topics | {events.topic: 2}
             prepare(world)
             try:
-                with Load(servers, topics, journal, seed) as load:
+                with Load(servers, topics, journal, seed, values=values) as load:
                     world.go(seconds, lanes, table)
                 restore(world)
                 assert load.errors == []
                 settle(world)
                 world.settled = True
+            except BaseException as error:
+                _record(world, error)
+                raise
             finally:
                 with capsys.disabled():
                     print("\n" + report(world))
+            _record(world, None)
         return world
 
     return run
+
+
+def _add_intervals(world: World) -> None:
+    """A job that lands the same topics by data intervals."""
+    changes = {"interval": {"idle_after": "2s", "max_wait": "6s"}}
+    job = _beside(world.job, "intervals", world.job.topics, changes)
+    world.beside("intervals", job, world.reader, Tables(job.table_folders), allowed={"try again"})
+
+
+def _add_decoded(world: World, reader: TopicReader, events: Events, registry: str) -> None:
+    """A job with a schema registry, typed columns and dead letters."""
+    where = f"{world.job.root or world.job.folder}/decoded/lake/typed"
+    job = _beside(world.job, "decoded", {events.topic: 2}, events.job(registry, where))
+    folder = str((world.job.seen_at or world.job.folder) / "decoded" / "lake" / "typed")
+    world.beside("decoded", job, reader, DecodedTables(folder, f"{folder}_dead_letters", events), allowed=())
+
+
+def _beside(job: JobFolder, name: str, topics: dict[str, int], changes: dict[str, Any]) -> JobFolder:
+    root = f"{job.root}/{name}" if job.root else ""
+    seen_at = (job.seen_at or job.folder) / name
+    (seen_at / "lake").mkdir(parents=True)
+    return JobFolder(job.folder / name, job.servers, topics, root, seen_at, job.environment, changes=changes)
 
 
 def report(world: World) -> str:

@@ -15,7 +15,14 @@ from skips import full_scale_only
 @pytest.mark.slow
 def test_brokers(suite: Callable[..., Any], kafka3: Any) -> None:
     performed = brokers.Brokers(kafka3.broker).perform
-    world = suite(kafka3.bootstrap_servers, brokers.LANES, performed, allowed=brokers.ALLOWED, replication=3)
+    world = suite(
+        kafka3.bootstrap_servers,
+        brokers.LANES,
+        performed,
+        allowed=brokers.ALLOWED,
+        replication=3,
+        source={"on_data_loss": "record"},  # administrators delete records
+    )
     assert world.findings.sound, world.findings.examples
     assert world.findings.rows
     assert world.findings.faults

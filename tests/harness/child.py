@@ -7,7 +7,8 @@ A command: `job` (path of a job file), `do` (`ingest`, `drain`, `backfill`, `red
 `at` with `signal`: at that step the process sends this signal to itself; `time` says when it comes to it (1: at first,
 the default). SIGKILL and SIGSTOP cannot be caught, so nothing is
 cleaned up: that is the point. `go` names a file to wait for before the work begins. `environment`: variables for it and
-its Spark's workers. `python_path`: a folder whose modules it imports. A command line has no steps to stop at.
+its Spark's workers. `python_path`: a folder whose modules it imports. `clock`: seconds by which its clock is ahead
+(`clocks.py`). A command line has no steps to stop at.
 
 An answer: `exit` (the exit code that `kseg` would end with), `report` or `error`, and `steps` (all that were observed).
 """
@@ -26,6 +27,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
+import clocks
 import shared_jvm
 from kseg.etl.config.load import load_job
 from kseg.etl.operations.backfill import run_backfill
@@ -46,6 +48,8 @@ def short(step: str) -> str:
 
 
 def set_up(command: dict[str, Any]) -> None:
+    if command.get("clock") and not clocks.move(command["clock"]):
+        raise RuntimeError("this process has no clock that can be moved (harness/clocks.py)")
     os.environ.update(command.get("environment") or {})
     context = SparkContext._active_spark_context
     if context is not None:  # its workers' variables are its own

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -107,10 +108,10 @@ class Children:
     """Has child processes made: on the tests' own JVM, or each on one of its own.
 
     On the tests' JVM a child takes a second instead of ten: it is a driver process of its own in everything but the
-    JVM's memory.
+    JVM's memory. environment: variables for all of them.
     """
 
-    def __init__(self, folder: Path, gateway: dict[str, str]) -> None:
+    def __init__(self, folder: Path, gateway: dict[str, str], environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.gateway = gateway
         self.all: list[Child] = []
@@ -119,7 +120,9 @@ class Children:
         self._born: deque[int] = deque()
         self._status: dict[int, int] = {}
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")} | dict(
+            environment or {}
+        )
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(HARNESS)]))
         with theirs:
             self._nursery = subprocess.Popen(

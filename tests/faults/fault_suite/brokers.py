@@ -1,6 +1,7 @@
 """Three brokers, of which one at a time is killed, suspended or restarted, while runs and producers go on.
 
 Topics have three replicas, of which two must be in sync: what a producer was acknowledged must survive all of this.
+Administrators change the cluster meanwhile (`broker_changes.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from fault_suite import drivers
+from fault_suite.broker_changes import Changes
 from fault_suite.schedule import Action, Lane
 from fault_suite.world import World
 from kseg.client.admin.placement import elect_leaders
@@ -28,7 +30,18 @@ ALLOWED = drivers.ALLOWED | {"try again"}
 LANES = (
     Lane("scheduled", {"ingest": 1}, interrupted=0.2),
     Lane("others", {"backfill": 3, "repeat a backfill": 3, "maintain": 1}, interrupted=0.2),
-    Lane("brokers", {"kill": 3, "pause": 3, "restart": 2, "rolling restart": 0.5, "elect preferred leaders": 1}),
+    Lane(
+        "brokers",
+        {
+            "kill": 3,
+            "pause": 3,
+            "restart": 2,
+            "rolling restart": 0.5,
+            "elect preferred leaders": 1,
+            "disk full": 1.5,
+        },
+    ),
+    Lane("administrators", {"reassign": 3, "quota": 2, "add a partition": 1, "delete records": 3}, pause=4.0),
 )
 
 
@@ -37,6 +50,7 @@ class Brokers:
 
     def __init__(self, embedded: Any) -> None:
         self._embedded = embedded
+        self._changes = Changes(embedded)
         self._admin = AdminClient({"bootstrap.servers": embedded.bootstrap_servers, "log_level": 0})
 
     @property
@@ -47,6 +61,11 @@ class Brokers:
             "restart": self.restart,
             "rolling restart": self.rolling_restart,
             "elect preferred leaders": self.elect,
+            "disk full": self.disk_full,
+            "reassign": self._changes.reassign,
+            "quota": self._changes.quota,
+            "add a partition": self._changes.add_partition,
+            "delete records": self._changes.retention,
         }
         return {**drivers.PERFORM, **own}
 
@@ -97,6 +116,10 @@ class Brokers:
             elect_leaders(cluster, "preferred", partitions)
             world.injected("preferred leaders elected")
         self._wait(world, action, 3)
+
+    def disk_full(self, world: World, action: Action) -> None:
+        self._changes.disk_full(world, action)
+        self._all_in_sync(world)
 
     def _victim(self, world: World, action: Action) -> tuple[int, str]:
         """A node, by what it is: the leader of a partition, or the coordinator of the job's group or transactions."""

@@ -6,6 +6,8 @@ not depend on their order.
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -17,17 +19,35 @@ from fault_suite.world import World
 MOST_OPEN = 3
 """So many backfills are under way at most: a dead one keeps the frontier from moving on."""
 
+INTERVAL_SECONDS = 15
+
 ALLOWED = frozenset({"another run is active", "refused: offsets-reserved"})
 """What the schedule leads to by itself: two drivers of one chain; a backfill over what a dead run has planned."""
 
+INTERVALS = Lane("intervals", {"interval": 8, "maintain": 1}, interrupted=0.4, job="intervals", pause=0.5)
+DECODED = Lane(
+    "decoded",
+    {"ingest": 5, "backfill": 2, "repeat a backfill": 1, "maintain": 1},
+    interrupted=0.4,
+    job="decoded",
+    pause=0.5,
+)
+"""Of the jobs beside the first."""
+
 LANES = (
-    Lane("scheduled", {"ingest": 30, "ingest in a JVM of its own": 1}),
-    Lane("others", {"backfill": 6, "repeat a backfill": 4, "maintain": 3, "end an unfinished run": 2}, interrupted=0.5),
+    Lane("scheduled", {"ingest": 30, "ingest in a JVM of its own": 1}, wrong_clocks=0.15),
+    Lane(
+        "others",
+        {"backfill": 6, "repeat a backfill": 4, "maintain": 3, "end an unfinished run": 2},
+        interrupted=0.5,
+        wrong_clocks=0.15,
+    ),
+    INTERVALS,
 )
 
 
 def ingest(world: World, action: Action) -> None:
-    world.drive(action.kind, {"take_over": action.take_over}, action.interruption)
+    world.drive(action.kind, {"take_over": action.take_over, "clock": action.clock}, action.interruption)
 
 
 def ingest_in_own_jvm(world: World, action: Action) -> None:
@@ -40,8 +60,8 @@ def backfill(world: World, action: Action) -> None:
         return
     choice, mode = world.choose(action), action.parameters["mode"]
     topic = choice.choice(sorted(world.job.topics))
-    partitions = world.job.topics[topic]
     ends = {number: end for (name, number), end in world.reader.ends().items() if name == topic}
+    partitions = len(ends)  # one may be added meanwhile
     try:
         landed = world.reader.group_offsets(world.job.group)
     except KafkaException:  # its coordinator is away
@@ -67,23 +87,39 @@ def repeat_backfill(world: World, action: Action) -> None:
         _pursue(world, action, world.choose(action).choice(world.backfills))
 
 
+def interval(world: World, action: Action) -> None:
+    """A data interval since the load began, in any order, closed or not; the same one again must change nothing."""
+    elapsed = int((time.time() - world.began_at) / INTERVAL_SECONDS)
+    text = interval_text(world, world.choose(action).randrange(elapsed + 1))
+    known = next((one for one in world.backfills if one.interval == text), None)
+    if known is None:
+        world.backfills.append(known := Backfill("missing", [], interval=text))
+    _pursue(world, action, known)
+
+
+def interval_text(world: World, number: int) -> str:
+    """The interval of this number, from 0."""
+    start = datetime.fromtimestamp(world.began_at, UTC) + number * timedelta(seconds=INTERVAL_SECONDS)
+    return f"{start.isoformat()}/{(start + timedelta(seconds=INTERVAL_SECONDS)).isoformat()}"
+
+
 def _pursue(world: World, action: Action, one: Backfill) -> None:
     def ended(answer: Answer | None) -> None:
         one.done = one.done or (answer is not None and answer["exit"] == 0)
 
-    command = one.command | {"take_over": action.take_over}
-    world.drive(f"{action.what} ({one.mode}){_how(action)}", command, action.interruption, then=ended)
-
-
-def _how(action: Action) -> str:
-    return f", {action.interruption.kind}" if action.interruption else ""
+    command = one.command | {"take_over": action.take_over, "clock": action.clock}
+    mode = "" if one.interval is not None else f" ({one.mode})"
+    world.drive(f"{action.what}{mode}{action.how}", command, action.interruption, then=ended)
 
 
 def maintain(world: World, action: Action) -> None:
-    """All of it, as short as VACUUM may be while runs write."""
+    """All of it, as short as VACUUM may be while runs write; nothing before the job's first run."""
+    if world.job.state() is None:
+        world.over.wait(1)
+        return
     take_over = ["--take-over"] if action.take_over else []
     words = ["maintain", "JOB", "--optimize", "--ledger", "--vacuum", "0s", "--allow-short-retention", *take_over]
-    world.drive(action.kind, world.job.line(*words), action.interruption)
+    world.drive(action.kind, world.job.line(*words) | {"clock": action.clock}, action.interruption)
 
 
 def end_unfinished_run(world: World, action: Action) -> None:
@@ -111,6 +147,7 @@ PERFORM: dict[str, Any] = {
     "ingest in a JVM of its own": ingest_in_own_jvm,
     "backfill": backfill,
     "repeat a backfill": repeat_backfill,
+    "interval": interval,
     "maintain": maintain,
     "end an unfinished run": end_unfinished_run,
 }

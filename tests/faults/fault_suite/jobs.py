@@ -1,9 +1,10 @@
-"""A job over two topics and two tables, in a folder of its own, and the commands that processes run for it."""
+"""A job, its folder with ledger and tables, and the commands that processes run for it."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ class JobFolder:
     """topics: partitions by topic; the first lands in table `first`, all others in `rest`.
 
     root: where ledger and tables are, `folder` unless they are in a bucket; `seen_at` is the same as a folder.
-    environment: of the drivers.
+    environment: of the drivers. changes: keys of the job file that take the place of those here.
     """
 
     folder: Path
@@ -30,8 +31,10 @@ class JobFolder:
     seen_at: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     python_path: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
         first = next(iter(self.topics))
         root = self.root or str(self.folder)
         self.name = f"job-{uuid.uuid4().hex[:8]}"
@@ -47,6 +50,7 @@ class JobFolder:
             "ledger": f"{root}/ledger",
             "run": {"lease": "10s", "deadline": "2m"},
             "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
+            **self.changes,
         }
         self.file.write_text(json.dumps(self.document, indent=1))  # JSON is YAML
 
@@ -80,15 +84,21 @@ class JobFolder:
 
 @dataclass
 class Backfill:
-    """A request that is repeated until it is done. done: it was answered so at least once."""
+    """A request that is repeated until it is done. done: it was answered so at least once.
+
+    interval: a data interval in place of ranges.
+    """
 
     mode: str
     ranges: list[tuple[str, int, int, int]]
     label: str | None = None
     done: bool = False
+    interval: str | None = None
 
     @property
     def command(self) -> dict[str, Any]:
+        if self.interval is not None:
+            return {"do": "backfill", "request": {"interval": self.interval, "commit_offsets": True}}
         request: dict[str, Any] = {
             "from_": [f"{topic}:{partition}:{start}" for topic, partition, start, _ in self.ranges],
             "to": [f"{topic}:{partition}:{end}" for topic, partition, _, end in self.ranges],

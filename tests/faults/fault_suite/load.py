@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from fault_suite.journal import Address, Journal, digest
 
@@ -24,11 +24,20 @@ ANSWER_SECONDS = 30
 
 
 class Load:
-    """Use as a context manager: it writes inside. partitions: by topic. pause: seconds between a producer's batches."""
+    """Use as a context manager: it writes inside. partitions: by topic; a topic may get more while it writes. pause:
+    seconds between a producer's batches. values: how those of a topic are made, random bytes for others."""
 
     def __init__(
-        self, servers: str, partitions: dict[str, int], journal: Journal, seed: int, *, pause: float = 0.25
+        self,
+        servers: str,
+        partitions: dict[str, int],
+        journal: Journal,
+        seed: int,
+        *,
+        pause: float = 0.25,
+        values: Mapping[str, Callable[[random.Random], bytes | None]] | None = None,
     ) -> None:
+        self._values = values or {}
         self._settings = {"bootstrap.servers": servers, "log_level": 0, "linger.ms": 5, "acks": "all"}
         self._settings |= {"message.timeout.ms": ANSWER_SECONDS * 1000, "reconnect.backoff.max.ms": 500}
         self._partitions = partitions
@@ -131,16 +140,22 @@ class Load:
         for _ in range(count):
             key = None if choice.random() < 0.15 else b"k%d" % choice.randrange(1000)
             size = 20_000 if choice.random() < 0.01 else choice.randrange(200)
-            value = None if choice.random() < 0.02 else choice.randbytes(size)
+            make = self._values.get(topic)
+            value = make(choice) if make else None if choice.random() < 0.02 else choice.randbytes(size)
             headers = [("a", b"%d" % size), ("a", None)] if choice.random() < 0.2 else []
-            producer.produce(
-                topic,
-                key=key,
-                value=value,
-                headers=headers,
-                partition=choice.randrange(self._partitions[topic]),
-                on_delivery=batch.note(digest(key, value)),
-            )
+            try:
+                producer.produce(
+                    topic,
+                    key=key,
+                    value=value,
+                    headers=headers,
+                    partition=choice.randrange(self._partitions[topic]),
+                    on_delivery=batch.note(digest(key, value)),
+                )
+            except KafkaException as error:
+                # A partition that was added a moment ago: the producer does not know it yet, and has sent nothing.
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                    raise
             producer.poll(0)
 
 

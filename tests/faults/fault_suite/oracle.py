@@ -40,6 +40,13 @@ class TopicReader:
     def close(self) -> None:
         self._consumer.close()
 
+    def add(self, topic: str, partition: int) -> None:
+        """One more partition, from its first record on."""
+        with self._lock:
+            self.records[topic, partition] = {}
+            self._all = [*self._all, (topic, partition)]
+            self._consumer.incremental_assign([TopicPartition(topic, partition, 0)])
+
     def ends(self, *, stable: bool = True) -> dict[Partition, int]:
         """Each partition's last stable offset, or its high watermark."""
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
@@ -126,6 +133,18 @@ class Tables:
         return [rows for rows in read if rows is not None]
 
 
+@dataclass(frozen=True)
+class Removed:
+    """Records of a partition that were deleted: all before an offset; unlanded: of these, offsets that might not have
+    landed yet."""
+
+    before: int = 0
+    unlanded: frozenset[int] = frozenset()
+
+
+NOTHING_REMOVED = Removed()
+
+
 @dataclass
 class Findings:
     """What a run of the suite came to. All but the first three counts must be 0.
@@ -170,11 +189,22 @@ def compare(
     topic: Mapping[Partition, Mapping[int, Content]],
     rows: Mapping[Address, list[Content]],
     again: Counter[Address],
+    removed: Mapping[Partition, Removed] | None = None,
 ) -> None:
-    """Compare journal, topic and tables. again: how often appending backfills landed an address once more."""
+    """Compare journal, topic and tables. again: how often appending backfills landed an address once more.
+
+    removed: what was deleted from the topic after the oracle had read it. Such a record need not be landed again, and
+    not at all where it had not landed when it was deleted.
+    """
+    gone = removed or {}
+
+    def fewest(at: Address) -> int:
+        deleted = gone.get(at[:2], NOTHING_REMOVED)
+        return 1 + again[at] if at[2] >= deleted.before else 0 if at[2] in deleted.unlanded else 1
+
     records = {(*tp, offset): content for tp, found in topic.items() for offset, content in found.items()}
     lost = [at for at, content in acknowledged.items() if at not in records or records[at][0] != content]
-    gaps = [at for at in records if len(rows.get(at, ())) < 1 + again[at]]
+    gaps = [at for at in records if len(rows.get(at, ())) < fewest(at)]
     duplicates = [at for at, found in rows.items() if len(found) > 1 + again[at] or at not in records]
     mismatches = [at for at, found in rows.items() if at in records and any(one != records[at] for one in found)]
     findings.rows += sum(map(len, rows.values()))
@@ -183,11 +213,20 @@ def compare(
 
 
 def ahead_of(
-    group: Mapping[Partition, int], topic: Mapping[Partition, Mapping[int, Content]], rows: Mapping[Partition, Any]
+    group: Mapping[Partition, int],
+    topic: Mapping[Partition, Mapping[int, Content]],
+    rows: Mapping[Partition, Any],
+    removed: Mapping[Partition, Removed] | None = None,
 ) -> dict[Partition, list[int]]:
-    """Offsets below the group's whose records no table has, by partition. rows: read after the group's offsets."""
+    """Offsets below the group's whose records no table has, by partition, but for those that were deleted before they
+    had landed. rows: read after the group's offsets."""
+    legal = {tp: gone.unlanded for tp, gone in (removed or {}).items()}
     missing = {
-        tp: [offset for offset in topic[tp] if offset < end and not rows.get(tp, {}).get(offset)]
+        tp: [
+            offset
+            for offset in topic[tp]
+            if offset < end and not rows.get(tp, {}).get(offset) and offset not in legal.get(tp, ())
+        ]
         for tp, end in group.items()
     }
     return {tp: offsets for tp, offsets in missing.items() if offsets}

@@ -7,13 +7,14 @@ meet depends on the machine, so a failing seed is a good beginning for a search 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from run_steps import STEPS
 
 TABLES = ("first", "rest")
+HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,13 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Action:
-    """One command, or one fault. what: its function in the profile's table; parameters: decided by the seed."""
+    """One command, or one fault. what: its function in the profile's table; parameters: decided by the seed. clock:
+    seconds by which the driver's clock is ahead."""
 
     what: str
     interruption: Interruption | None = None
     take_over: bool = False
+    clock: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     """For what is decided when it is known how long the topics are."""
@@ -49,8 +52,13 @@ class Action:
     def kind(self) -> str:
         """What the table of faults and outcomes calls it."""
         mode = f" ({self.parameters['mode']})" if "mode" in self.parameters else ""
+        return f"{self.what}{mode}{self.how}"
+
+    @property
+    def how(self) -> str:
+        """What is done to the driver."""
         how = f", {self.interruption.kind}" if self.interruption else ""
-        return f"{self.what}{mode}{how}"
+        return f"{how}, clock an hour {'ahead' if self.clock > 0 else 'behind'}" if self.clock else how
 
 
 def interruption(choice: random.Random, longest: float = 4.0) -> Interruption:
@@ -66,13 +74,17 @@ def interruption(choice: random.Random, longest: float = 4.0) -> Interruption:
 class Lane:
     """weights: how often each action is chosen. interrupted: the share of drivers that are interrupted.
 
-    in_turn: each action comes once, in a random order, before one comes again.
+    in_turn: each action comes once, in a random order, before one comes again. job: whose actions they are, "" the
+    profile's first. pause: seconds after each action. wrong_clocks: the share of drivers whose clock is an hour off.
     """
 
     name: str
     weights: Mapping[str, float]
     interrupted: float = 0.6
     in_turn: bool = False
+    job: str = ""
+    pause: float = 0.0
+    wrong_clocks: float = 0.0
 
     def actions(self, seed: int) -> Iterator[Action]:
         choice = random.Random(f"{seed} {self.name}")
@@ -82,9 +94,16 @@ class Lane:
             what = left.pop() if self.in_turn else choice.choices(list(self.weights), list(self.weights.values()))[0]
             stopped = interruption(choice) if what in DRIVERS and choice.random() < self.interrupted else None
             take_over = choice.random() < 0.5
+            wrong = what in DRIVERS and choice.random() < self.wrong_clocks
+            clock = choice.choice([-HOUR, HOUR]) if wrong else 0
             parameters = {"mode": choice.choice(["missing", "replace", "append"])} if what == "backfill" else {}
-            yield Action(what, stopped, take_over, parameters, choice.randrange(1 << 30))
+            yield Action(what, stopped, take_over, clock, parameters, choice.randrange(1 << 30))
 
 
-DRIVERS = ("ingest", "ingest in a JVM of its own", "backfill", "repeat a backfill", "maintain")
+def jobs_of(lanes: Iterable[Lane]) -> set[str]:
+    """The jobs beside the first that lanes are for."""
+    return {lane.job for lane in lanes} - {""}
+
+
+DRIVERS = ("ingest", "ingest in a JVM of its own", "backfill", "repeat a backfill", "interval", "maintain")
 """Actions that start a driver, which can be interrupted."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from typing import Any
 
-from fault_suite.jobs import Answer
+from fault_suite.drivers import INTERVAL_SECONDS, interval_text
+from fault_suite.jobs import Answer, Backfill
 from fault_suite.journal import Address
 from fault_suite.oracle import compare
 from fault_suite.ways_out import commands_of
@@ -20,7 +22,13 @@ SHOW_ONLY = ("verify", "status", "report")
 
 def settle(world: World) -> None:
     """Carry out every backfill and every run that is still open, and compare what there is with what has to be."""
+    for one in world.all:
+        _settle(one)
+
+
+def _settle(world: World) -> None:
     _await_markers(world)
+    _add_missing_intervals(world)
     for one in world.backfills:
         until_done(world, "at the end: backfill", one.command)
         one.done = True
@@ -38,11 +46,23 @@ def settle(world: World) -> None:
         for topic, partition, start, end in one.ranges:
             offsets = world.reader.records[topic, partition]
             again.update((topic, partition, offset) for offset in offsets if start <= offset < end)
-    compare(world.findings, world.journal.acknowledged(), world.reader.records, rows, again)
+    acknowledged = {at: content for at, content in world.journal.acknowledged().items() if at[:2] in ends}
+    compare(world.findings, acknowledged, world.reader.records, rows, again, world.removed)
     group = world.reader.group_offsets(world.job.group)
     behind = {tp: (group.get(tp, 0), end) for tp, end in ends.items() if group.get(tp, 0) != end}
     world.findings.note("unexpected", len(behind), f"the group's offsets and the ends: {behind}")
     world.moment()
+
+
+def _add_missing_intervals(world: World) -> None:
+    """All intervals up to now, in an order that the seed decides: together they have every record."""
+    known = {one.interval for one in world.backfills} - {None}
+    if not known:
+        return
+    every = range(int((time.time() - world.began_at) / INTERVAL_SECONDS) + 1)
+    missing = [text for text in (interval_text(world, number) for number in every) if text not in known]
+    world.backfills += [Backfill("missing", [], interval=text) for text in missing]
+    random.Random(world.seed).shuffle(world.backfills)
 
 
 def until_done(world: World, kind: str, command: dict[str, Any]) -> Answer:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -16,8 +16,8 @@ from deltalake.exceptions import DeltaError
 
 from children import Child, Children
 from fault_suite.jobs import Answer, Backfill, JobFolder, describe
-from fault_suite.journal import Journal
-from fault_suite.oracle import Findings, Tables, TopicReader, ahead_of
+from fault_suite.journal import Journal, Partition
+from fault_suite.oracle import NOTHING_REMOVED, Findings, Removed, Tables, TopicReader, ahead_of
 from fault_suite.schedule import Action, Interruption, Lane
 
 Perform = Callable[["World", Action], None]
@@ -29,7 +29,8 @@ MOMENT_SECONDS = 2.0
 class World:
     """allowed: outcomes of commands that need no remark, as `describe` gives them, beside "done" and "killed".
     led_out: refusals that the profile leads to, and whose commands are carried out. watched: group and tables are
-    compared all the time; else when the profile asks for it. settled: it has come to its end.
+    compared all the time; else when the profile asks for it. settled: it has come to its end. name: of its job, where
+    it is not the profile's first. others: those of the jobs beside the first, by name; they share what is counted.
     """
 
     job: JobFolder
@@ -45,18 +46,53 @@ class World:
     findings: Findings = field(default_factory=Findings)
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     backfills: list[Backfill] = field(default_factory=list)
+    removed: dict[Partition, Removed] = field(default_factory=dict)
+    """Records that were deleted from the topics."""
     over: threading.Event = field(default_factory=threading.Event)
     failures: list[BaseException] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    began_at: float = field(default_factory=lambda: float(int(time.time())))
+    """Seconds since 1970; no record is older."""
+    name: str = ""
+    direct_servers: str = ""
+    others: dict[str, World] = field(default_factory=dict)
     _sleepers: list[threading.Thread] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def beside(self, name: str, job: JobFolder, reader: TopicReader, tables: Any, *, allowed: Iterable[str]) -> World:
+        """The same for one more job."""
+        allowed = self.allowed | frozenset(allowed)
+        world = replace(
+            self, name=name, job=job, reader=reader, tables=tables, allowed=allowed, backfills=[], others={}
+        )
+        self.others[name] = world
+        return world
+
+    @property
+    def all(self) -> list[World]:
+        return [self, *self.others.values()]
+
+    @property
+    def servers(self) -> str:
+        """Brokers, as the suite reaches them."""
+        return self.direct_servers or self.job.servers
+
+    def remove(self, place: Partition, cut: int) -> None:
+        """Records before this offset are about to be deleted. Those that have a row by now must keep it."""
+        rows = self.tables.offsets().get(place, {})
+        before = self.removed.get(place, NOTHING_REMOVED)
+        unlanded = {
+            offset for offset in self.reader.records[place] if before.before <= offset < cut and not rows.get(offset)
+        }
+        self.removed[place] = Removed(max(cut, before.before), before.unlanded | unlanded)
 
     # --- what came of it
 
     def note(self, kind: str, answer: Answer | None, *, fault: bool = False, allowed: Iterable[str] = ()) -> str:
         """Count an outcome; returns it in a word or two. fault: something was injected."""
         outcome = describe(answer)
+        kind = f"{self.name}: {kind}" if self.name else kind
         with self._lock:
             self.outcomes[kind, outcome] += 1
             self.findings.faults += fault
@@ -167,7 +203,8 @@ class World:
         for action in lane.actions(self.seed):
             if self.over.is_set():
                 return
-            table[action.what](self, action)
+            table[action.what](self.others[lane.job] if lane.job else self, action)
+            self.over.wait(lane.pause)
 
     # --- moments
 
@@ -176,18 +213,19 @@ class World:
             with suppress(
                 KafkaException, OSError, DeltaError
             ):  # a coordinator that is away; a file that VACUUM deleted
-                self.moment()
+                for world in self.all:
+                    world.moment()
 
     def moment(self) -> None:
         """The group's offsets first, the tables afterwards: whatever is below the first has to be in the second."""
         group = self.reader.group_offsets(self.job.group)
         rows = self.tables.offsets()
         self.reader.read_to(group)
-        missing = ahead_of(group, self.reader.records, rows)
+        missing = ahead_of(group, self.reader.records, rows, self.removed)
         self.findings.moments += 1
         seconds = time.monotonic() - self.began
         self.findings.note(
-            "ahead", len(missing), {"at": f"{seconds:.1f} s"} | {tp: at[:5] for tp, at in missing.items()}
+            "ahead", len(missing), {"at": f"{seconds:.1f} s"} | {str(tp): at[:5] for tp, at in missing.items()}
         )
 
     def choose(self, action: Action) -> random.Random:
