@@ -151,7 +151,9 @@ def _add_decoded(world: World, reader: TopicReader, events: Events, registry: st
     where = f"{world.job.root or world.job.folder}/decoded/lake/typed"
     job = _beside(world.job, "decoded", {events.topic: 2}, events.job(registry, where))
     folder = str((world.job.seen_at or world.job.folder) / "decoded" / "lake" / "typed")
-    world.beside("decoded", job, reader, DecodedTables(folder, f"{folder}_dead_letters", events), allowed=())
+    tables = DecodedTables(folder, f"{folder}_dead_letters", events)
+    decoded = world.beside("decoded", job, reader, tables, allowed=())
+    tables.replaced = decoded.replaced
 
 
 def _beside(job: JobFolder, name: str, topics: dict[str, int], changes: dict[str, Any]) -> JobFolder:

@@ -88,13 +88,25 @@ class DeltaAccess(TableAccess):
         """delta-rs' error for this table as one of this package (`etl.ledger.store_errors`)."""
         return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Around what is asked of a snapshot that is loaded: delta-rs reads parts of the log when they are asked for.
+
+        Raises as `load` does.
+        """
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            raise self.fault("cannot read the table", error) from error
+
     def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
         table = self.load()
         if table is None:
             return TableDescription()
-        versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
-        known = {app_id: version for app_id, version in versions.items() if version is not None}
-        return TableDescription(table_state(table), known)
+        with self._reading():
+            versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
+            known = {app_id: version for app_id, version in versions.items() if version is not None}
+            return TableDescription(table_state(table), known)
 
     def state_at(self, version: int) -> TableState | None:
         """The state that a version left; None where it cannot be read any more."""
@@ -107,7 +119,8 @@ class DeltaAccess(TableAccess):
     def transaction_version(self, app_id: str) -> int | None:
         # Without the snapshot's files, which a description counts.
         table = self.load()
-        return None if table is None else table.transaction_version(app_id)
+        with self._reading():
+            return None if table is None else table.transaction_version(app_id)
 
     def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
         known = after is not None and after.id == now.id and after.version <= now.version
@@ -253,6 +266,10 @@ class DeltaAccess(TableAccess):
                 failure = lost
             except RetriableFailure as error:
                 failure = error
+            except OSError as error:  # of the log, which delta-rs reads when it is asked for something
+                failure = self.fault("cannot read the table", error)
+                if not isinstance(failure, RetriableFailure):
+                    raise failure from error
             tries += 1
             raced = isinstance(failure, LostRace)
             if time.monotonic() - begun > self.deadline:

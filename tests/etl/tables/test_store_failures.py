@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.errors import ConfigurationError, ExitCode, KsegError, RetriableFailure
 from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.log import read_commit
+from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.read import FileRows, TableFile
@@ -70,8 +72,6 @@ ASKING: tuple[Callable[[TableLocation], object], ...] = (
 
 
 def test_a_store_out_of_reach_is_asked_again_later(location: TableLocation, proxy: TcpProxy) -> None:
-    from deltalake import DeltaTable, write_deltalake
-
     write_deltalake(location.uri, pa.table({"value": [1]}), storage_options=location.storage_options)
     table = DeltaTable(location.uri, storage_options=location.storage_options)
     proxy.hold(Trouble(refused=True))
@@ -87,6 +87,41 @@ def test_a_store_out_of_reach_is_asked_again_later(location: TableLocation, prox
             assert error.exit_code == ExitCode.RETRIABLE
             assert error.address == {"table": location.uri}
             assert isinstance(error.__cause__, OSError)
+
+
+def test_a_store_that_goes_away_after_a_snapshot_was_loaded(
+    location: TableLocation, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """delta-rs reads the log again for an app's transaction."""
+    write_deltalake(location.uri, pa.table({"value": [1]}), storage_options=location.storage_options)
+    access = DeltaAccess(location.uri, dict(location.options))
+    load = DeltaAccess.load
+
+    def load_and_lose(of: DeltaAccess) -> DeltaTable | None:
+        table = load(of)
+        proxy.hold(Trouble(reset_after=0))
+        return table
+
+    monkeypatch.setattr(DeltaAccess, "load", load_and_lose)
+    with pytest.raises(RetriableFailure, match="cannot read the table"):
+        access.transaction_version("app")
+
+
+def test_a_commit_is_tried_again_while_the_log_cannot_be_read(tmp_path: Path) -> None:
+    answers = iter([OSError("Kernel error -> Generic S3 error: connection reset"), None])
+
+    def attempt() -> str:
+        if error := next(answers):
+            raise error
+        return "committed"
+
+    assert DeltaAccess(str(tmp_path), None).until_deadline(attempt) == "committed"
+    with pytest.raises(ConfigurationError):
+        DeltaAccess(str(tmp_path), None).until_deadline(refused)
+
+
+def refused() -> None:
+    raise OSError("status code: 403 Forbidden")
 
 
 @pytest.mark.parametrize(

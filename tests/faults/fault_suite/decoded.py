@@ -9,6 +9,7 @@ import io
 import json
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,11 +93,16 @@ class Events:
 
 @dataclass
 class DecodedTables:
-    """The tables of such a job, as `oracle.Tables` are: path has the typed rows, dead the others."""
+    """The tables of such a job, as `oracle.Tables` are: path has the typed rows, dead the others.
+
+    replaced: how many replacing backfills have read an address. Each may add a dead letter: the table is a log of them,
+    and the older ones stay.
+    """
 
     path: str
     dead: str
     events: Events
+    replaced: Callable[[Address], int] = lambda _: 0
 
     def offsets(self) -> dict[Partition, Counter[int]]:
         found: dict[Partition, Counter[int]] = defaultdict(Counter)
@@ -115,10 +121,13 @@ class DecodedTables:
         for row in _rows(typed, [*_ADDRESS, *_KEPT, *COLUMNS], "_kseg_timestamp"):
             right = self.events.read(row[4]) == tuple(row[7:])
             found[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
+        letters: dict[Address, list[Content]] = defaultdict(list)
         dead = read_table(self.dead, _DEAD)
         for row in _rows(dead, _DEAD, "timestamp"):
             right = self.events.read(row[4]) is None
-            found[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
+            letters[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
+        for at, contents in letters.items():
+            found[at] += contents[min(self.replaced(at), len(contents) - 1) :]
         return found
 
 

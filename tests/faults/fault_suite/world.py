@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from children import Child, Children
 from fault_suite.jobs import Answer, Backfill, JobFolder, describe
-from fault_suite.journal import Journal, Partition
+from fault_suite.journal import Address, Journal, Partition
 from fault_suite.oracle import NOTHING_REMOVED, Findings, Removed, Tables, TopicReader, ahead_of
 from fault_suite.schedule import Action, Interruption, Lane
 
@@ -86,6 +86,11 @@ class World:
             offset for offset in self.reader.records[place] if before.before <= offset < cut and not rows.get(offset)
         }
         self.removed[place] = Removed(max(cut, before.before), before.unlanded | unlanded)
+
+    def replaced(self, at: Address) -> int:
+        """How many replacing backfills an address is in."""
+        ranges = [found for one in self.backfills if one.mode == "replace" for found in one.ranges]
+        return sum((topic, number) == at[:2] and start <= at[2] < end for topic, number, start, end in ranges)
 
     # --- what came of it
 
