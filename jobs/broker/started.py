@@ -11,7 +11,10 @@ from contextlib import suppress
 
 import psutil
 
+from kseg.jobs.broker.errors import BrokerError
+
 STOP_TIMEOUT = 30.0
+_PAUSE = 0.05
 
 
 def began(pid: int) -> float:
@@ -29,15 +32,30 @@ def live_process(pid: int, began: float) -> psutil.Process | None:
 
 
 def end(processes: Sequence[psutil.Process]) -> None:
-    """Ask all to end (SIGTERM), by force after 30 s for all together."""
+    """Ask all to end (SIGTERM), by force after 30 s for all together. Raises BrokerError for one that does not end."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
     deadline = time.monotonic() + STOP_TIMEOUT
     for process in processes:
-        try:
-            process.wait(max(0.1, deadline - time.monotonic()))
-        except psutil.TimeoutExpired:
+        if not _ends(process, deadline):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-                process.wait(STOP_TIMEOUT)
+            if not _ends(process, time.monotonic() + STOP_TIMEOUT):
+                raise BrokerError(
+                    f"process {process.pid} has not ended {STOP_TIMEOUT:g} s after it was killed",
+                    remedy="wait until the machine is less busy, and stop it again",
+                )
+
+
+def _ends(process: psutil.Process, deadline: float) -> bool:
+    """Waits until it has ended. One that has ended, and that its parent has not asked for yet, keeps its process id."""
+    while True:
+        try:
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE)
