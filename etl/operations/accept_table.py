@@ -5,7 +5,7 @@
     data files are not in the store                     refused in any case: no run and no reader can read it
     landed with a later state of the ledger             refused: only the ledger's newest version, or a new one, helps
 
-What has landed stays landed: rows that are gone come back by `kseg backfill --mode replace` alone. So the rows of every
+What has landed stays landed: rows that are gone come back by a backfill alone (`land_again`). So the rows of every
 run that has landed must be known to the ledger, and an unfinished run that has rows in the table is abandoned first.
 """
 
@@ -22,6 +22,7 @@ from kseg.etl.operations.table_check import Finding
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.errors import land_again
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
@@ -78,7 +79,7 @@ def accept_table(
         access = context.targets.access(name)
         now = access.state() if access is not None else None
         if access is not None and now is not None:
-            _refuse_missing_files(name, access)
+            _refuse_missing_files(name, access, routed=job.sink.routed)
         report = AcceptReport(job.name, name, "nothing-to-do", before=state.tables[name], after=now)
         report.incident = _incident(context, state, name)
         if not report.incident:
@@ -126,14 +127,14 @@ def _incident(context: JobContext, state: JobState, name: str) -> str:
     return ""
 
 
-def _refuse_missing_files(name: str, access: TableAccess) -> None:
+def _refuse_missing_files(name: str, access: TableAccess, *, routed: bool) -> None:
     if missing := access.missing_files():
         more = f" and {len(missing) - _MOST_FILES} more" if len(missing) > _MOST_FILES else ""
         raise Refused(
             "table-lacks-files",
             f"{len(missing)} data files of the table are not in the store: {', '.join(missing[:_MOST_FILES])}{more}",
             remedy="put them back; or take them out of the table's log, with deltalake's `DeltaTable.repair()`, and "
-            "land their offsets again: `kseg backfill --mode replace` (`kseg verify` then lists them)",
+            f"land their offsets again, which `kseg verify` then lists: {land_again(routed=routed)}",
             table=name,
         )
 
@@ -165,7 +166,7 @@ def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> No
 
 def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
     without = "`kseg repair JOB --accept-table TABLE --no-verify` accepts it without comparing"
-    again = "`kseg backfill JOB --mode replace` then lands missing rows again"
+    again = f"missing rows are then landed again so: {land_again(routed=job.sink.routed)}"
     if report.after is None:
         raise Refused("table-missing", "there is no table to verify", remedy=f"{without}; {again}", table=report.table)
     found = verify(job, progress, tables=[report.table])

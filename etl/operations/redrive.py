@@ -30,6 +30,7 @@ from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
 from kseg.etl.run.redrive_jobs import read_letters
 from kseg.etl.run.report import RunReport
+from kseg.etl.tables.errors import land_again
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
 
@@ -145,8 +146,8 @@ def _decodable(
         found.notes.append(f"none of these dead letters is open: {what}")
     if expired := sum(states.of(letter) == "expired" for letter in states.expired()):
         found.notes.append(
-            f"{expired} dead letters have expired (sink.dead_letters.retention) and cannot be redriven: `kseg backfill "
-            "JOB --mode replace` reads their records again, as long as Kafka has them"
+            f"{expired} dead letters have expired (sink.dead_letters.retention) and cannot be redriven. This "
+            f"reads their records again, as long as Kafka has them: {land_again(routed=context.job.sink.routed)}"
         )
     if unread:
         found.notes.append(f"dead letters of partitions that the job does not read, and that stay open: {unread}")

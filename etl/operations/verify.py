@@ -209,7 +209,7 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
         return access
     topics = {tp.topic for tp, offsets in state.landed_offsets.items() if offsets}
     if topics and table in context.job.sink.tables_of(topics):
-        raise table_missing(table)
+        raise table_missing(table, routed=context.job.sink.routed)
     report.notes.append(f"{table}: not compared, rows have landed there and the table is gone")
     return None
 

@@ -14,14 +14,33 @@ ACCEPT_TABLE: Final = (
 """What a person can do about a table that is not as the ledger left it."""
 
 
-def table_missing(table: str) -> Refused:
-    """A table that rows have landed in is gone."""
+REPLACE: Final = "`kseg backfill JOB --mode replace --from TOPIC:PARTITION:OFFSET|TIME`"
+"""What lands rows again that are gone from a table."""
+
+REBUILD: Final = (
+    "move the ledger's whole folder away, and for each of its jobs `kseg repair JOB --rebuild-ledger`; then `kseg "
+    "backfill JOB --mode missing --from TOPIC:PARTITION:OFFSET|TIME`"
+)
+"""The same where rows are routed by something else than their topic (`sink.route_by`): `replace` would take the rows of
+a range out of all tables. A rebuilt ledger counts the rows that are there as landed, and no others."""
+
+
+def land_again(*, routed: bool) -> str:
+    """What lands rows again that are gone from one of the job's tables. routed: as of `Sink.routed`."""
+    return REBUILD if routed else REPLACE
+
+
+def table_missing(table: str, *, routed: bool) -> Refused:
+    """A table that rows have landed in is gone. routed: whether more than their topic decides on a row's table."""
+    if routed:
+        remedy = f"restore the table; or land again what Kafka still has: {land_again(routed=True)}"
+    else:
+        remedy = (
+            f"restore the table; or accept that it is gone, `kseg repair JOB --accept-table {table} --no-verify`, "
+            f"and land again what Kafka still has, {land_again(routed=False)}"
+        )
     return Refused(
-        "table-missing",
-        "rows have landed in a table that does not exist any more",
-        remedy=f"restore the table; or accept that it is gone, `kseg repair JOB --accept-table {table} --no-verify`, "
-        "and land again what Kafka still has, `kseg backfill JOB --mode replace --from TOPIC:PARTITION:OFFSET|TIME`",
-        table=table,
+        "table-missing", "rows have landed in a table that does not exist any more", remedy=remedy, table=table
     )
 
 

@@ -152,7 +152,7 @@ class Targets:
         """As `check`, and the versions of these apps' last transactions in the table, of those that have any."""
         access = self.access(table)
         now = access.describe(app_ids) if access is not None else TableDescription()
-        _refuse_incidents(table, access, known, now.state)
+        _refuse_incidents(table, access, known, now.state, routed=self._job.sink.routed)
         return now
 
     def examine(
@@ -168,13 +168,13 @@ class Targets:
         """
         access = self.access(table)
         if access is None:
-            _refuse_incidents(table, None, known(None).state, None)
+            _refuse_incidents(table, None, known(None).state, None, routed=self._job.sink.routed)
             return TableDescription()
         by_name = known(None).record
         now = access.describe({*app_ids, by_name.app_id} - {""})
         place = access.location.place
         left = known(now.state)
-        _refuse_incidents(table, access, left.state, now.state)
+        _refuse_incidents(table, access, left.state, now.state, routed=self._job.sink.routed)
         if now.state is None:
             return TableDescription(place=place)
         record = left.record
@@ -219,14 +219,16 @@ class Targets:
         return (access.transaction_version(app_id) or 0) if access is not None else 0
 
 
-def _refuse_incidents(table: str, access: TableAccess | None, known: TableState | None, now: TableState | None) -> None:
+def _refuse_incidents(
+    table: str, access: TableAccess | None, known: TableState | None, now: TableState | None, *, routed: bool
+) -> None:
     if known is None:
         return
     if access is None:
-        raise table_missing(table)
+        raise table_missing(table, routed=routed)
     for incident in access.incidents_since(known, now):
         if incident.code == "table-missing":
-            raise table_missing(table)
+            raise table_missing(table, routed=routed)
         raise Refused(incident.code, incident.message, remedy=ACCEPT_TABLE, table=table, version=incident.version)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
 from copy import deepcopy
 from typing import Any
 
@@ -237,6 +239,24 @@ def test_a_ledger_is_rebuilt_of_tables_that_had_not_all_landed(job: Any) -> None
     job.ingest()
     assert numbers(job, "orders") == NUMBERS["order"]
     assert numbers(job, "payments") == NUMBERS["payment"]
+
+
+def test_rows_of_a_table_that_is_gone_land_again_as_the_refusal_says(job: Any, topic: str) -> None:
+    """`replace`, which other jobs are told to use, is refused of routed rows."""
+    job.ingest()
+    shutil.rmtree(job.folder / "lake" / "payments")
+    with pytest.raises(Refused, match="does not exist any more") as refused:
+        job.ingest()
+    assert "--mode replace" not in str(refused.value.remedy)
+    assert re.search("--rebuild-ledger.*--mode missing", str(refused.value.remedy))
+    (job.folder / "ledger").rename(job.folder / "lost")
+    rebuild_ledger(job.job)
+    job.change(sink={"dead_letters": {"path": "./lake/dead-2", "max": "100%"}})
+    end = COUNT // 2
+    job.backfill(mode="missing", from_=[f"{topic}:0:0", f"{topic}:1:0"], to=[f"{topic}:0:{end}", f"{topic}:1:{end}"])
+    assert numbers(job, "orders") == NUMBERS["order"]
+    assert numbers(job, "payments") == NUMBERS["payment"]
+    assert job.ingest().status == "nothing-to-do"
 
 
 def test_replace_is_refused_before_anything_is_planned(job: Any) -> None:
