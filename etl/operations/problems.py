@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kseg.etl.errors import KsegError, Refused
+from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.state import JobState, RunState
@@ -48,7 +49,7 @@ def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
 
 
 def _unfinished(run: RunState) -> Problem:
-    goes_on = f"run the job again: it continues run {run.run_id}; or `kseg repair JOB --abandon {run.run_id}`"
+    goes_on = f"{_continues(run)}; or `kseg repair JOB --abandon {run.run_id}`"
     note = run.refused
     if note is None:
         text = f"run {run.run_id} ended without an error of its own ({run.phase}): it was killed, or its host died"
@@ -57,6 +58,15 @@ def _unfinished(run: RunState) -> Problem:
     return Problem(
         note.code, f"run {run.run_id} failed ({run.phase}): {note.message}", note.remedy or goes_on, at, run.run_id
     )
+
+
+def _continues(run: RunState) -> str:
+    """What completes an unfinished run: the next ingest takes up runs of its own chain alone."""
+    if run.chain == INCREMENTAL:
+        return f"run the job again: it continues run {run.run_id}"
+    if run.mode == REDRIVE:
+        return f"`kseg redrive JOB` completes run {run.run_id}"
+    return f"`kseg repair JOB --finish {run.run_id}` completes it"
 
 
 def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Problem]:

@@ -99,6 +99,15 @@ def test_a_run_at_work_is_no_problem_and_one_that_was_killed_is(job: Any, childr
     assert f"--abandon {problem.run}" in (problem.remedy or "")
 
 
+def test_a_killed_backfill_is_completed_by_the_command_that_its_problem_names(job: Any, topic: str) -> None:
+    """It said that the job continues it when it is run again, which ingests another chain's offsets."""
+    job.die("plan:after", from_=[f"{topic}:0:0"], to=[f"{topic}:0:5"])
+    (problem,) = run_problems(job.state, datetime.now(UTC))
+    assert (problem.remedy or "").startswith(f"`kseg repair JOB --finish {problem.run}` completes it")
+    job.finish(problem.run)
+    assert codes(status(job.job)) == []
+
+
 def test_group_offsets_of_another_client_are_a_problem(job: Any, topic: str, records: Any) -> None:
     job.ingest()
     records.set_group_offsets(job.group, {(topic, 0): 1})
