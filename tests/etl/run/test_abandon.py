@@ -18,6 +18,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run import abandon
+from kseg.etl.run.deadline import RunDeadline
 from kseg.etl.run.report import RunReport
 from kseg.etl.tables.targets import Targets
 
@@ -69,7 +70,8 @@ def abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         noted: list[Any] = []
         lease = SimpleNamespace(check=lambda: None, transition=lambda decide: noted.extend(decide(state)))
         monkeypatch.setattr(abandon, "report_of", lambda *_, **__: RunReport("job", RUN, "", "abandoned"))
-        context = SimpleNamespace(job=job, clients=clients, targets=targets)
+        deadline = RunDeadline(job.run.deadline)
+        context = SimpleNamespace(job=job, clients=clients, targets=targets, deadline=deadline)
         abandon.abandon_run(cast("Any", context), cast("Any", lease), run, "test")
         return noted[-1], DeltaTable(path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-START = """
+START = r"""
 import subprocess, sys, threading
 from kseg.etl.spark.jvm_stderr import without_incubator_warning
 
