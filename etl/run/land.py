@@ -120,18 +120,21 @@ class _Landing:
         todo = [table for table in self.plan.tables if table not in self.commits and table not in beside]
         removing, transformed = self.plan.mode == "backfill-replace", bool(context.job.transform)
         with context.stopwatch.phase("land"):
+            targets = parallel_map(todo, lambda table: context.targets.target(table, removing=removing))
+        if any(isinstance(target, FrameTarget) for target in targets.values()):
+            context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
+        elif self.plan.mode != REDRIVE:  # which reads in the driver
+            context.spark.workers()
+        with context.stopwatch.phase("land"):
             aside = self._prepare_beside()
             spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))
             sinks = spark_jobs.sink_schemas(todo) if todo else {}
-            targets = parallel_map(todo, lambda t: context.targets.target(t, removing=removing, rows=sinks[t]))
+            if context.job.sink.widen:  # widening is done by Spark, which has Delta in such a job
+                targets = parallel_map(todo, lambda t: context.targets.target(t, removing=removing, rows=sinks[t]))
         by_files = {table: target for table, target in targets.items() if isinstance(target, FileTarget)}
         by_spark = {table: target for table, target in targets.items() if isinstance(target, FrameTarget)}
         if by_spark and self.plan.routed:
             raise routed_by_spark(next(iter(by_spark)))
-        if by_spark:
-            context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
-        elif self.plan.mode != REDRIVE:  # which reads in the driver
-            context.spark.workers()
         with context.stopwatch.phase("land"):
             # Spark's writer commits what it has just read, so the account of its tables needs a counting job before.
             writing = frozenset(self.plan.ranges_of(by_files))
