@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import REDRIVE
@@ -52,9 +52,6 @@ from kseg.etl.tables.protocol import FileTarget, FrameTarget
 from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import FoundCommit, NewCommit, ReadyTable, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
