@@ -76,9 +76,9 @@ def _rates(decode: Peer, payloads: pa.BinaryArray, times: int) -> dict[str, floa
     seconds = [_seconds(decode, payloads) for _ in range(times)]
     middle, best = median(seconds), min(seconds)
     return {
-        "million_rows_per_second": round(len(payloads) / middle / 1e6, 3),
+        "million_rows_per_second": round(len(payloads) / middle / 1e6, 6),
         "nanoseconds_per_row": round(middle / len(payloads) * 1e9, 1),
-        "best_million_rows_per_second": round(len(payloads) / best / 1e6, 3),
+        "best_million_rows_per_second": round(len(payloads) / best / 1e6, 6),
     }
 
 

@@ -39,7 +39,8 @@ class Ledger:
 
     @property
     def job(self) -> Any:
-        return SimpleNamespace(name="job", group=None, ledger=str(self.folder / "ledger"))
+        sink = SimpleNamespace(routed=False)
+        return SimpleNamespace(name="job", group=None, ledger=str(self.folder / "ledger"), sink=sink)
 
     def targets(self) -> Targets:
         return Targets(self.job, _no_spark)

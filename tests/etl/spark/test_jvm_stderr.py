@@ -17,8 +17,8 @@ with without_incubator_warning():
 print("mine", file=sys.stderr, flush=True)
 jvm.communicate(b"")
 jvm.wait()
-[reader] = [thread for thread in threading.enumerate() if thread.name == "jvm-stderr"]
-reader.join()
+for reader in [thread for thread in threading.enumerate() if thread.name == "jvm-stderr"]:
+    reader.join()
 """
 
 
