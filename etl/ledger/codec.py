@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
+import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
@@ -48,6 +49,7 @@ SCHEMA = pa.schema(
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
 
@@ -132,7 +134,21 @@ def encode(job: str, rows: Iterable[Row]) -> pa.Table:
         }
         for name, value in values.items():
             columns[name].append(value)
-    return pa.table(columns, schema=SCHEMA)
+    return pa.Table.from_arrays([_array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values, none of them null, as an array. `pa.array` would import pandas to see whether it was given a frame of it:
+    a third of the time of a run that finds nothing to do."""
+    if pa.types.is_string(kind):
+        texts = [value.encode() for value in values]
+        ends = np.zeros(len(texts) + 1, np.int32)
+        np.cumsum([len(text) for text in texts], out=ends[1:])
+        return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+    if pa.types.is_timestamp(kind):
+        values = [(value - _EPOCH) // _MICROSECOND for value in values]
+    numbers = np.array(values, f"i{kind.bit_width // 8}")
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers)])
 
 
 def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, transition: str) -> list[Row]:

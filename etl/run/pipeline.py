@@ -9,7 +9,7 @@ that the ledger has already are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -34,7 +34,6 @@ from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
 from kseg.etl.run.group_commit import as_events, commit_frontier
-from kseg.etl.run.land import LandingResult, land_and_account
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
@@ -42,6 +41,9 @@ from kseg.etl.run.schemas import learn_schemas
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.log.errors import LogFileError
+
+if TYPE_CHECKING:
+    from kseg.etl.run.land import LandingResult
 
 T = TypeVar("T")
 
@@ -238,6 +240,8 @@ def execute(
     _report_frontiers(context.progress, state)
     context.progress.event(RunPlanned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
+        # Not above: loading decoders, pandas and pyspark takes half a second, and a run with nothing to do uses none.
+        from kseg.etl.run.land import land_and_account
 
         def land(first: bool) -> LandingResult:
             now = planned if first else context.clients.read_state().runs[run_id]

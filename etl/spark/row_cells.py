@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 
 CELL: Final = pa.binary()
 
-_EMPTY: Final = pa.scalar(b"", CELL)
 _Ints = npt.NDArray[np.int64]
 
 
@@ -57,7 +56,9 @@ def pack(columns: Sequence[pa.Array], rows: int) -> pa.BinaryArray:
     fixed = _binary(rows, np.arange(rows + 1, dtype=np.int32) * width, pa.py_buffer(made))
     if not parts:
         return fixed
-    return pc.binary_join_element_wise(fixed, *parts, _EMPTY, null_handling="replace", null_replacement=b"")
+    return pc.binary_join_element_wise(
+        fixed, *parts, pa.scalar(b"", CELL), null_handling="replace", null_replacement=b""
+    )
 
 
 def unpack(cells: pa.BinaryArray, kinds: Sequence[pa.DataType]) -> list[pa.Array]:

@@ -30,6 +30,7 @@ REMEDY = (
 )
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
 _SHIM = """#!/bin/sh
 # Runs {java} without the module that Spark asks for and this Java lacks.
 for argument do
@@ -81,7 +82,23 @@ def use_java() -> Java:
 
 @lru_cache(maxsize=16)
 def java_version(home: Path) -> int | None:
-    """Feature release of the Java in a home; None if it does not run. Java 8 calls itself 1.8."""
+    """Feature release of the Java in a home; None if it does not run. Java 8 calls itself 1.8.
+
+    As its file `release` says, which every JDK and JRE has; starting it to ask takes 70 ms.
+    """
+    return _released(home) or _asked(home)
+
+
+def _released(home: Path) -> int | None:
+    try:
+        text = (home / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    match = _RELEASE.search(text)
+    return _feature(match) if match is not None and os.access(home / "bin" / "java", os.X_OK) else None
+
+
+def _asked(home: Path) -> int | None:
     try:
         completed = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -91,6 +108,10 @@ def java_version(home: Path) -> int | None:
     match = _VERSION.search(completed.stderr + completed.stdout)
     if completed.returncode != 0 or match is None:
         return None
+    return _feature(match)
+
+
+def _feature(match: re.Match[str]) -> int:
     first, second = int(match[1]), int(match[2] or 0)
     return second if first == 1 else first
 
