@@ -1,5 +1,5 @@
 """How costs grow with the number of partitions (plan, ledger, memory, plans beside other unfinished runs), of tables
-(commit), and of workers of a real standalone cluster.
+(commit), with a job's age (`history`), and with workers of a real standalone cluster.
 
 Each run is a process of its own, with a ledger, a table and a group that were not there before. Of workers, every round
 runs one and two in turn; broker, driver and workers share the machine's cores, so two workers are twice as fast only
@@ -24,7 +24,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.telemetry.progress import Progress
-from kseg.jobs.bench import planning
+from kseg.jobs.bench import history, planning
 from kseg.jobs.bench.standalone import StandaloneSpark
 from kseg.jobs.bench.workload import BenchTopic, client_config
 from kseg.segment_reader.encode.batches import Record, encode_batch
@@ -46,10 +46,11 @@ class Effort:
     tables: tuple[int, ...]
     rounds: int
     rows: int
+    history: history.Effort
 
 
-FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000), 3, 20_000_000)
-QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000)
+FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000), 3, 20_000_000, history.FULL)
+QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000, history.QUICK)
 
 
 def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
@@ -59,9 +60,11 @@ def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progr
     plans = [planning.measure(count) for count in effort.partitions]
     progress.phase("tables")
     by_tables = [_tables(servers, folder / f"tables-{count}", count) for count in effort.tables]
+    progress.phase("history")
+    by_age = history.measure(folder, effort.history)
     progress.phase("workers")
     workers = _workers(servers, topic, folder, effort.rounds)
-    return {"partitions": by_partitions, "planning": plans, "tables": by_tables, "workers": workers}
+    return {"partitions": by_partitions, "planning": plans, "tables": by_tables, **by_age, "workers": workers}
 
 
 # --- partitions

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from kseg.etl.errors import ConfigurationError
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options
@@ -30,7 +34,18 @@ SECTIONS: Final = (
 )
 
 
-@click.command(cls=KsegCommand, epilog="Example:  kseg bench --quick --section files --json")
+RELEASED: Final = "released"
+"""The value of --compare alone: the document that the release was measured with."""
+
+EPILOG = """\b
+Examples:
+  kseg bench --quick --section files --json
+  kseg bench --section matrix --json > before.json
+  kseg bench --section matrix --compare before.json
+"""
+
+
+@click.command(cls=KsegCommand, epilog=EPILOG)
 @click.option("--quick", is_flag=True, help="Fewer records and rounds: minutes become seconds, figures become rough.")
 @click.option(
     "--section",
@@ -39,19 +54,82 @@ SECTIONS: Final = (
     type=click.Choice(SECTIONS),
     help="Measure only this; repeatable.  [default: all]",
 )
+@click.option(
+    "--compare",
+    "baseline",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=RELEASED,
+    help="Compare the ratios with those of an earlier --json document, or of this release; exit code 3 where one has "
+    "fallen by more than a tenth.",
+)
+@click.option(
+    "--plot",
+    "picture",
+    metavar="FILE.svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the rates of the sections matrix and typed beside the connector's. Needs the extra `plot`.",
+)
 @common_options
-def bench(invocation: Invocation, quick: bool, sections: tuple[str, ...]) -> Result:
+def bench(
+    invocation: Invocation, quick: bool, sections: tuple[str, ...], baseline: str | None, picture: Path | None
+) -> Result:
     """Measure how fast records and payloads are decoded, produced, read from log files, and landed from Kafka in Delta.
 
     Compared in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
     producers, and bare decompression; shows medians and ratios.
     """
 
+    from kseg.jobs.bench import plot
     from kseg.jobs.bench.efforts import FULL, QUICK
     from kseg.jobs.bench.measuring import measure
 
-    document = measure(QUICK if quick else FULL, sections or SECTIONS, invocation.progress)
-    return Result(document, "; ".join(_headlines(document)) or "measured")
+    if picture is not None:
+        plot.check()
+    earlier = None if baseline is None else _read(baseline, quick)
+    document = {"quick": quick, **measure(QUICK if quick else FULL, sections or SECTIONS, invocation.progress)}
+    if picture is not None:
+        plot.plot(document, picture)
+    if earlier is None:
+        return Result(document, "; ".join(_headlines(document)) or "measured")
+    return _compared(earlier, document)
+
+
+def _read(baseline: str, quick: bool) -> dict[str, Any]:
+    """Read before anything is measured, which takes minutes."""
+    if baseline == RELEASED:
+        text, name = files("kseg.jobs.bench").joinpath("released.json").read_text(), "this release's"
+    else:
+        try:
+            text, name = Path(baseline).read_text(), baseline
+        except OSError as error:
+            raise ConfigurationError("--compare: the file cannot be read", file=baseline) from error
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError("--compare: the file is no JSON", file=baseline) from error
+    if not isinstance(document, dict) or document.get("quick") is not quick:
+        raise ConfigurationError(
+            f"--compare: {name} document is not one of `kseg bench{' --quick' if quick else ''} --json`",
+            remedy="measure both with --quick, or both without it: figures of few records are others",
+            file=baseline,
+        )
+    return document
+
+
+def _compared(earlier: Mapping[str, Any], document: dict[str, Any]) -> Result:
+    from kseg.jobs.bench.compare import compare
+
+    changes = compare(earlier, document)
+    fell = [change.figure for change in changes if change.fell]
+    headline = f"{len(changes)} ratios compared, {len(fell)} fell by more than a tenth"
+    if not changes:
+        headline = "nothing to compare: the earlier document has none of these sections"
+    elif fell:
+        headline += ": " + ", ".join(fell[:3]) + (" …" if len(fell) > 3 else "")
+    shown = [change.to_json() for change in changes]
+    failed = bool(fell) or not changes
+    return Result(document | {"compared": shown}, headline, exit_code=3 if failed else 0, people={"compared": shown})
 
 
 def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
