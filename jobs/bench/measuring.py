@@ -121,11 +121,12 @@ def _typed(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progres
     ]
 
     def rounds(order: Sequence[Contender], topic: BenchTopic) -> list[Run]:
+        progress.phase(f"warm up: {topic.name}")
         _rounds(order, topic, folder, effort.warm_up, progress)
+        progress.phase(f"measure: {topic.name}")
         return _rounds(order, topic, folder, effort.rounds, progress)
 
     with bench_session(folder) as spark:
-        progress.phase("measure typed rows")
         return typed.measure(spark, topics, rounds)
 
 

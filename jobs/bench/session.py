@@ -49,7 +49,10 @@ def bench_session(folder: Path) -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     own = {
         "spark.driver.extraClassPath": os.pathsep.join(_class_path()),
-        "spark.driver.memory": "2g",
+        # The connector's pool keeps consumers, with what they have fetched, beyond their session: those of earlier
+        # sections filled a heap of 2 GiB.
+        "spark.driver.memory": "4g",
+        "spark.kafka.consumer.cache.timeout": "1m",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder),
         "spark.log.level": "ERROR",
