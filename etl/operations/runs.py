@@ -74,7 +74,7 @@ def history(job: Job, limit: int = 20, *, failed: bool = False) -> HistoryReport
     state = ledger.read(job.name)
     errors: dict[str, list[RunError]] = {}
     unplanned: list[RunHistory] = []
-    for event, error in _errors(ledger.events(job.name)):
+    for event, error in _errors(ledger.events(job.name, [RunRefused])):
         if event.run_id:
             errors.setdefault(event.run_id, []).append(error)
         else:

@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from kseg.etl.errors import KsegError, Refused, RetriableFailure
+from kseg.etl.ledger import codec, store
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger import store
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.maintenance import compact, retain, summarise
 from kseg.etl.ledger.store import Ledger
@@ -130,6 +130,15 @@ class TestTransitions:
         read = Ledger.open(leased.path).read("orders")
         assert read == written
         assert (read.sequence, read.runs["r1"].plan) == (2, planned.plan)
+
+    def test_events_of_some_kinds_are_read_without_parsing_the_others(self, leased, words, monkeypatch):
+        pin(leased, words, 1)
+        monkeypatch.setattr(
+            codec, "_adapter", lambda kind, of=codec._adapter: of(kind) if kind is ev.BoundaryPinned else 1 / 0
+        )
+        [entry] = leased.events("orders", [ev.BoundaryPinned])
+        assert (entry.sequence, entry.event.time_ms) == (2, 1)
+        assert leased.events("orders", [ev.RunRefused]) == []
 
     def test_nothing_decided_writes_nothing(self, leased):
         before = leased.read("orders")
