@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from kseg.client.protocol.partition import TopicPartition
@@ -29,7 +30,7 @@ from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRES
 from kseg.etl.tables.removal import OfAddresses
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 MAX_FINDINGS: Final = 100
 MAX_PREDICATE_TERMS: Final = 100
@@ -90,6 +91,19 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Addresses of one verdict. kind: None where nothing is wrong. exact: whether rows were compared, not addresses
+    alone. topic: of a row without a record; else None. first: the first of what is wrong."""
+
+    kind: Kind | None
+    why: str
+    exact: bool | None
+    topic: str | None
+    rows: int
+    first: Sequence[Row]
+
+
 @dataclass(slots=True)
 class TableCheck:
     """The comparison of one table.
@@ -135,25 +149,16 @@ class TableCheck:
         actual = self._in_ranges(table, address)
         joined = left.join(self._by_address(actual, address, columns, expected), list(_ADDRESS), "full_outer")
         judged = self._with_copies(joined).select(*_ADDRESS, self._verdict().alias("verdict"), "foreign", "exact")
-        kept = judged.select(*_ADDRESS, "foreign", "exact", "verdict.kind", "verdict.why").persist()
-        judged = kept
-        try:
-            with expected.typed_errors():
-                counted = judged.groupBy("kind", "why", "exact").count().collect()
-            totals: dict[tuple[str, str], int] = {}
-            for row in counted:
-                totals[row["kind"], row["why"]] = totals.get((row["kind"], row["why"]), 0) + row["count"]
-            self.compared_rows = sum(totals.values())
-            self.by_address = sum(row["count"] for row in counted if row["exact"] is False)
-            self.sampled = expected.sampled
-            if totals.get(("stranger", "")):
-                judged = self._without_compacted(judged, totals, found)
-            for kind in get_args(Kind):
-                wrong = sum(count for (of, _), count in totals.items() if of == kind)
-                found.total += wrong
-                found.findings += self._findings_of(judged, kind) if wrong else ()
-        finally:
-            kept.unpersist()
+        with expected.typed_errors():
+            groups = _groups(judged.select(*_ADDRESS, "foreign", "exact", "verdict.kind", "verdict.why"))
+        self.compared_rows = sum(group.rows for group in groups)
+        self.by_address = sum(group.rows for group in groups if group.exact is False)
+        self.sampled = expected.sampled
+        groups = self._without_compacted(groups, found)
+        for kind in get_args(Kind):
+            wrong = [group for group in groups if group.kind == kind]
+            found.total += sum(group.rows for group in wrong)
+            found.findings += self._findings_of(kind, wrong)
         if compared == "rows" and LATE_COLUMN in table.columns:
             self._late_marks(actual, address, found)
         # Rows of offsets that cannot be read again, and of abandoned runs, by their number alone.
@@ -297,24 +302,24 @@ class TableCheck:
             verdict = verdict.when(f.col("older") > 1, told("duplicate", "older"))
         return verdict.when(differs, told("mismatch")).otherwise(told(None))
 
-    def _without_compacted(self, judged: DataFrame, totals: dict[tuple[str, str], int], found: Found) -> DataFrame:
+    def _without_compacted(self, groups: list[_Group], found: Found) -> list[_Group]:
         """Rows whose records compaction has removed since they landed are no strangers."""
-        is_stranger = (judged["kind"] == "stranger") & (judged["why"] == "")
-        by_topic = {row["topic"]: row["count"] for row in judged.where(is_stranger).groupBy("topic").count().collect()}
-        compacted = self.context.clients.logs.compacted(set(by_topic))
-        if not compacted:
-            return judged
-        cleaned = sum(by_topic[topic] for topic in compacted)
-        totals["stranger", ""] -= cleaned
-        found.notes.append(f"{cleaned} rows not compared: compaction has removed their records since")
-        return judged.where(~(is_stranger & judged["topic"].isin(*compacted)))
+        strangers = {group.topic for group in groups if group.topic is not None}
+        compacted = self.context.clients.logs.compacted(strangers) if strangers else ()
+        if cleaned := sum(group.rows for group in groups if group.topic in compacted):
+            found.notes.append(f"{cleaned} rows not compared: compaction has removed their records since")
+        return [group for group in groups if group.topic not in compacted]
 
-    def _findings_of(self, judged: DataFrame, kind: Kind) -> Iterator[Finding]:
-        of_kind = judged.where(judged["kind"] == kind).orderBy(*_ADDRESS).limit(MAX_FINDINGS)
-        for row in of_kind.collect():
-            why = row["why"] or ("route" if kind == "stranger" and self.landed.routes else "")
-            text = _TEXTS[kind, why].format(run=row["foreign"])
-            yield Finding(kind, self.table, row["topic"], row["partition"], row["offset"], text)
+    def _findings_of(self, kind: Kind, groups: list[_Group]) -> Iterator[Finding]:
+        """The first of one kind, in the order of their addresses."""
+        rows = [
+            (row["topic"], row["partition"], row["offset"], row["foreign"], group.why)
+            for group in groups
+            for row in group.first
+        ]
+        for topic, partition, offset, foreign, why in sorted(rows, key=itemgetter(0, 1, 2))[:MAX_FINDINGS]:
+            reason = why or ("route" if kind == "stranger" and self.landed.routes else "")
+            yield Finding(kind, self.table, topic, partition, offset, _TEXTS[kind, reason].format(run=foreign))
 
     def _late_marks(self, actual: DataFrame, address: AddressColumns, found: Found) -> None:
         """`_kseg_late` is not in Kafka: it follows from a row's time and the interval of the run that landed it."""
@@ -328,14 +333,13 @@ class TableCheck:
         due = self.context.spark.session().createDataFrame(starts, f"{RUN_COLUMN} string, due long")
         late = f.when(f.col("due").isNotNull(), f.unix_millis("timestamp") < f.col("due"))
         rows = actual.join(f.broadcast(due), RUN_COLUMN, "left")
-        wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(*address).persist()
-        try:
-            found.total += wrong.count()
-            text = f"{LATE_COLUMN} does not show whether the record came after its interval"
-            for row in wrong.orderBy(*address).limit(MAX_FINDINGS).collect():
-                found.findings.append(Finding("mismatch", self.table, row[0], row[1], row[2], text))
-        finally:
-            wrong.unpersist()
+        wrong = rows.where(~f.col(LATE_COLUMN).eqNullSafe(late)).select(f.struct(*address).alias("address"))
+        [told] = wrong.agg(
+            f.count("*").alias("rows"), f.min_by("address", "address", MAX_FINDINGS).alias("first")
+        ).collect()
+        found.total += told["rows"]
+        text = f"{LATE_COLUMN} does not show whether the record came after its interval"
+        found.findings += (Finding("mismatch", self.table, row[0], row[1], row[2], text) for row in told["first"] or ())
 
     # --- rows by run
 
@@ -364,6 +368,24 @@ class TableCheck:
             if set(address) <= set(columns):
                 return address
         raise ConfigurationError.of("sink", f"{self.table} has no address columns", "set sink.addresses: false")
+
+
+def _groups(judged: DataFrame) -> list[_Group]:
+    """Numbers and samples in one query: the comparison is neither planned twice nor kept."""
+    from pyspark.sql import functions as f
+
+    first = f.expr(
+        f"min_by(struct({', '.join(_ADDRESS)}, foreign), struct({', '.join(_ADDRESS)}), {MAX_FINDINGS}) "
+        "FILTER (WHERE kind IS NOT NULL)"
+    )
+    topic = f.when((f.col("kind") == "stranger") & (f.col("why") == ""), f.col("topic"))
+    rows = judged.groupBy("kind", "why", "exact", topic.alias("of")).agg(
+        f.count("*").alias("rows"), first.alias("first")
+    )
+    return [
+        _Group(row["kind"], row["why"], row["exact"], row["of"], row["rows"], row["first"] or ())
+        for row in rows.collect()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
