@@ -72,10 +72,12 @@ def suite(
     (`JobFolder`). source: more of the job file's section.
     """
 
+    tested = results.commit()  # files may be edited while it runs
+
     def _record(world: World, error: BaseException | None) -> None:
         if "FAULTS_MINUTES" in os.environ and not isinstance(error, KeyboardInterrupt):
             profile = request.path.stem.removeprefix("test_")
-            results.append(results.result_of(profile, world, seconds / 60, error))
+            results.append(results.result_of(profile, world, seconds / 60, tested, error))
 
     def run(
         servers: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -30,3 +31,23 @@ def test_a_recorded_run_is_read_again(tmp_path: Path) -> None:
     results.append(RUN, file)
     results.append(RUN, file)
     assert results.read(file) == [RUN, RUN]
+
+
+def test_recorded_runs_make_no_other_commit_of_a_checkout(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    root = results.FAULTS.parents[1]
+    files = [tmp_path / one.relative_to(root) for one in (results.FILE, results.PAGE)]
+    for file in [*files, tmp_path / "code"]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("before")
+    git("init", "-q")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")
+    clean = results.commit(tmp_path)
+    for file in files:
+        file.write_text("after")
+    assert results.commit(tmp_path) == clean
+    (tmp_path / "code").write_text("after")
+    assert results.commit(tmp_path) == f"{clean}-dirty"

@@ -41,10 +41,16 @@ class Result:
     found: list[str]
 
 
-def commit() -> str:
-    """The commit of the checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
-    return subprocess.run(command, cwd=FAULTS, capture_output=True, text=True, check=True).stdout.strip()
+def commit(folder: Path = FAULTS) -> str:
+    """The commit of the checkout; runs that were recorded since do not make it another one."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    of_runs = [f":(top,exclude){one.relative_to(FAULTS.parents[1])}" for one in (FILE, PAGE)]
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":(top)", *of_runs)
+    return git("rev-parse", "--short=10", "HEAD") + ("-dirty" if changed else "")
 
 
 def append(result: Result, file: Path = FILE) -> None:
@@ -111,14 +117,14 @@ def page(text: str, results: list[Result]) -> str:
     return f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}"
 
 
-def result_of(profile: str, world: Any, minutes: float, error: BaseException | None) -> Result:
-    """world: a `World` that has ended, or that an error has ended."""
+def result_of(profile: str, world: Any, minutes: float, tested: str, error: BaseException | None) -> Result:
+    """world: a `World` that has ended, or that an error has ended. tested: the commit when it began."""
     counts = {name: value for name, value in asdict(world.findings).items() if name != "examples"}
     found = [one[:1000] for one in world.findings.examples[:20]]
     if error is not None:
         found.append(f"{type(error).__name__}: {error}"[:1000])
     passed = error is None and world.findings.sound
-    return Result(profile, world.seed, minutes, commit(), passed, counts, grouped(world.outcomes.items()), found)
+    return Result(profile, world.seed, minutes, tested, passed, counts, grouped(world.outcomes.items()), found)
 
 
 if __name__ == "__main__":
