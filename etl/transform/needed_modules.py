@@ -48,13 +48,16 @@ class UserModule:
     paths: tuple[Path, ...]
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """Every file by its path in an archive."""
+        """Every file by its path in an archive, hidden ones left out: no module is hidden, and secrets often are
+        (`.env`, `.netrc`, `.git/config`)."""
         for top in self.paths:
             if top.is_file():
                 yield top.name, top
                 continue
             for path in sorted(top.rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
+                below = path.relative_to(top).parts
+                hidden = any(part.startswith(".") for part in below)
+                if path.is_file() and "__pycache__" not in below and not hidden:
                     yield path.relative_to(top.parent).as_posix(), path
 
 
