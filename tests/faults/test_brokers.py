@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fault_suite import brokers
+from fault_suite import brokers, lost_logs
 from skips import full_scale_only
 
 
@@ -20,8 +20,10 @@ def test_brokers(suite: Callable[..., Any], kafka3: Any) -> None:
         brokers.LANES,
         performed,
         allowed=brokers.ALLOWED,
+        led_out=lost_logs.REFUSED,
         replication=3,
-        source={"on_data_loss": "record"},  # administrators delete records
+        # Administrators delete and compact records, and change the policy back.
+        source={"on_data_loss": "record", "on_gap": "record"},
     )
     assert world.findings.sound, world.findings.examples
     assert world.findings.rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fault_suite.journal import digest
-from fault_suite.oracle import Findings, ahead_of, compare
+from fault_suite.oracle import Findings, Former, Removed, ahead_of, compare
 
 TP = ("orders", 0)
 RECORDS = {offset: (digest(b"k", b"%d" % offset), 1000 + offset, ()) for offset in (0, 1, 3)}
@@ -19,9 +19,9 @@ def rows(**changes: Any) -> dict[Any, Any]:
     return {(*TP, offset): [content] for offset, content in RECORDS.items()} | changes.get("to", {})
 
 
-def found(rows_found: Any, again: Any = (), acknowledged: Any = None) -> dict[str, int]:
+def found(rows_found: Any, again: Any = (), acknowledged: Any = None, **gone: Any) -> dict[str, int]:
     findings = Findings()
-    compare(findings, acknowledged or ACKNOWLEDGED, {TP: RECORDS}, rows_found, Counter(again))
+    compare(findings, acknowledged or ACKNOWLEDGED, {TP: RECORDS}, rows_found, Counter(again), **gone)
     counts = {name: getattr(findings, name) for name in ("gaps", "duplicates", "mismatches", "lost")}
     assert findings.sound == (not any(counts.values()))
     return {name: count for name, count in counts.items() if count}
@@ -51,6 +51,38 @@ def test_rows_that_were_asked_for_again_are_wanted() -> None:
 def test_what_was_acknowledged_and_is_not_in_the_topic_was_lost_by_kafka() -> None:
     assert found(rows(), acknowledged=ACKNOWLEDGED | {(*TP, 2): b"?"}) == {"lost": 1}
     assert found(rows(), acknowledged=ACKNOWLEDGED | {(*TP, 1): b"?"}) == {"lost": 1}
+
+
+FORMER = (digest(b"k", b"before"), 900, ())
+
+
+@pytest.mark.parametrize(
+    ("least", "rows_found", "counts"),
+    [
+        (1, [RECORDS[1], FORMER], {}),
+        (1, [RECORDS[1]], {"gaps": 1}),  # it had landed
+        (0, [RECORDS[1]], {}),
+        (0, [FORMER], {"gaps": 1}),  # the record that is there now
+        (1, [RECORDS[1], FORMER, FORMER], {"duplicates": 1, "mismatches": 1}),
+        (0, [RECORDS[1], RECORDS[1]], {"duplicates": 1}),
+    ],
+)
+def test_rows_of_a_record_whose_offset_another_one_has(least: int, rows_found: Any, counts: dict[str, int]) -> None:
+    former = {(*TP, 1): [Former(FORMER, least, 1)]}
+    assert found(rows(to={(*TP, 1): rows_found}), former=former) == counts
+
+
+def test_a_former_record_has_no_other_offset() -> None:
+    assert found(rows(to={(*TP, 7): [FORMER]})) == {"duplicates": 1}
+    assert found(rows(to={(*TP, 7): [FORMER]}), former={(*TP, 7): [Former(FORMER, 0, 1)]}) == {}
+    assert found(rows(), former={(*TP, 7): [Former(FORMER, 1, 1)]}) == {"gaps": 1}
+
+
+def test_of_compacted_records_those_that_had_landed_keep_their_rows() -> None:
+    missing = rows(to={(*TP, 1): []})
+    assert found(missing, removed={TP: Removed(compacted=frozenset([1]), unlanded=frozenset([1]))}) == {}
+    assert found(missing, removed={TP: Removed(compacted=frozenset([1]))}) == {"gaps": 1}
+    assert found(missing, removed={TP: Removed(compacted=frozenset([0]), unlanded=frozenset([0]))}) == {"gaps": 1}
 
 
 def test_a_group_ahead_of_the_table_is_found() -> None:

@@ -1,9 +1,10 @@
-"""What a cluster's administrators and its disks do under runs: replicas moved, quotas, partitions added, retention,
-compaction, a disk that is full."""
+"""What a cluster's administrators and its disks do under runs: replicas moved, quotas, partitions added, retention, a
+disk that is full."""
 
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -31,10 +32,11 @@ def cluster_of(world: World) -> Cluster:
 
 
 class Changes:
-    """embedded: an `EmbeddedKafka` of three nodes."""
+    """embedded: an `EmbeddedKafka` of three nodes. alone: held while partitions are moved or replaced."""
 
-    def __init__(self, embedded: Any) -> None:
+    def __init__(self, embedded: Any, alone: threading.Lock) -> None:
         self._embedded = embedded
+        self._alone = alone
 
     def reassign(self, world: World, action: Action) -> None:
         """A partition's replicas in another order, and its leader with them; often without one of them for a while."""
@@ -44,7 +46,7 @@ class Changes:
         order = choice.sample(range(1, HIGHEST_REPLICAS + 1), HIGHEST_REPLICAS)
         steps = [order[:2], order] if choice.random() < 0.7 else [order]
         for replicas in steps:
-            with suppress(KafkaError), cluster_of(world) as cluster:
+            with self._alone, suppress(KafkaError), cluster_of(world) as cluster:
                 alter_reassignments(cluster, {place: replicas}).or_raise()
                 deadline = time.monotonic() + 120
                 while list_reassignments(cluster, [place]) and time.monotonic() < deadline:
@@ -71,7 +73,7 @@ class Changes:
         if count >= MOST_PARTITIONS:
             return
         admin = AdminClient({"bootstrap.servers": world.servers, "log_level": 0})
-        with suppress(KafkaException):
+        with self._alone, suppress(KafkaException):
             admin.create_partitions([NewPartitions(topic, count + 1)], operation_timeout=60)[topic].result(120)
             world.reader.add(topic, count)
             world.job.topics[topic] = count + 1
@@ -82,7 +84,7 @@ class Changes:
         choice = world.choose(action)
         topic = choice.choice(sorted(world.job.topics))
         place = topic, choice.randrange(world.job.topics[topic])
-        with suppress(KafkaException, KafkaError), cluster_of(world) as cluster:
+        with self._alone, suppress(KafkaException, KafkaError), cluster_of(world) as cluster:
             landed = world.reader.group_offsets(world.job.group).get(place, 0)
             end = world.reader.ends().get(place, 0)
             cut = choice.randrange(landed + 1) if choice.random() < 0.7 else choice.randrange(landed, end + 1)

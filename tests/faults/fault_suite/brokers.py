@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from fault_suite import drivers
+from fault_suite import drivers, lost_logs
 from fault_suite.broker_changes import Changes
+from fault_suite.lost_logs import LostLogs
 from fault_suite.schedule import Action, Lane
 from fault_suite.world import World
 from kseg.client.admin.placement import elect_leaders
@@ -25,23 +27,28 @@ from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 
-ALLOWED = drivers.ALLOWED | {"try again"}
+ALLOWED = drivers.ALLOWED | lost_logs.REFUSED | {"try again"}
+
+BROKERS = (
+    "kill",
+    "pause",
+    "restart",
+    "rolling restart",
+    "elect preferred leaders",
+    "disk full",
+    "unclean election",
+)
+ADMINISTRATORS = ("reassign", "quota", "add a partition", "delete records", "compact", "make a topic anew")
 
 LANES = (
     Lane("scheduled", {"ingest": 1}, interrupted=0.2),
     Lane("others", {"backfill": 3, "repeat a backfill": 3, "maintain": 1}, interrupted=0.2),
     Lane(
         "brokers",
-        {
-            "kill": 3,
-            "pause": 3,
-            "restart": 2,
-            "rolling restart": 0.5,
-            "elect preferred leaders": 1,
-            "disk full": 1.5,
-        },
+        dict.fromkeys(BROKERS, 1),
+        in_turn=True,
     ),
-    Lane("administrators", {"reassign": 3, "quota": 2, "add a partition": 1, "delete records": 3}, pause=4.0),
+    Lane("administrators", dict.fromkeys(ADMINISTRATORS, 1), in_turn=True, pause=4.0),
 )
 
 
@@ -50,7 +57,9 @@ class Brokers:
 
     def __init__(self, embedded: Any) -> None:
         self._embedded = embedded
-        self._changes = Changes(embedded)
+        alone = threading.Lock()
+        self._changes = Changes(embedded, alone)
+        self._lost = LostLogs(embedded, alone)
         self._admin = AdminClient({"bootstrap.servers": embedded.bootstrap_servers, "log_level": 0})
 
     @property
@@ -66,6 +75,9 @@ class Brokers:
             "quota": self._changes.quota,
             "add a partition": self._changes.add_partition,
             "delete records": self._changes.retention,
+            "compact": self._lost.compaction,
+            "make a topic anew": self._lost.recreation,
+            "unclean election": self.unclean_election,
         }
         return {**drivers.PERFORM, **own}
 
@@ -119,6 +131,10 @@ class Brokers:
 
     def disk_full(self, world: World, action: Action) -> None:
         self._changes.disk_full(world, action)
+        self._all_in_sync(world)
+
+    def unclean_election(self, world: World, action: Action) -> None:
+        self._lost.unclean_election(world, action)
         self._all_in_sync(world)
 
     def _victim(self, world: World, action: Action) -> tuple[int, str]:

@@ -95,14 +95,14 @@ class Events:
 class DecodedTables:
     """The tables of such a job, as `oracle.Tables` are: path has the typed rows, dead the others.
 
-    replaced: how many replacing backfills have read an address. Each may add a dead letter: the table is a log of them,
-    and the older ones stay.
+    runs_of: the runs of backfills by their mode. The table of dead letters is a log: each replacing one adds its
+    letter, and the older ones stay.
     """
 
     path: str
     dead: str
     events: Events
-    replaced: Callable[[Address], int] = lambda _: 0
+    runs_of: Callable[[str], set[str]] = lambda _: set()
 
     def offsets(self) -> dict[Partition, Counter[int]]:
         found: dict[Partition, Counter[int]] = defaultdict(Counter)
@@ -121,14 +121,32 @@ class DecodedTables:
         for row in _rows(typed, [*_ADDRESS, *_KEPT, *COLUMNS], "_kseg_timestamp"):
             right = self.events.read(row[4]) == tuple(row[7:])
             found[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
-        letters: dict[Address, list[Content]] = defaultdict(list)
-        dead = read_table(self.dead, _DEAD)
-        for row in _rows(dead, _DEAD, "timestamp"):
+        letters: dict[Address, list[tuple[str, Content]]] = defaultdict(list)
+        dead = read_table(self.dead, [*_DEAD, "_kseg_run"])
+        for row in _rows(dead, [*_DEAD, "_kseg_run"], "timestamp"):
             right = self.events.read(row[4]) is None
-            letters[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
-        for at, contents in letters.items():
-            found[at] += contents[min(self.replaced(at), len(contents) - 1) :]
+            letters[row[0], row[1], row[2]].append((row[7], _content(row[3], row[4], row[5], row[6], right)))
+        replacing, appending = self.runs_of("replace"), self.runs_of("append")
+        for at, of_one in letters.items():
+            found[at] += standing(of_one, replacing, appending)
         return found
+
+
+def standing(letters: list[tuple[str, Content]], replacing: set[str], appending: set[str]) -> list[Content]:
+    """The letters of one address as rows of a table in which a replacement takes the place of what was there.
+
+    letters: by their runs. One of each replacing run is left out, but for one where no run but appending ones has
+    landed the record before; a second letter of the same run stays, and is found as a duplicate.
+    """
+    first_of_run: dict[str, Content] = {}
+    kept: list[Content] = []
+    for run, content in letters:
+        if run in replacing and run not in first_of_run:
+            first_of_run[run] = content
+        else:
+            kept.append(content)
+    landed_first = any(run not in replacing and run not in appending for run, _ in letters)
+    return kept if landed_first else [*list(first_of_run.values())[-1:], *kept]
 
 
 def _rows(table: pa.Table | None, columns: list[str], time: str) -> Any:

@@ -105,7 +105,8 @@ def interval_text(world: World, number: int) -> str:
 
 def _pursue(world: World, action: Action, one: Backfill) -> None:
     def ended(answer: Answer | None) -> None:
-        one.done = one.done or (answer is not None and answer["exit"] == 0)
+        if answer is not None and answer["exit"] == 0:
+            one.answered(answer)
 
     command = one.command | {"take_over": action.take_over, "clock": action.clock}
     mode = "" if one.interval is not None else f" ({one.mode})"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from children import Child, Children
+from fault_suite.journal import Address, Partition
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 
@@ -86,7 +87,7 @@ class JobFolder:
 class Backfill:
     """A request that is repeated until it is done. done: it was answered so at least once.
 
-    interval: a data interval in place of ranges.
+    interval: a data interval in place of ranges. runs: which runs carried it out, as answers say.
     """
 
     mode: str
@@ -94,6 +95,20 @@ class Backfill:
     label: str | None = None
     done: bool = False
     interval: str | None = None
+    runs: set[str] = field(default_factory=set)
+
+    def covers(self, at: Address) -> bool:
+        return any((topic, number) == at[:2] and start <= at[2] < end for topic, number, start, end in self.ranges)
+
+    def reaches(self, place: Partition, cut: int) -> bool:
+        """Whether it has offsets of a partition from this one on."""
+        return any((topic, number) == place and end > cut for topic, number, _, end in self.ranges)
+
+    def answered(self, answer: Answer) -> None:
+        """It has been carried out."""
+        self.done = True
+        if answer["report"].get("run"):
+            self.runs.add(answer["report"]["run"])
 
     @property
     def command(self) -> dict[str, Any]:

@@ -35,6 +35,13 @@ class Journal:
         with self._lock:
             self.unsure += count
 
+    def forget(self, place: Partition, cut: int) -> None:
+        """Records from an offset on are gone, and others will have their offsets."""
+        with self._lock:
+            self._acknowledged = {
+                at: content for at, content in self._acknowledged.items() if at[:2] != place or at[2] < cut
+            }
+
     def acknowledged(self) -> dict[Address, bytes]:
         with self._lock:
             return dict(self._acknowledged)

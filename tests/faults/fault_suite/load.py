@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -46,10 +46,12 @@ class Load:
         self._pause = pause
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._turns: list[threading.Lock] = []
+        self._pauses = 0
         self.errors: list[BaseException] = []
 
     def __enter__(self) -> Load:
-        kinds: dict[str, Callable[[random.Random], None]] = {
+        kinds: dict[str, Callable[[random.Random, threading.Lock], None]] = {
             "plain": self._plain,
             "idempotent": self._idempotent,
             "transactional": self._transactional,
@@ -57,7 +59,9 @@ class Load:
         }
         for number, (name, work) in enumerate(kinds.items()):
             choice = random.Random(f"{self._seed}-{number}")
-            thread = threading.Thread(target=self._guarded, args=(work, choice), name=f"{name} producer", daemon=True)
+            self._turns.append(turn := threading.Lock())
+            given = (work, choice, turn)
+            thread = threading.Thread(target=self._guarded, args=given, name=f"{name} producer", daemon=True)
             thread.start()
             self._threads.append(thread)
         return self
@@ -68,46 +72,73 @@ class Load:
             thread.join(4 * ANSWER_SECONDS)
             assert not thread.is_alive(), f"{thread.name} does not end"
 
-    def _guarded(self, work: Callable[[random.Random], None], choice: random.Random) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is written, and nothing is unanswered, but a transaction may be left open. New producers go on: the
+        former ones know epochs and sequences of logs that may be others afterwards."""
+        with ExitStack() as turns:
+            for turn in self._turns:
+                turns.enter_context(turn)
+            yield
+            self._pauses += 1
+
+    def _guarded(
+        self,
+        work: Callable[[random.Random, threading.Lock], None],
+        choice: random.Random,
+        turn: threading.Lock,
+    ) -> None:
         try:
-            work(choice)
+            work(choice, turn)
         except BaseException as error:  # a thread's error would be lost: the suite raises it
             self.errors.append(error)
 
     # --- the kinds of producers
 
-    def _plain(self, choice: random.Random) -> None:
-        self._write_on(choice, Producer({**self._settings, "enable.idempotence": False}))
+    def _plain(self, choice: random.Random, turn: threading.Lock) -> None:
+        self._write_on(choice, turn, {**self._settings, "enable.idempotence": False})
 
-    def _idempotent(self, choice: random.Random) -> None:
-        self._write_on(choice, Producer({**self._settings, "enable.idempotence": True}))
+    def _idempotent(self, choice: random.Random, turn: threading.Lock) -> None:
+        self._write_on(choice, turn, {**self._settings, "enable.idempotence": True})
 
-    def _write_on(self, choice: random.Random, producer: Any) -> None:
+    def _write_on(self, choice: random.Random, turn: threading.Lock, settings: dict[str, Any]) -> None:
+        producer, pauses = Producer(settings), self._pauses
         while not self._stop.wait(self._pause):
-            batch = _Batch()
-            self._fill(choice, producer, batch)
-            self._journal.doubt(producer.flush(2 * ANSWER_SECONDS))
-            self._journal.acknowledge(batch.delivered)
-            self._journal.doubt(batch.failed)
-
-    def _transactional(self, choice: random.Random) -> None:
-        producer: Any = None
-        while not self._stop.wait(self._pause):
-            batch = _Batch()
-            try:
-                if producer is None:
-                    producer = self._new_transactional("load", 60)
-                producer.begin_transaction()
+            with turn:
+                if pauses != self._pauses:
+                    producer, pauses = Producer(settings), self._pauses
+                batch = _Batch()
                 self._fill(choice, producer, batch)
-                if choice.random() < ABORTED:
-                    producer.abort_transaction(ANSWER_SECONDS)
-                else:
-                    producer.commit_transaction(ANSWER_SECONDS)
-                    self._journal.acknowledge(batch.delivered)
-            except KafkaException as error:
-                # A commit that was not answered may have been carried out.
-                self._journal.doubt(len(batch.delivered))
-                producer = self._after(error, producer)
+                unanswered = producer.flush(2 * ANSWER_SECONDS)
+                self._journal.doubt(unanswered)
+                self._journal.acknowledge(batch.delivered)
+                self._journal.doubt(batch.failed)
+
+    def _transactional(self, choice: random.Random, turn: threading.Lock) -> None:
+        producer, pauses = None, self._pauses
+        while not self._stop.wait(self._pause):
+            with turn:
+                producer, pauses = (producer if pauses == self._pauses else None), self._pauses
+                producer = self._one_transaction(choice, producer)
+
+    def _one_transaction(self, choice: random.Random, producer: Any) -> Any:
+        """The producer for the next one, None where it must be a new one."""
+        batch = _Batch()
+        try:
+            if producer is None:
+                producer = self._new_transactional("load", 60)
+            producer.begin_transaction()
+            self._fill(choice, producer, batch)
+            if choice.random() < ABORTED:
+                producer.abort_transaction(ANSWER_SECONDS)
+            else:
+                producer.commit_transaction(ANSWER_SECONDS)
+                self._journal.acknowledge(batch.delivered)
+            return producer
+        except KafkaException as error:
+            # A commit that was not answered may have been carried out.
+            self._journal.doubt(len(batch.delivered))
+            return self._after(error, producer)
 
     def _after(self, error: KafkaException, producer: Any) -> Any:
         """The producer, where its transaction can be aborted; None where a new one has to fence it."""
@@ -123,11 +154,11 @@ class Load:
         producer.init_transactions(ANSWER_SECONDS)
         return producer
 
-    def _hanging(self, choice: random.Random) -> None:
+    def _hanging(self, choice: random.Random, turn: threading.Lock) -> None:
         """Now and then a transaction is left open: its partitions have no later stable offset until the broker aborts
         it, ten to twenty seconds later, or the next one does."""
         while not self._stop.wait(choice.uniform(5, 30)):
-            with suppress(KafkaException):
+            with turn, suppress(KafkaException):
                 producer = self._new_transactional("hanging", 10)
                 producer.begin_transaction()
                 self._fill(choice, producer, _Batch(), count=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -31,11 +31,13 @@ class TopicReader:
         self._admin = AdminClient(settings)
         self._group_settings = settings
         own = {"group.id": "oracle", "enable.auto.commit": False, "isolation.level": "read_committed"}
-        self._consumer = Consumer({**settings, **own, "enable.partition.eof": False, "auto.offset.reset": "error"})
+        self._settings = {**settings, **own, "enable.partition.eof": False, "auto.offset.reset": "error"}
+        self._consumer = Consumer(self._settings)
         self._all = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self._consumer.assign([TopicPartition(*tp, 0) for tp in self._all])
         self._lock = threading.RLock()
         self.records: dict[Partition, dict[int, Content]] = {tp: {} for tp in self._all}
+        self.keys: dict[Partition, dict[int, bytes | None]] = {tp: {} for tp in self._all}
 
     def close(self) -> None:
         self._consumer.close()
@@ -44,8 +46,44 @@ class TopicReader:
         """One more partition, from its first record on."""
         with self._lock:
             self.records[topic, partition] = {}
+            self.keys[topic, partition] = {}
             self._all = [*self._all, (topic, partition)]
             self._consumer.incremental_assign([TopicPartition(topic, partition, 0)])
+
+    def renew(self, cuts: Mapping[Partition, int]) -> None:
+        """From these offsets on, partitions have other records than before: they are read from there."""
+        with self._lock:
+            at = {(tp.topic, tp.partition): max(tp.offset, 0) for tp in self._position()}
+            self._consumer.close()
+            self._consumer = Consumer(self._settings)  # librdkafka keeps ids and epochs of what it has once read
+            at |= {tp: min(cut, at[tp]) for tp, cut in cuts.items()}
+            self._consumer.assign([TopicPartition(*tp, offset) for tp, offset in at.items()])
+            for tp, cut in cuts.items():
+                for kept in (self.records[tp], self.keys[tp]):
+                    for offset in [one for one in kept if one >= cut]:
+                        del kept[offset]
+
+    def superseded(self, place: Partition) -> frozenset[int]:
+        """Offsets of what has been read that compaction may remove: a later record has the same key, or there is no
+        key."""
+        with self._lock:
+            keys = self.keys[place]
+            last = {keys[offset]: offset for offset in sorted(keys)}
+            return frozenset(offset for offset, key in keys.items() if key is None or offset < last[key])
+
+    def count(self, place: Partition) -> int:
+        """How many records a partition has now."""
+        consumer = Consumer({**self._settings, "group.id": "oracle-counts", "auto.offset.reset": "earliest"})
+        end, found, deadline = self.ends()[place], 0, time.monotonic() + PATIENCE
+        try:
+            first, _ = consumer.get_watermark_offsets(TopicPartition(*place), 60)
+            consumer.assign([TopicPartition(*place, first)])
+            while max(consumer.position([TopicPartition(*place)])[0].offset, first) < end:
+                assert time.monotonic() < deadline, f"librdkafka does not reach {place} {end}"
+                found += sum(message.error() is None for message in consumer.consume(2000, 0.2))
+            return found
+        finally:
+            consumer.close()
 
     def ends(self, *, stable: bool = True) -> dict[Partition, int]:
         """Each partition's last stable offset, or its high watermark."""
@@ -77,6 +115,7 @@ class TopicReader:
                         headers = tuple(message.headers() or ())
                         content = (digest(message.key(), message.value()), message.timestamp()[1], headers)
                         self.records[message.topic(), message.partition()][message.offset()] = content
+                        self.keys[message.topic(), message.partition()][message.offset()] = message.key()
 
     def _position(self) -> list[Any]:
         return self._consumer.position([TopicPartition(*tp) for tp in self._all])
@@ -135,14 +174,30 @@ class Tables:
 
 @dataclass(frozen=True)
 class Removed:
-    """Records of a partition that were deleted: all before an offset; unlanded: of these, offsets that might not have
-    landed yet."""
+    """Records of a partition that were deleted: all before an offset, and single ones that compaction may have removed;
+    unlanded: of all these, offsets that might not have landed yet."""
 
     before: int = 0
     unlanded: frozenset[int] = frozenset()
+    compacted: frozenset[int] = frozenset()
+
+    def __contains__(self, offset: int) -> bool:
+        return offset < self.before or offset in self.compacted
 
 
 NOTHING_REMOVED = Removed()
+
+
+@dataclass(frozen=True)
+class Former:
+    """A record whose offset another one has now: the log was truncated, or its topic made anew. Its rows stay.
+
+    least, most: how many rows it must have, and may have.
+    """
+
+    content: Content
+    least: int
+    most: int
 
 
 @dataclass
@@ -190,26 +245,39 @@ def compare(
     rows: Mapping[Address, list[Content]],
     again: Counter[Address],
     removed: Mapping[Partition, Removed] | None = None,
+    former: Mapping[Address, Sequence[Former]] | None = None,
 ) -> None:
     """Compare journal, topic and tables. again: how often appending backfills landed an address once more.
 
     removed: what was deleted from the topic after the oracle had read it. Such a record need not be landed again, and
-    not at all where it had not landed when it was deleted.
+    not at all where it had not landed when it was deleted. former: records that others have replaced, by address.
     """
-    gone = removed or {}
+    gone, replaced = removed or {}, former or {}
+    findings.rows += sum(map(len, rows.values()))
+    missing = [at for at, ones in replaced.items() if any(rows.get(at, []).count(o.content) < o.least for o in ones)]
+    rows = {at: _current(found, replaced.get(at, ())) for at, found in rows.items()}
+    rows = {at: found for at, found in rows.items() if found}
 
     def fewest(at: Address) -> int:
         deleted = gone.get(at[:2], NOTHING_REMOVED)
-        return 1 + again[at] if at[2] >= deleted.before else 0 if at[2] in deleted.unlanded else 1
+        return 1 + again[at] if at[2] not in deleted else 0 if at[2] in deleted.unlanded else 1
 
     records = {(*tp, offset): content for tp, found in topic.items() for offset, content in found.items()}
     lost = [at for at, content in acknowledged.items() if at not in records or records[at][0] != content]
-    gaps = [at for at in records if len(rows.get(at, ())) < fewest(at)]
+    gaps = missing + [at for at in records if len(rows.get(at, ())) < fewest(at)]
     duplicates = [at for at, found in rows.items() if len(found) > 1 + again[at] or at not in records]
     mismatches = [at for at, found in rows.items() if at in records and any(one != records[at] for one in found)]
-    findings.rows += sum(map(len, rows.values()))
     for kind, found in {"lost": lost, "gaps": gaps, "duplicates": duplicates, "mismatches": mismatches}.items():
         findings.note(kind, len(found), sorted(found)[:5])
+
+
+def _current(found: list[Content], former: Sequence[Former]) -> list[Content]:
+    """The rows of an address without those that former records may have."""
+    left = list(found)
+    for one in former:
+        for _ in range(min(one.most, left.count(one.content))):
+            left.remove(one.content)
+    return left
 
 
 def ahead_of(

@@ -27,11 +27,10 @@ def settle(world: World) -> None:
 
 
 def _settle(world: World) -> None:
-    _await_markers(world)
+    await_markers(world)
     _add_missing_intervals(world)
     for one in world.backfills:
-        until_done(world, "at the end: backfill", one.command)
-        one.done = True
+        one.answered(until_done(world, "at the end: backfill", one.command))
     for run_id in _unfinished(world):
         until_done(world, "at the end: repair --finish", world.job.line("repair", "JOB", "--finish", run_id))
     for _ in range(MOST_TRIES):
@@ -47,7 +46,7 @@ def _settle(world: World) -> None:
             offsets = world.reader.records[topic, partition]
             again.update((topic, partition, offset) for offset in offsets if start <= offset < end)
     acknowledged = {at: content for at, content in world.journal.acknowledged().items() if at[:2] in ends}
-    compare(world.findings, acknowledged, world.reader.records, rows, again, world.removed)
+    compare(world.findings, acknowledged, world.reader.records, rows, again, world.removed, world.former)
     group = world.reader.group_offsets(world.job.group)
     behind = {tp: (group.get(tp, 0), end) for tp, end in ends.items() if group.get(tp, 0) != end}
     world.findings.note("unexpected", len(behind), f"the group's offsets and the ends: {behind}")
@@ -126,7 +125,7 @@ def _unfinished(world: World) -> list[str]:
     return sorted(run.run_id for run in state.unfinished_runs()) if state is not None else []
 
 
-def _await_markers(world: World) -> None:
+def await_markers(world: World) -> None:
     """Until the last stable offsets are the ends of the logs: no transaction is open any more."""
     deadline = time.monotonic() + 120
     while world.reader.ends() != world.reader.ends(stable=False):

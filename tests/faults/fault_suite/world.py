@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +17,8 @@ from deltalake.exceptions import DeltaError
 from children import Child, Children
 from fault_suite.jobs import Answer, Backfill, JobFolder, describe
 from fault_suite.journal import Address, Journal, Partition
-from fault_suite.oracle import NOTHING_REMOVED, Findings, Removed, Tables, TopicReader, ahead_of
+from fault_suite.load import Load
+from fault_suite.oracle import NOTHING_REMOVED, Findings, Former, Removed, Tables, TopicReader, ahead_of
 from fault_suite.schedule import Action, Interruption, Lane
 
 Perform = Callable[["World", Action], None]
@@ -48,6 +49,12 @@ class World:
     backfills: list[Backfill] = field(default_factory=list)
     removed: dict[Partition, Removed] = field(default_factory=dict)
     """Records that were deleted from the topics."""
+    former: dict[Address, list[Former]] = field(default_factory=dict)
+    """Records whose offsets others have now."""
+    renewing: set[Partition] = field(default_factory=set)
+    """Partitions with other records than before, which the job has not been told to accept yet: the group's offsets are
+    of the former ones."""
+    load: Load | None = None
     over: threading.Event = field(default_factory=threading.Event)
     failures: list[BaseException] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
@@ -85,12 +92,53 @@ class World:
         unlanded = {
             offset for offset in self.reader.records[place] if before.before <= offset < cut and not rows.get(offset)
         }
-        self.removed[place] = Removed(max(cut, before.before), before.unlanded | unlanded)
+        self.removed[place] = replace(before, before=max(cut, before.before), unlanded=before.unlanded | unlanded)
 
-    def replaced(self, at: Address) -> int:
-        """How many replacing backfills an address is in."""
-        ranges = [found for one in self.backfills if one.mode == "replace" for found in one.ranges]
-        return sum((topic, number) == at[:2] and start <= at[2] < end for topic, number, start, end in ranges)
+    def compact(self, place: Partition) -> frozenset[int]:
+        """Records that later ones supersede are about to be removed: which ones. Those that have a row must keep it."""
+        rows = self.tables.offsets().get(place, {})
+        before, going = self.removed.get(place, NOTHING_REMOVED), self.reader.superseded(place)
+        unlanded = frozenset(offset for offset in going - before.compacted if not rows.get(offset))
+        self.removed[place] = replace(before, unlanded=before.unlanded | unlanded, compacted=before.compacted | going)
+        return going
+
+    def supersede(self, cuts: Mapping[Partition, int]) -> None:
+        """Offsets from these on get other records; what had landed stays. No producer writes, and all has been read.
+
+        Rows of a run that has not committed the group's offsets go with its abandonment, which the job's refusal asks
+        for; so do those that a replacement has landed which is not done. Backfills over such offsets are asked for no
+        more: they were of the former records.
+        """
+        self.renewing |= set(cuts)
+        group, rows = self._group_offsets(), self.tables.contents()
+        open_ones = [one for one in self.backfills if not one.done and one.mode == "replace"]
+        for place, cut in cuts.items():
+            for offset, content in self.reader.records[place].items():
+                if offset < cut:
+                    continue
+                at = (*place, offset)
+                stays = offset < group.get(place, 0) and not any(one.covers(at) for one in open_ones)
+                again = sum(one.mode == "append" and one.covers(at) for one in self.backfills)
+                landed = content in rows.get(at, ())
+                self.former.setdefault(at, []).append(Former(content, int(stays and landed), 1 + again))
+            before = self.removed.get(place, NOTHING_REMOVED)
+            self.removed[place] = Removed(
+                min(before.before, cut),
+                *(frozenset(o for o in of if o < cut) for of in (before.unlanded, before.compacted)),
+            )
+            self.journal.forget(place, cut)
+        self.backfills[:] = [one for one in self.backfills if not any(one.reaches(*cut) for cut in cuts.items())]
+
+    def _group_offsets(self) -> dict[Partition, int]:
+        """Those of the job's group; none where its coordinator is away, which leaves open what had landed."""
+        try:
+            return self.reader.group_offsets(self.job.group)
+        except KafkaException:
+            return {}
+
+    def runs_of(self, mode: str) -> set[str]:
+        """The runs that carried out backfills of a mode."""
+        return {run for one in self.backfills if one.mode == mode for run in one.runs}
 
     # --- what came of it
 
@@ -225,6 +273,7 @@ class World:
         """The group's offsets first, the tables afterwards: whatever is below the first has to be in the second."""
         group = self.reader.group_offsets(self.job.group)
         rows = self.tables.offsets()
+        group = {tp: offset for tp, offset in group.items() if tp not in self.renewing}
         self.reader.read_to(group)
         missing = ahead_of(group, self.reader.records, rows, self.removed)
         self.findings.moments += 1
