@@ -24,6 +24,7 @@ from fault_suite.schedule import Action, Interruption, Lane
 Perform = Callable[["World", Action], None]
 
 MOMENT_SECONDS = 2.0
+COORDINATOR_SECONDS = 60
 
 
 @dataclass
@@ -130,11 +131,14 @@ class World:
         self.backfills[:] = [one for one in self.backfills if not any(one.reaches(*cut) for cut in cuts.items())]
 
     def _group_offsets(self) -> dict[Partition, int]:
-        """Those of the job's group; none where its coordinator is away, which leaves open what had landed."""
-        try:
-            return self.reader.group_offsets(self.job.group)
-        except KafkaException:
-            return {}
+        """Those of the job's group, once its coordinator is there; none where it stays away, which leaves open what had
+        landed."""
+        deadline = time.monotonic() + COORDINATOR_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(KafkaException):
+                return self.reader.group_offsets(self.job.group)
+            time.sleep(1)
+        return {}
 
     def runs_of(self, mode: str) -> set[str]:
         """The runs that carried out backfills of a mode."""
