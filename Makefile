@@ -115,11 +115,11 @@ test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRF
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
 	@$(if $(ARGS),$(FULL) $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
 
-faults: setup $(if $(filter airflow,$(PROFILE)),setup-airflow) ## Run the fault suite: PROFILE=brokers|drivers|network|stores|people|all|airflow, SEED=, MINUTES= each
+faults: setup $(if $(filter airflow,$(PROFILE)),setup-airflow) ## Run the fault suite: PROFILE=brokers|drivers|executors|network|stores|people|all|airflow, SEED=, MINUTES= each
 	@KSEG_TEST_SCALE=full FAULTS_MINUTES=$(MINUTES) FAULTS_SEED=$(SEED) $(if $(filter airflow,$(PROFILE)),\
 	  $(AIRFLOW_VENV)/bin/pytest --timeout=0 tests/airflow/test_faults.py,\
 	  $(BIN)/pytest --timeout=0 -o faulthandler_timeout=0 \
-	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers brokers network stores people,$(PROFILE)))) $(ARGS)
+	  $(patsubst %,tests/faults/test_%.py,$(if $(filter all,$(PROFILE)),drivers executors brokers network stores people,$(PROFILE)))) $(ARGS)
 
 fuzz: setup ## Fuzz the parsers: TARGET= (all), MINUTES=2 each; with coverage if atheris is installed
 	@$(BIN)/python tests/faults/fuzzing/run.py $(TARGET) --minutes=$(if $(filter command,$(firstword $(origin MINUTES))),$(MINUTES),2)

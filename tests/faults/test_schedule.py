@@ -6,10 +6,10 @@ from itertools import islice
 
 import pytest
 
-from fault_suite import brokers, drivers, people, stores
+from fault_suite import brokers, drivers, executors, people, stores
 from fault_suite.schedule import Lane
 
-LANES = [lane for profile in (drivers, brokers, stores, people) for lane in profile.LANES]
+LANES = [lane for profile in (drivers, brokers, executors, stores, people) for lane in profile.LANES]
 
 
 @pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
