@@ -137,7 +137,7 @@ class Executors:
     def short_memory(self, world: World, action: Action) -> None:
         """Python processes may hardly grow while a record comes that needs more; then they may again."""
         choice = world.choose(action)
-        limited = self._pythons()
+        limited = self._pythons() if self._some(world, action, self._pythons) else []
         for one in limited:
             with suppress(psutil.NoSuchProcess):
                 one.rlimit(psutil.RLIMIT_AS, (one.memory_info().vms + SPARE, resource.RLIM_INFINITY))
