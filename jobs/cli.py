@@ -125,7 +125,11 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Leaves the process with the exit code."""
-    cli.main(args, prog_name="kseg")
+    try:
+        cli.main(args, prog_name="kseg")
+    finally:
+        if (stopping := sys.modules.get("kseg.jobs.invocation.stopping")) is not None:
+            stopping.leave_in_peace()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ from kseg.etl.ledger.state import JobState, LeaseState
 from kseg.etl.ledger.store import DEADLINE, Decide, Ledger
 
 RENEWALS_A_COMPACTION = 64
+RELEASE_DEADLINE: Final = 10.0
+"""Seconds for releasing a lease: another driver takes it sooner then, but an end must not wait for a store."""
 
 # container_[e<epoch>_]<of the cluster>_<of the application>_<attempt>_<of the container>
 _CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+:")
@@ -119,12 +121,32 @@ def acquire(
             )
         ]
 
-    state = ledger.transition(job, decide, deadline=deadline)
-    taken = state.lease(chain)
-    if taken is None or (taken.owner, taken.attempt) != (name, attempt):
-        # After a lost answer the state is the present one, and another process may have taken over since.
-        raise LeaseLost("the lease was taken over at once", owner=taken.owner if taken else None, job=job, chain=chain)
-    return Lease(ledger, job, taken, since, taken_over=take_over)
+    try:
+        state = ledger.transition(job, decide, deadline=deadline)
+        taken = state.lease(chain)
+        if taken is None or (taken.owner, taken.attempt) != (name, attempt):
+            # After a lost answer the state is the present one, and another process may have taken over since.
+            other = taken.owner if taken else None
+            raise LeaseLost("the lease was taken over at once", owner=other, job=job, chain=chain)
+        return Lease(ledger, job, taken, since, taken_over=take_over)
+    except Exception:
+        raise
+    except BaseException:  # a signal's: the lease may have been written, and nobody would release it
+        _release_unheld(ledger, job, chain, name)
+        raise
+
+
+def _release_unheld(ledger: Ledger, job: str, chain: str, owner: str) -> None:
+    """Release the lease that this owner has taken and does not keep. Never raises: a lease expires by itself."""
+
+    def decide(state: JobState) -> Sequence[Event]:
+        lease = state.lease(chain)
+        if lease is None or lease.owner != owner or lease.released:
+            return []
+        return [Released(chain=chain, owner=owner, attempt=lease.attempt)]
+
+    with suppress(KsegError):
+        ledger.transition(job, decide, deadline=RELEASE_DEADLINE)
 
 
 class _Moment:
@@ -235,10 +257,19 @@ class Lease:
         if self._stop.is_set():
             return
         self._stop.set()
+        try:
+            self._release()
+        except Exception:
+            raise
+        except BaseException:  # a signal's, which is to end the process and not to leave the lease behind
+            self._release()
+            raise
+
+    def _release(self) -> None:
         self._keeper.join(timeout=self.duration)
         # Taken over, expired, or the store is not available: the run's own error is the one to report.
         with suppress(KsegError):
-            self.transition(lambda state: [Released()], deadline=min(self.duration, 10.0))
+            self.transition(lambda state: [Released()], deadline=min(self.duration, RELEASE_DEADLINE))
         self._lose(LeaseLost("the lease was released", job=self.job, chain=self.chain))
 
     def _keep(self) -> None:

@@ -15,6 +15,7 @@ from kseg.etl.config.secrets import SecretProperties, sounds_secret
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
+from kseg.etl.spark.interruption import leave_at_once, own_interrupt
 from kseg.etl.spark.jvm_stderr import without_incubator_warning
 from kseg.etl.spark.spark_errors import NoFileSystem
 
@@ -75,8 +76,9 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
         conf = _defaults(job.spark.master, jvm.options()) | conf
     for key, value in (conf | _but_redaction(given)).items():
         builder = builder.config(key, value)
-    with nullcontext() if started else without_incubator_warning():
+    with own_interrupt(), nullcontext() if started else without_incubator_warning():
         session = builder.getOrCreate()
+    leave_at_once(session.sparkContext)
     session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
     if delta:
         _refuse_without_delta(session)
@@ -120,8 +122,9 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
 
     settings = SparkConf().setAppName(name).setMaster(master)
     settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
-    with nullcontext() if _started() else without_incubator_warning():
+    with own_interrupt(), nullcontext() if _started() else without_incubator_warning():
         context = SparkContext.getOrCreate(settings)
+    leave_at_once(context)
     context.setLogLevel(conf.get("spark.log.level", "ERROR"))
     return context
 

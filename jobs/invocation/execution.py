@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ from kseg.jobs.invocation.failures import Failure, TerminatedError, failure_of, 
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
+from kseg.jobs.invocation.stopping import stoppable
 from kseg.jobs.progress import progress_for
 from kseg.jobs.progress.waits import waits_shown
 
@@ -43,13 +43,14 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
     run_file = RunFile(Path(invocation.run_file)) if invocation.run_file is not None else None
     reporter, subject = _reporter(invocation), Subject()
     form = "none" if invocation.quiet else invocation.progress_form
-    with _tracing(invocation.trace), _stdout(invocation.as_json) as out, _sigterm_raises():  # noqa: SIM117
+    with _tracing(invocation.trace), _stdout(invocation.as_json) as out, stoppable() as stop:  # noqa: SIM117
         with run_file or contextlib.nullcontext():
             try:
                 with progress_for(form=form) as shown, waits_shown(shown):
                     listeners = Listeners([reporter, subject, shown])
                     progress = run_file.recording(listeners) if run_file else listeners
                     result = work(replace(invocation, progress=progress))
+                stop.too_late()
                 reporter.close(result.document, result.exit_code)
                 if invocation.as_json:
                     _print_json(result.document, out)
@@ -57,9 +58,10 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                     show(_for_people(result), result.headline, stream=out, rows=result.rows)
                 code, document = result.exit_code, result.document
             except (Exception, KeyboardInterrupt, TerminatedError) as error:
+                stop.too_late()
                 if isinstance(error, click.exceptions.Exit):
                     raise
-                failure = failure_of(error, runs=invocation.command in _RUNS)
+                failure = failure_of(stop.cause_of(error), runs=invocation.command in _RUNS)
                 if not invocation.debug:
                     failure.write_log(invocation.command, subject.job, subject.run)
                 if subject.ended:
@@ -162,25 +164,6 @@ def _is_descriptor_one(stream: IO[str]) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError, AttributeError):
         return False
-
-
-@contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """A scheduler stops a job with SIGTERM: unwind, so that the lease is released and no process is left behind."""
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second signal ends the process at once
-        raise TerminatedError
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _set_up_logging(debug: bool) -> None:

@@ -73,7 +73,7 @@ class _ZstdContext:
         self.address: int = _ZSTD.ZSTD_createDCtx() or 0
 
     def __del__(self) -> None:
-        if self.address:
+        if self.address and _ZSTD is not None:  # at the interpreter's end the library's name may be gone first
             _ZSTD.ZSTD_freeDCtx(_POINTER(self.address))
 
 

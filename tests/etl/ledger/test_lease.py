@@ -269,3 +269,41 @@ def test_a_later_attempt_of_a_yarn_application_takes_the_lease_of_the_one_before
     with pytest.raises(LeaseLost):
         held.transition(lambda state: [])
     second.release()
+
+
+class Signalled(BaseException):
+    """What the handler of a signal raises in the midst of a step."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+class TestASignal:
+    """It ends the process in order: no lease is left for others to wait for."""
+
+    @pytest.fixture
+    def interrupted(self, ledger, monkeypatch, when):
+        """The next transition raises, before or after its commit."""
+        whole, left = ledger.transition, [1]
+
+        def transition(*args, **kwargs):
+            first = bool(left) and left.pop()
+            if first and when == "before":
+                raise Signalled
+            state = whole(*args, **kwargs)
+            if first:
+                raise Signalled
+            return state
+
+        return lambda: monkeypatch.setattr(ledger, "transition", transition)
+
+    def test_while_a_lease_is_taken(self, ledger, interrupted, when):
+        interrupted()
+        with pytest.raises(Signalled):
+            acquire(ledger, "orders", duration=LONG)
+        assert kinds(ledger) == ([] if when == "before" else ["leased", "released"])
+
+    def test_while_a_lease_is_released(self, ledger, interrupted, when):
+        lease = acquire(ledger, "orders", duration=LONG)
+        interrupted()
+        with pytest.raises(Signalled):
+            lease.release()
+        assert kinds(ledger) == ["leased", "released"]
