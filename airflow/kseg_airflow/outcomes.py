@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kseg_airflow.compat import AirflowException, AirflowFailException
 
@@ -55,6 +55,16 @@ class Outcome:
         if self.exit_code > SIGNALLED and not self.error:
             return True
         return self.error.get("kind") in _ENDED_BY_A_SIGNAL
+
+
+class Look(NamedTuple):
+    """What one look at a driver shows.
+
+    outcome: how it ended; None while it runs. progress: how far it is, as a line for a log; None where that is unknown.
+    """
+
+    outcome: Outcome | None = None
+    progress: str | None = None
 
 
 def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> AirflowException:

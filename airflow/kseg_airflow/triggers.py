@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.outcomes import RETRIABLE, Outcome
+from kseg_airflow.outcomes import RETRIABLE
 from kseg_airflow.run_folder import RunFolder
 
 #: Seconds after which an open interval is checked again, whatever it says itself.
@@ -111,12 +111,10 @@ class KsegRunTrigger(BaseTrigger):
             return
         said, said_at, failed = None, 0.0, 0
         while True:
-            line = None
+            outcome, line = None, None
             try:
-                asked = getattr(handle, "apoll", None)
-                outcome, line = await (
-                    _asked(handle, asked) if asked is not None else _in_thread(handle, _looked(handle))
-                )
+                look = getattr(handle, "alook", None)
+                outcome, line = await (look() if look is not None else _in_thread(handle, handle.look))
                 failed = 0
             except OSError as error:  # the status cannot be read at the moment
                 failed += 1
@@ -124,7 +122,6 @@ class KsegRunTrigger(BaseTrigger):
                 if failed >= FAILED_LOOKS:
                     yield TriggerEvent({"problem": str(error)})
                     return
-                outcome = None
             if outcome is not None:
                 yield TriggerEvent({"outcome": outcome.to_json()})
                 return
@@ -137,22 +134,6 @@ class KsegRunTrigger(BaseTrigger):
                 said, said_at = line, time.monotonic()
                 self.log.info("kseg: %s", line)
             await asyncio.sleep(self.poll_interval)
-
-
-def _looked(handle: Handle) -> Callable[[], tuple[Outcome | None, str | None]]:
-    """A look at a driver: its end, or how far it is."""
-
-    def look() -> tuple[Outcome | None, str | None]:
-        outcome = handle.poll()
-        return outcome, handle.progress() if outcome is None else None
-
-    return look
-
-
-async def _asked(handle: Handle, poll: Callable[[], Any]) -> tuple[Outcome | None, str | None]:
-    """The same of a driver that can be asked without a thread."""
-    outcome = await poll()
-    return outcome, handle.progress() if outcome is None else None
 
 
 def _task_has_ended(trigger: BaseTrigger) -> bool:

@@ -23,9 +23,9 @@ def watch(handle: Handle, poll_interval: float, log: Any) -> tuple[Outcome, int]
     said: str | None = None
     while True:
         try:
-            outcome, failed = handle.poll(), 0
+            (outcome, line), failed = handle.look(), 0
         except OSError as error:  # the status cannot be read at the moment
-            outcome, failed = None, failed + 1
+            outcome, line, failed = None, None, failed + 1
             log.warning("cannot get the driver's status: %s", error)
             if failed >= FAILED_LOOKS:
                 raise
@@ -33,7 +33,7 @@ def watch(handle: Handle, poll_interval: float, log: Any) -> tuple[Outcome, int]
             lines, shown = handle.log_lines(shown)
             for text in lines:
                 log.info("%s", text)
-        elif (line := handle.progress()) is not None and line != said:
+        elif outcome is None and line is not None and line != said:
             said = line
             log.info("kseg: %s", line)
         if outcome is not None:

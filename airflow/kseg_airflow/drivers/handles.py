@@ -11,13 +11,13 @@ from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.livy import LivyDriver
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.drivers.yarn import YarnDriver
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Look, Outcome
 
 
 class Handle(Protocol):
     """A driver that was started.
 
-    One that can be asked without a thread has `apoll` and `astop` as well, which the triggerer awaits.
+    One that can be asked without a thread has `alook` and `astop` as well, which the triggerer awaits.
     """
 
     @property
@@ -30,8 +30,8 @@ class Handle(Protocol):
     def poll(self) -> Outcome | None:
         """How it ended; None while it runs. May raise OSError where the status cannot be read at the moment."""
 
-    def progress(self) -> str | None:
-        """How far it is, as a line for a log; None where that is unknown at the moment."""
+    def look(self) -> Look:
+        """How it ended, or how far it is; a cluster is asked once. May raise OSError."""
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         """What can be seen from here of what it wrote after `seen`, and where more begins. May raise OSError."""
@@ -62,8 +62,8 @@ class Pause:
     def poll(self) -> Outcome | None:
         return Outcome(0) if datetime.now(UTC) >= datetime.fromisoformat(self.until) else None
 
-    def progress(self) -> str | None:
-        return None
+    def look(self) -> Look:
+        return Look(self.poll())
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         return [], seen

@@ -10,7 +10,6 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 from dataclasses import dataclass
@@ -34,12 +33,14 @@ class KubernetesDriver(Submitted):
     kind: str = "kubernetes"
     tag: str | None = None
 
-    def found(self) -> str | None:
-        """The pod's name, once spark-submit has made it. Raises OSError where the API server does not answer."""
-        submitted = self.submitter.poll()
-        if submitted is not None and submitted.exit_code == DONE:
-            return self.pod
-        return self.pod if self._pod() is not None else None
+    def ask(self) -> tuple[str, Any] | None:
+        """The pod's name once spark-submit has made it, and the pod. Raises OSError where the API server does not
+        answer."""
+        submitted = self.submitter.poll()  # before the pod is asked for, which may be made in between
+        pod = self._pod()
+        if pod is None and (submitted is None or submitted.exit_code != DONE):
+            return None
+        return self.pod, pod
 
     def _pod(self) -> Any:
         """The pod; None where there is none of this name, or it is another run's. Raises OSError."""
@@ -47,29 +48,23 @@ class KubernetesDriver(Submitted):
         ours = pod is not None and (self.tag is None or (pod.metadata.labels or {}).get(LABEL) == self.tag)
         return pod if ours else None
 
-    def outcome_of(self, found: str) -> Outcome | None:
-        """How the pod ended. Raises OSError where the API server does not answer."""
-        pod = self._pod()
-        if pod is None:
+    def outcome_of(self, found: str, told: Any) -> Outcome | None:
+        """How the pod ended."""
+        if told is None:
             return Outcome(None, detail=f"pod {found} is gone")
-        phase = pod.status.phase
+        phase = told.status.phase
         if phase == "Succeeded":
             return Outcome(DONE)
         if phase != "Failed":
             return None
-        ended = [s.state.terminated for s in pod.status.container_statuses or [] if s.state and s.state.terminated]
-        told = f"pod {found}: {pod.status.reason or (ended[0].reason if ended else 'Failed')}"
-        return Outcome(ended[0].exit_code if ended else None, detail=told)
+        ended = [s.state.terminated for s in told.status.container_statuses or [] if s.state and s.state.terminated]
+        why = f"pod {found}: {told.status.reason or (ended[0].reason if ended else 'Failed')}"
+        return Outcome(ended[0].exit_code if ended else None, detail=why)
 
-    def progress(self) -> str | None:
-        """The pod's name and phase, and why it does not start; the name alone where it cannot be asked for."""
-        pod = None
-        with contextlib.suppress(OSError):
-            pod = self._pod()
-        if pod is None:
-            return f"pod {self.pod}"
-        why = "; ".join(_obstacles(pod)) if pod.status.phase == "Pending" else ""
-        return f"pod {self.pod} is {pod.status.phase}" + (f": {why}" if why else "")
+    def progress_of(self, found: str, told: Any) -> str | None:
+        """The pod's name and phase, and why it does not start."""
+        why = "; ".join(_obstacles(told)) if told.status.phase == "Pending" else ""
+        return f"pod {found} is {told.status.phase}" + (f": {why}" if why else "")
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         """spark-submit's lines after `seen`, then the last ones of the pod. Raises OSError."""

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.submitted import exit_code_told
-from kseg_airflow.outcomes import DONE, Outcome
+from kseg_airflow.outcomes import DONE, Look, Outcome
 
 _TIMEOUT: Final = 60
 _ALL: Final = {"from": 0, "size": 1_000_000}
@@ -46,10 +46,6 @@ class LivyDriver:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def progress(self) -> str | None:
-        """The batch's number."""
-        return f"Livy batch {self.batch_id}"
-
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's: Livy need not know where it runs, so it was given a mark."""
         return owner.rpartition(":")[2].startswith(f"{self.mark}-")
@@ -64,10 +60,15 @@ class LivyDriver:
         batch = self._ask("GET")
         return self._ended(batch, self._ask("GET", "/log")) if self._has_ended(batch) else None
 
-    async def apoll(self) -> Outcome | None:
+    def look(self) -> Look:
+        """How the batch ended, or its number. Raises OSError as `poll` does."""
+        return Look(self.poll(), self._name)
+
+    async def alook(self) -> Look:
         """The same in the triggerer."""
         batch = await self._aask("GET")
-        return self._ended(batch, await self._aask("GET", "/log")) if self._has_ended(batch) else None
+        ended = self._ended(batch, await self._aask("GET", "/log")) if self._has_ended(batch) else None
+        return Look(ended, self._name)
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         """What Livy keeps of its lines: the last, without a number, so that they are to be had at the end alone."""
@@ -124,6 +125,10 @@ class LivyDriver:
         raise OSError(f"Livy responds with an error: {answer}")
 
     # Understanding
+
+    @property
+    def _name(self) -> str:
+        return f"Livy batch {self.batch_id}"
 
     def _is_ours(self, batch: dict[str, Any] | None) -> bool:
         return batch is not None and batch.get("name", self.name) == self.name

@@ -24,7 +24,7 @@ from typing import Any, Final, TextIO
 
 import psutil
 
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Look, Outcome
 from kseg_airflow.processes import find, here, session_members, stop_session, ticks_of
 from kseg_airflow.run_folder import SECRETS, read_json
 
@@ -170,9 +170,10 @@ class LocalDriver:
         self._remove_secrets()
         return True
 
-    def progress(self) -> str | None:
-        """The phase, and how far it is."""
-        return progress_line(self.run_file())
+    def look(self) -> Look:
+        """How it ended, or its phase and how far that is."""
+        outcome = self.poll()
+        return Look(outcome, None if outcome is not None else progress_line(self.run_file()))
 
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's. owner: host:process id:random part."""

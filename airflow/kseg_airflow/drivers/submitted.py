@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Look, Outcome
 
 HTTP_TIMEOUT: Final = (5, 30)
 
@@ -35,18 +35,28 @@ class Submitted:
         """spark-submit's."""
         return self.submitter.log_lines(seen)
 
-    def poll(self) -> Outcome | None:
-        """How the driver ended; None while it runs, or spark-submit works. Raises OSError."""
-        found = self.found()
-        if found is None:
+    def look(self) -> Look:
+        """How the driver ended, or how far it is; neither while spark-submit works. Raises OSError."""
+        asked = self.ask()
+        if asked is None:
             submitted = self.submitter.poll()
             if submitted is None:
-                return None
-            found = self.found()  # it may have been handed over between the two checks
-            if found is None:
+                return Look()
+            asked = self.ask()  # it may have been handed over between the two checks
+            if asked is None:
                 why = "spark-submit has ended, and the cluster has no driver for it"
-                return Outcome(submitted.exit_code or None, detail=why)
-        return self.outcome_of(found)
+                return Look(Outcome(submitted.exit_code or None, detail=why))
+        outcome = self.outcome_of(*asked)
+        return Look(outcome, None if outcome is not None else self.progress_of(*asked))
+
+    def poll(self) -> Outcome | None:
+        """How the driver ended; None while it runs, or spark-submit works. Raises OSError."""
+        return self.look().outcome
+
+    def found(self) -> str | None:
+        """What the cluster calls the driver; None as long as it knows none. Raises OSError."""
+        asked = self.ask()
+        return asked[0] if asked is not None else None
 
     def stop(self, grace: float) -> bool:
         """Kill the driver, and spark-submit where it still works. Raises OSError."""
@@ -75,12 +85,17 @@ class Submitted:
 
     # What a cluster manager says
 
-    def found(self) -> str | None:
-        """What the cluster calls the driver; None as long as it knows none. Raises OSError."""
+    def ask(self) -> tuple[str, Any] | None:
+        """What the cluster calls the driver, and what it says of it (None: it knows it no longer), by one request; None
+        as long as it knows none. Raises OSError where the cluster does not answer."""
         raise NotImplementedError
 
-    def outcome_of(self, found: str) -> Outcome | None:
-        """How that one ended; None while it runs. Raises OSError where the cluster does not answer."""
+    def outcome_of(self, found: str, told: Any) -> Outcome | None:
+        """How the driver ended, as `ask` was told; None while it runs."""
+        raise NotImplementedError
+
+    def progress_of(self, found: str, told: Any) -> str | None:
+        """How far it is, as `ask` was told: a line for a log."""
         raise NotImplementedError
 
     def kill(self, found: str, grace: float) -> None:

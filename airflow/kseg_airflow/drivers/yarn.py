@@ -4,7 +4,9 @@ spark-submit gives its application a tag that no other has. By the tag it is fou
 it, whatever spark-submit has logged, and though it was killed at that moment; from then on it is asked for by its id,
 which is in a file called like the tag, beside spark-submit's log:
 
-    GET /ws/v1/cluster/apps?applicationTags=TAG      GET …/apps/ID      PUT …/apps/ID/state {"state": "KILLED"}
+    GET /ws/v1/cluster/apps?applicationTags=TAG      {"apps": {"app": [{"id": ID, "state": …, "finalStatus": …, …}]}}
+    GET …/apps/ID                                    {"app": {the same}}
+    PUT …/apps/ID/state {"state": "KILLED"}
 
 https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html#Cluster_Application_API
 """
@@ -45,9 +47,13 @@ class YarnDriver(Submitted):
 
     def found(self) -> str | None:
         """The application's id. Raises OSError where the ResourceManager does not answer."""
+        return self.application_id or super(YarnDriver, self).found()
+
+    def ask(self) -> tuple[str, dict[str, Any] | None] | None:
+        """The application's id, and what the ResourceManager says of it. Raises OSError where that does not answer."""
         known = self.application_id
         if known is not None:
-            return known
+            return known, self._app(known)
         answer = self._ask("GET", "apps", applicationTags=self.tag)
         answer.raise_for_status()
         apps = (answer.json()["apps"] or {}).get("app") or []
@@ -56,30 +62,24 @@ class YarnDriver(Submitted):
         found = str(apps[0]["id"])
         with contextlib.suppress(OSError):  # a triggerer that does not share the folder asks by the tag again
             write_private(self._id_file, found + "\n")
-        return found
+        return found, apps[0]
 
-    def outcome_of(self, found: str) -> Outcome | None:
-        """How the application ended. Raises OSError where the ResourceManager does not answer."""
-        app = self._app(found)
-        if app is None:
+    def outcome_of(self, found: str, told: dict[str, Any] | None) -> Outcome | None:
+        """How the application ended."""
+        if told is None:
             return Outcome(None, detail=f"{found} is no longer known to the ResourceManager")
-        if app["state"] not in _ENDED:
+        if told["state"] not in _ENDED:
             return None
-        if app["finalStatus"] == "SUCCEEDED":
+        if told["finalStatus"] == "SUCCEEDED":
             return Outcome(DONE)
-        told = f"{found}: {app['finalStatus']}. {(app.get('diagnostics') or '').strip()}"
-        code = None if "KILLED" in (app["state"], app["finalStatus"]) else exit_code_told(told)
-        logs = app.get("amContainerLogs")
-        return Outcome(code, detail=f"{told}\nThe driver's log: {logs}" if logs else told)
+        why = f"{found}: {told['finalStatus']}. {(told.get('diagnostics') or '').strip()}"
+        code = None if "KILLED" in (told["state"], told["finalStatus"]) else exit_code_told(why)
+        logs = told.get("amContainerLogs")
+        return Outcome(code, detail=f"{why}\nThe driver's log: {logs}" if logs else why)
 
-    def progress(self) -> str | None:
-        """The application's id, state and page; None where it is not there yet, or cannot be asked for."""
-        with contextlib.suppress(OSError):
-            found = self.found()
-            app = self._app(found) if found is not None else None
-            if app is not None:
-                return f"{found} is {app['state']}: {self._base}/cluster/app/{found}"
-        return None
+    def progress_of(self, found: str, told: dict[str, Any] | None) -> str | None:
+        """The application's id, state and page."""
+        return f"{found} is {told['state']}: {self._base}/cluster/app/{found}" if told is not None else None
 
     def kill(self, found: str, grace: float) -> None:
         """Have YARN kill the application. Raises OSError where it returns an error."""

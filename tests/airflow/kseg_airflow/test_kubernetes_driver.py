@@ -15,7 +15,7 @@ from answering import Cluster
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.local import start
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Look, Outcome
 
 
 @pytest.fixture
@@ -152,15 +152,17 @@ def test_the_pod_of_the_last_run_of_this_name_is_not_this_ones(server: Cluster, 
 @pytest.mark.usefixtures("known")
 def test_why_a_pod_does_not_start_is_told(server: Cluster, tmp_path: Path) -> None:
     driver = submitted(tmp_path, "true")
-    assert driver.progress() == f"pod {POD}"
+    wait_for(driver.submitter.poll, "the end of spark-submit")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes: memory"}
     server.answers[f"GET {PATH}"] = pod("Pending", conditions=[condition])
-    assert driver.progress() == f"pod {POD} is Pending: Unschedulable: 0/3 nodes: memory"
+    assert driver.look().progress == f"pod {POD} is Pending: Unschedulable: 0/3 nodes: memory"
     waiting = _container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
     server.answers[f"GET {PATH}"] = pod("Pending", containerStatuses=[waiting])
-    assert driver.progress() == f"pod {POD} is Pending: ImagePullBackOff: no such image"
+    assert driver.look().progress == f"pod {POD} is Pending: ImagePullBackOff: no such image"
     server.answers[f"GET {PATH}"] = pod("Running")
-    assert driver.progress() == f"pod {POD} is Running"
+    before = len(server.asked)
+    assert driver.look() == Look(None, f"pod {POD} is Running")
+    assert len(server.asked) == before + 1
 
 
 @pytest.mark.usefixtures("known")

@@ -71,7 +71,7 @@ def driver() -> LivyDriver:
 
 @pytest.fixture(params=["worker", "triggerer"])
 def polled(request: pytest.FixtureRequest, driver: LivyDriver) -> Any:
-    return driver.poll if request.param == "worker" else lambda: asyncio.run(driver.apoll())
+    return driver.poll if request.param == "worker" else lambda: asyncio.run(driver.alook()).outcome
 
 
 @pytest.fixture(params=["worker", "triggerer"])

@@ -63,7 +63,7 @@ def gated(
 def driver_of(task: Gated) -> YarnDriver:
     """The last driver, known to YARN."""
     driver = YarnDriver(**task.record().handle)
-    wait_for(driver.progress, "YARN knows the application", timeout=120)
+    wait_for(driver.found, "YARN knows the application", timeout=120)
     return driver
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from answering import Cluster
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
-from kseg_airflow.outcomes import Outcome, worth_a_retry
+from kseg_airflow.outcomes import Look, Outcome, worth_a_retry
+from kseg_airflow.triggers import KsegRunTrigger
+from kseg_airflow.watching import watch
 
 APPLICATION = "application_1767225600000_0042"
 APPS = "GET /ws/v1/cluster/apps"
@@ -43,8 +46,10 @@ def app(state: str, final: str = "UNDEFINED", diagnostics: str = "", **more: Any
     return 200, {"app": {"id": APPLICATION, "state": state, "finalStatus": final, "diagnostics": diagnostics, **more}}
 
 
-def known(server: Cluster) -> None:
-    server.answers[APPS] = 200, {"apps": {"app": [{"id": APPLICATION}]}}
+def known(server: Cluster, *state: str, **more: Any) -> None:
+    """By the tag and by the id, with the same words."""
+    server.answers[APP] = app(*(state or ("RUNNING",)), **more)
+    server.answers[APPS] = 200, {"apps": {"app": [server.answers[APP][1]["app"]]}}
 
 
 def test_it_is_found_by_its_tag_as_soon_as_yarn_knows_it_and_then_asked_for_by_its_id(
@@ -54,12 +59,12 @@ def test_it_is_found_by_its_tag_as_soon_as_yarn_knows_it_and_then_asked_for_by_i
     driver = driver_at(server, tmp_path, f"echo 'uploading to .sparkStaging/{APPLICATION}' >&2; sleep 600")
     server.answers[APPS] = 200, {"apps": None}
     try:
-        assert (driver.poll(), driver.progress(), driver.application_id) == (None, None, None)
+        assert (driver.look(), driver.application_id) == (Look(), None)
         known(server)
         for state in ("NEW", "ACCEPTED", "RUNNING", "FINAL_SAVING"):
             server.answers[APP] = app(state)
             assert driver.poll() is None
-        assert driver.progress() == f"{APPLICATION} is FINAL_SAVING: {server.url}/cluster/app/{APPLICATION}"
+        assert driver.look() == Look(None, f"{APPLICATION} is FINAL_SAVING: {server.url}/cluster/app/{APPLICATION}")
         assert driver.application_id == APPLICATION
         del server.answers[APPS]
         server.answers[APP] = app("FINISHED", "SUCCEEDED")
@@ -85,8 +90,7 @@ def test_a_failed_application_tells_its_exit_code_where_yarn_knows_it_and_where_
     server: Cluster, tmp_path: Path, diagnostics: str, code: int | None
 ) -> None:
     driver = driver_at(server, tmp_path)
-    known(server)
-    server.answers[APP] = app("FINISHED", "FAILED", diagnostics, amContainerLogs="http://node:8042/node/logs")
+    known(server, "FINISHED", "FAILED", diagnostics, amContainerLogs="http://node:8042/node/logs")
     detail = f"{APPLICATION}: FAILED. {diagnostics}\nThe driver's log: http://node:8042/node/logs"
     outcome = Outcome(code, detail=detail)
     assert driver.poll() == outcome
@@ -94,11 +98,67 @@ def test_a_failed_application_tells_its_exit_code_where_yarn_knows_it_and_where_
     assert worth_a_retry(outcome) == (code is None)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("watched_by", ["worker", "triggerer"])
+def test_each_poll_asks_yarn_once(
+    server: Cluster, tmp_path: Path, watched_by: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the end and for the line in the log; also where the file with the id cannot be written."""
+    driver = driver_at(server, tmp_path)
+    if not shared:
+        monkeypatch.setattr("kseg_airflow.drivers.yarn.write_private", _read_only)
+    states = iter(["ACCEPTED", "RUNNING", "RUNNING"])
+    asked = []
+
+    def state() -> None:
+        """What YARN says to the next poll."""
+        asked.append(len(server.asked))
+        known(server, *next((((now,) for now in states)), ("FINISHED", "SUCCEEDED")))
+
+    log = Lines()
+    if watched_by == "worker":
+        state()
+        monkeypatch.setattr("kseg_airflow.watching.time.sleep", lambda _: state())
+        assert watch(driver, 0.0, log) == (Outcome(0), 0)
+    else:
+
+        async def pause(_: float) -> None:
+            state()
+
+        async def event() -> Any:
+            state()
+            trigger = KsegRunTrigger(driver.to_json(), 0.0)
+            monkeypatch.setattr(KsegRunTrigger, "log", log)
+            monkeypatch.setattr("kseg_airflow.triggers.asyncio.sleep", pause)
+            return [event.payload async for event in trigger.run()]
+
+        assert asyncio.run(event()) == [{"outcome": Outcome(0).to_json()}]
+    assert asked == [0, 1, 2, 3]
+    assert len(server.asked) == 4
+    page = f"{server.url}/cluster/app/{APPLICATION}"
+    assert log.lines[0] == f"kseg: {APPLICATION} is ACCEPTED: {page}"
+
+
+class Lines:
+    """A task's log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def info(self, text: str, *values: Any) -> None:
+        self.lines.append(text % values)
+
+    warning = info
+
+
+def _read_only(*_: Any) -> None:
+    raise PermissionError("not shared")
+
+
 def test_stopping_kills_the_application(server: Cluster, tmp_path: Path) -> None:
     driver = driver_at(server, tmp_path)
-    known(server)
+    known(server, "KILLED", "KILLED", "Application killed by user.")
     server.answers[f"PUT /ws/v1/cluster/apps/{APPLICATION}/state"] = (202, {"state": "KILLED"})
-    server.answers[APP] = app("KILLED", "KILLED", "Application killed by user.")
     assert driver.stop(10)
     assert (f"PUT /ws/v1/cluster/apps/{APPLICATION}/state", {"state": "KILLED"}) in server.asked
     outcome = driver.poll()
@@ -112,8 +172,7 @@ def test_a_resource_manager_that_is_away_or_refuses_is_an_error_of_the_question_
     driver = driver_at(server, tmp_path)
     server.answers[APPS] = (503, {})
     with pytest.raises(OSError, match="503"):
-        driver.poll()
-    assert driver.progress() is None
+        driver.look()
     known(server)
     server.answers[f"PUT /ws/v1/cluster/apps/{APPLICATION}/state"] = (403, {})
     with pytest.raises(OSError, match="403"):
@@ -133,6 +192,8 @@ def test_a_submission_that_fails_before_there_is_an_application_is_the_drivers_f
 def test_an_application_that_is_forgotten_may_be_tried_again(server: Cluster, tmp_path: Path) -> None:
     driver = driver_at(server, tmp_path)
     known(server)
+    assert driver.poll() is None
+    del server.answers[APP]
     outcome = driver.poll()
     assert outcome is not None
     assert outcome.killed
@@ -146,7 +207,6 @@ def test_its_container_names_it_in_the_ledger_and_its_end_proves_the_holder_dead
     server.answers[APPS] = 200, {"apps": None}
     assert not driver.is_owner(OWNER)
     known(server)
-    server.answers[APP] = app("RUNNING")
     assert driver.is_owner(OWNER)
     assert driver.is_owner(OWNER.replace("_e17", ""))
     assert not driver.is_owner(OWNER.replace("_0042", "_0043"))
