@@ -78,6 +78,6 @@ class _Interruptible:
 
 
 def _is_error(answer: Any) -> bool:
-    from py4j.protocol import is_error
+    from py4j.protocol import is_error  # type: ignore[import-untyped]
 
     return bool(is_error(answer)[0]) if isinstance(answer, str) else False

@@ -8,8 +8,9 @@
 
 The file is replaced as a whole: at the start, with each phase, at most once a second in between, every ten seconds
 as a heartbeat, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
-that of the error. A process id may have been reused by another program, so the file holds `pid_started` too,
-and, where the system has /proc, `pid_ticks`: clock ticks since the boot, which do not change when the clock is set.
+that of the error. A write that fails after the first one, as on a full disk, is left out. A process id may have been
+reused by another program, so the file holds `pid_started` too, and, where the system has /proc, `pid_ticks`: clock
+ticks since the boot, which do not change when the clock is set.
 
 From another host, where no SIGTERM can be sent, a process is stopped with a file `FILE.stop` beside the run file: at
 its next heartbeat the process removes it, and ends as by a SIGTERM.
@@ -107,7 +108,8 @@ class RunFile:
     def _change(self, *, at_once: bool = False, **values: Any) -> None:
         self._document.update(values)
         if at_once or time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
-            self._write()
+            with suppress(OSError):  # a full disk: it stays as it was, and what it tells of goes on
+                self._write()
 
     def _write_heartbeats(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_HEARTBEATS):

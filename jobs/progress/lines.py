@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import IO, Self
 
 from kseg.etl.telemetry.events import ReadProgress, ReadStarted, RunEvent
@@ -48,7 +49,7 @@ class LineProgress:
             self._print_line()
 
     def message(self, text: str) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError):  # a full disk, or a reader that is gone: the run goes on
             print(f"kseg: {text}", file=self._stream, flush=True)
 
     def event(self, event: RunEvent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -87,6 +88,23 @@ def test_a_run_tells_its_process_its_phase_and_its_progress(
     ended = read(told)
     assert (ended["state"], ended["exit_code"]) == ("done", 0)
     assert ended["result"] == json.loads(result.stdout)
+
+
+def test_a_disk_that_is_full_later_ends_no_run(
+    ingest: Callable[..., Result], told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def work(progress: Progress) -> RunReport:
+        monkeypatch.setattr(run_file, "replace_file", full)
+        progress.phase("land")
+        progress.message("landed")
+        return REPORT
+
+    result = ingest(work)
+    assert (result.exit_code, json.loads(result.stdout)["run"]) == (0, "r1")
+    assert (read(told)["state"], read(told)["phase"]) == ("running", None)
 
 
 def test_a_refusal_is_told_as_json_tells_it(ingest: Callable[..., Result], told: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 from collections.abc import Callable
@@ -153,3 +154,13 @@ def test_partitions_have_bars_of_their_own_on_request(monkeypatch: pytest.Monkey
     assert "orders-20" in told
     assert "lag 2k" in told, "2,100 offsets, of which 100 were read"
     assert "orders-0 " not in told, "the smallest of many has no bar"
+
+
+def test_a_log_on_a_full_disk_ends_no_run() -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    progress = LineProgress(Full())
+    progress.phase("land")
+    progress.message("landed")
