@@ -117,3 +117,14 @@ def test_a_runs_interval_is_what_is_asked_for(native: bool) -> None:
 def test_a_drain_is_asked_for(drain: bool) -> None:
     task = KsegIngestOperator(task_id="ingest", job_file="orders.yaml", drain=drain, emit_assets=False)
     assert ("--drain" in task.arguments(context())) == drain
+
+
+def test_connections_are_templates() -> None:
+    """A DAG for each environment was needed where only the connections differ."""
+    ids: dict[str, Any] = dict.fromkeys(["kafka_conn_id", "spark_conn_id", "remote_conn_id"], "{{ site }}")
+    with DAG("sites", schedule=None):
+        land = KsegIngestOperator(task_id="land", job_file="orders.yaml", emit_assets=False, **ids)
+        closed = KsegIntervalClosedSensor(task_id="closed", job_file="orders.yaml", kafka_conn_id="{{ site }}")
+    for task in (land, closed):
+        task.render_template_fields({**context(), "site": "east"})
+    assert (land.kafka_conn_id, land.spark_conn_id, land.remote_conn_id, closed.kafka_conn_id) == ("east",) * 4
