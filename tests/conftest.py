@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -18,6 +19,7 @@ import comparisons as comparisons_module
 import leaks
 import log_files as log_files_module
 import scheduling
+import shared_jvm
 import skips
 from kafkas import PATIENCE, GuardedKafka, SecureKafka, SharedReleases, TestKafka
 from kseg.etl.spark import jvm
@@ -290,3 +292,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kseg_folder(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, scale: Callable[[bool, bool], bool]
+) -> Iterator[Path]:
+    """A folder for PATH with the program `kseg`. In the full scale it is the installed one; else its processes are
+    forked, and share the tests' JVM (`harness/forked_commands.py`)."""
+    if scale(False, True):
+        yield Path(sys.executable).parent
+        return
+    from children import Children
+    from forked_commands import ForkedCommands
+
+    folder = tmp_path_factory.mktemp("commands")
+    children = Children(folder, shared_jvm.gateway(spark))
+    commands = ForkedCommands(children, folder)
+    yield commands.path
+    commands.close()
+    children.close()

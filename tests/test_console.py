@@ -1,4 +1,8 @@
-"""README.md, tutorials and some guides, followed: their commands run on a real Kafka, and print what the pages show."""
+"""README.md, tutorials and some guides, followed: their commands run on a real Kafka, and print what the pages show.
+
+README.md's commands are processes that start anew, in the full scale those of all pages. Else other pages' are forked
+from one that has everything imported, and work on the tests' JVM (`harness/forked_commands.py`).
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,11 @@ def another_port() -> dict[str, str]:
 
 @pytest.fixture
 def reader_of(tmp_path: Path) -> Iterator[Any]:
-    """reader_of(replaced): a reader in an empty folder."""
+    """reader_of(replaced, programs): a reader in an empty folder."""
     readers: list[Reader] = []
 
-    def made(replaced: dict[str, str]) -> Reader:
-        readers.append(Reader(tmp_path, replaced))
+    def made(replaced: dict[str, str], programs: Path | None = None) -> Reader:
+        readers.append(Reader(tmp_path, replaced, programs))
         return readers[-1]
 
     yield made
@@ -59,8 +63,8 @@ def test_the_commands_of_the_readme_run(reader_of: Any) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in [*TUTORIALS, *GUIDES] if page != WITH_AIRFLOW], ids=lambda page: page.stem
 )
-def test_a_tutorial_runs(page: Path, reader_of: Any) -> None:
-    reader_of(another_port()).follow(page.read_text())
+def test_a_tutorial_runs(page: Path, reader_of: Any, kseg_folder: Path) -> None:
+    reader_of(another_port(), kseg_folder).follow(page.read_text())
 
 
 def test_every_tutorial_has_something_to_do() -> None:

@@ -97,6 +97,17 @@ def carry_out_line(arguments: list[str]) -> dict[str, Any]:
     return {"exit": code, "error" if "error" in document else "report": document, "steps": []}
 
 
+def command_line(arguments: list[str]) -> int:
+    """`kseg ARGUMENTS` as a process of its own, which reads and writes what its caller does; its exit code."""
+    sys.argv = ["kseg", *arguments]
+    if shared_jvm.given():
+        use_java()
+        # That JVM's environment is not the command's: its workers get what stores are asked with.
+        context = shared_jvm.adopt()
+        context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})
+    return int(cli.main(arguments, prog_name="kseg", standalone_mode=False))
+
+
 def main() -> None:
     use_java()
     answers = os.fdopen(os.dup(1), "w")

@@ -140,31 +140,40 @@ class Children:
         with self._starting:
             return self._start(own_jvm=own_jvm)
 
+    def command(self, arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> int:
+        """`kseg ARGUMENTS` in a folder; files: its stdin, stdout and stderr. Its exit code, however long it takes."""
+        with self._starting:
+            pid = self._ask({"arguments": arguments, "folder": folder, "environment": environment}, files)
+        return os.waitstatus_to_exitcode(self.wait(pid, end=True, within=None))
+
     def _start(self, *, own_jvm: bool) -> Child:
         log = self.folder / f"child-{len(self.all)}.log"
         command_out, command_in = os.pipe()
         answer_out, answer_in = os.pipe()
         with log.open("w") as errors:
             request = {"environment": {} if own_jvm else self.gateway}
-            files = [command_out, answer_in, errors.fileno()]
-            socket.send_fds(self._channel, [json.dumps(request).encode()], files)
+            pid = self._ask(request, [command_out, answer_in, errors.fileno()])
         os.close(command_out)
         os.close(answer_in)
-        with self._states:
-            assert self._states.wait_for(lambda: self._born, ANSWER_SECONDS), "nothing is born"
-            pid = self._born.popleft()
         self.all.append(Child(self, pid, os.fdopen(command_in, "w"), os.fdopen(answer_out), log))
         return self.all[-1]
+
+    def _ask(self, request: dict[str, Any], files: list[int]) -> int:
+        """The process that is born."""
+        socket.send_fds(self._channel, [json.dumps(request).encode()], files)
+        with self._states:
+            assert self._states.wait_for(lambda: self._born, ANSWER_SECONDS), "nothing is born"
+            return self._born.popleft()
 
     def run(self, home: Any, *, own_jvm: bool = False, **command: Any) -> Child:
         """One command for one child. own_jvm: it starts a JVM that dies with it."""
         where = {"environment": home.environment, "python_path": home.python_path}
         return self.start(own_jvm=own_jvm).send({"job": str(home.file), **where, **command})
 
-    def wait(self, pid: int, *, end: bool = False) -> int:
-        """The status with which a child has stopped, or ended; `end`: ended."""
+    def wait(self, pid: int, *, end: bool = False, within: float | None = ANSWER_SECONDS) -> int:
+        """The status with which a child has stopped, or ended; `end`: ended. within: seconds; None: any time."""
         with self._states:
-            there = self._states.wait_for(lambda: self._ended(pid) if end else pid in self._status, ANSWER_SECONDS)
+            there = self._states.wait_for(lambda: self._ended(pid) if end else pid in self._status, within)
             assert there, f"process {pid} goes on and on"
             return self._status[pid]
 

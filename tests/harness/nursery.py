@@ -5,9 +5,10 @@
 Imports are most of a short life: three seconds of processor time, where a run takes one. So they are done once, and
 every child begins with them. It is a process of its own in everything else: what it opens, it opens itself.
 
-A request is one datagram: JSON `{"environment": {…}}` with three file descriptors (stdin, stdout, stderr). Told are,
-one datagram each: `{"born": pid}` for every request, in their order, and `{"pid": pid, "status": status}` (as of
-waitpid) whenever a child has stopped or ended.
+A request is one datagram: JSON `{"environment": {…}}` with three file descriptors (stdin, stdout, stderr). With
+`arguments` and `folder` the child is the command `kseg ARGUMENTS` in that folder, and `environment` is all of its own.
+Told are, one datagram each: `{"born": pid}` for every request, in their order, and `{"pid": pid, "status": status}` (as
+of waitpid) whenever a child has stopped or ended.
 """
 
 from __future__ import annotations
@@ -54,13 +55,20 @@ def be_a_child(child: ModuleType, request: dict[str, Any], files: list[int]) -> 
         for wanted, given in enumerate(files):
             os.dup2(given, wanted)
         os.closerange(3, 256)
-        os.environ.update(request["environment"])
         die_with_parent()
-        child.main()
-        code = 0
+        if "arguments" in request:
+            os.chdir(request["folder"])
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            code = child.command_line(request["arguments"])
+        else:
+            os.environ.update(request["environment"])
+            child.main()
+            code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
@@ -77,7 +85,7 @@ def serve(channel: socket.socket) -> None:
     while True:
         for key, _ in selector.select():
             if key.fileobj is channel:
-                data, files, _, _ = socket.recv_fds(channel, 1 << 16, 3)
+                data, files, _, _ = socket.recv_fds(channel, 1 << 18, 3)
                 if not data:
                     return
                 pid = os.fork()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,22 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 COUNT = 300
 
 
-def kseg(command: str, file: Path, *, exit_code: int = 0) -> Any:
-    """The command's JSON output. Spark has no file system for S3 here: nothing but `AWS_` variables is set."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kseg.jobs.cli", command, str(file), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == exit_code, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def kseg(kseg_folder: Path) -> Callable[..., Any]:
+    """kseg(command, file, exit_code=0): its JSON output. Spark has no file system for S3 here: nothing but `AWS_`
+    variables is set."""
+
+    def run(command: str, file: Path, *, exit_code: int = 0) -> Any:
+        words = [kseg_folder / "kseg", command, file, "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == exit_code, done.stderr
+        return json.loads(done.stdout)
+
+    return run
 
 
 def test_runs_land_in_a_bucket_one_after_the_other(
-    kafka: Any, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Any, s3: Any, kseg: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = kafka.topic(1, prefix="bucket")
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
