@@ -89,6 +89,15 @@ def _logs_of_failed_commands(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["KSEG_LOGS"] = str(tmp_path_factory.mktemp("logs"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _few_races(scale: Callable[[int, int], int]) -> Iterator[None]:
+    """Whoever makes a ledger races for 100 keys in its store, which here is one for all: `test_conditional_put.py` does
+    so in full."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kseg.etl.ledger.conditional_put.RACES", scale(10, 100))
+        yield
+
+
 @pytest.fixture(scope="session")
 def comparisons(pytestconfig: pytest.Config) -> Any:
     """Where tests tell what they have held against Kafka: see `harness/comparisons.py`."""

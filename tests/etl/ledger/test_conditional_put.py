@@ -11,12 +11,19 @@ from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.errors import ConfigurationError, ExitCode, Refused, RetriableFailure
 from kseg.etl.ledger import conditional_put
-from kseg.etl.ledger.conditional_put import RACES, StoreChecks, check_races, check_refuses, store_of
+from kseg.etl.ledger.conditional_put import StoreChecks, check_races, check_refuses, store_of
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 
+RACES = 100
 HOW = {"setting": "ledger", "ledger": "l"}
 URL = "s3://logs/lake/ledger"
+
+
+@pytest.fixture(autouse=True)
+def _all_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as runs do, of which other tests do a few."""
+    monkeypatch.setattr(conditional_put, "RACES", RACES)
 
 
 def test_a_store_that_ignores_the_condition_is_refused_at_every_runs_start(memory_s3: Any) -> None:
