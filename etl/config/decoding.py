@@ -21,6 +21,7 @@ from pydantic import (
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
 from kseg.etl.config.values import (
+    InSchema,
     Loose,
     PlainPath,
     RouteName,
@@ -30,6 +31,7 @@ from kseg.etl.config.values import (
     exactly_one,
     fault,
     fields_by_key,
+    not_empty,
     not_empty_map,
     unique,
 )
@@ -52,6 +54,9 @@ Format = Literal[
     "protobuf",
     "connect_json",
     "json_schema",
+]
+Subjects = Annotated[
+    tuple[Text, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), InSchema(minItems=1, uniqueItems=True)
 ]
 Fields = Annotated[dict[Text, Text], BeforeValidator(not_empty_map)]
 
@@ -141,7 +146,7 @@ class Payload(Section):
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
-    subject: HowItRuns[Text | None] = None
+    subject: HowItRuns[Text | Subjects | None] = None
     unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue", "add"] | None] = None
     defaults: DecidesRowsIfGiven[Literal["none", "fill"]] = "none"
     max_columns: HowItRuns[Annotated[int, Field(ge=1, le=100_000)]] = 1000
@@ -171,10 +176,20 @@ class Payload(Section):
         """What becomes of fields that the table does not have."""
         return self.unknown_fields or ("add" if self.by_registry else "ignore")
 
-    def subject_of(self, topic: str, source: str) -> str:
-        """Where the registry has the schemas of a topic's keys or values: TopicNameStrategy's subject if none is given.
-        In a given one `{topic}` is the topic's name."""
-        return (self.subject or f"{{topic}}-{source}").replace("{topic}", topic)
+    @property
+    def several(self) -> bool:
+        """Whether records of several subjects are rows of one table, whatever they are called."""
+        return isinstance(self.subject, tuple)
+
+    def subject_templates(self, source: str) -> tuple[str, ...]:
+        """Subjects in which `{topic}` is the topic's name: TopicNameStrategy's if none is given."""
+        if isinstance(self.subject, tuple):
+            return self.subject
+        return (self.subject or f"{{topic}}-{source}",)
+
+    def subjects_of(self, topic: str, source: str) -> tuple[str, ...]:
+        """Where the registry has the schemas of a topic's keys or values."""
+        return tuple(one.replace("{topic}", topic) for one in self.subject_templates(source))
 
 
 def _expect(value: Any) -> Any:
@@ -312,6 +327,11 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
     elif payload.format != "avro":
         yield from _without_meaning(payload, place, ("defaults", "formats"), f"{payload.format} of a registry")
+    if payload.several and payload.format == "protobuf":
+        message = (
+            "has several subjects, and fields of Protobuf are columns by their number, whichever message they are of"
+        )
+        yield Finding((*place, "subject"), message, "give each topic's messages one subject, or a job of their own")
     allowed = ("ignore", "add") if payload.by_registry else ("ignore", "rescue") if payload.is_json else ()
     if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"

@@ -20,6 +20,7 @@ from kseg.etl.config.rules_beside import (
     tables_beside_stand_apart,
 )
 from kseg.etl.config.rules_routes import (
+    columns_are_of_routed_rows,
     routed_rows_have_tables,
     routes_are_by_decoded_fields,
     routes_take_every_topic,
@@ -306,6 +307,7 @@ RULES: tuple[Rule, ...] = (
     steps_on_batches_stand_first,
     routes_take_every_topic,
     routed_rows_have_tables,
+    columns_are_of_routed_rows,
     routes_are_by_decoded_fields,
     decode_takes_every_topic,
     topics_fit_table_names,

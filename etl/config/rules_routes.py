@@ -80,6 +80,36 @@ def routed_rows_have_tables(view: View) -> Iterator[Finding]:
             )
 
 
+def columns_are_of_routed_rows(view: View) -> Iterator[Finding]:
+    """`columns` of a route: of rows that something else than topics routes, and the same for one table."""
+    if view.sink.routes is None or not view.sound("sink", "routes") or not view.sound("sink", "route_by"):
+        return
+    first: dict[str, tuple[str, tuple[str, ...] | None]] = {}
+    for route, section in view.sink.routes.items():
+        if not view.sound("sink", "routes", route):
+            continue
+        place: PathKey = ("sink", "routes", route, "columns")
+        if not view.sink.routed:
+            if section.columns is not None:
+                yield Finding(
+                    place,
+                    "is for rows that are routed by something else than their topic",
+                    "give each topic its own columns: `decode: {TOPIC: …}`",
+                )
+            continue
+        other, columns = first.setdefault(str(section.target), (route, section.columns))
+        if columns is None or section.columns is None:
+            differs = columns is not section.columns
+        else:
+            differs = set(columns) != set(section.columns)
+        if differs:
+            yield Finding(
+                place,
+                f"differs from the columns of route {other}, which leads to the same table",
+                "name the same columns for both, or give each route a table of its own",
+            )
+
+
 def routes_are_by_decoded_fields(view: View) -> Iterator[Finding]:
     """A field is one of a key or value that is decoded, of every topic."""
     by = view.sink.routing

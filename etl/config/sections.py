@@ -247,12 +247,16 @@ class Target(NamedTuple):
 
 
 class Route(Section):
-    """Where one topic's rows land: exactly one of path and table is set."""
+    """Where one topic's rows land: exactly one of path and table is set.
+
+    columns: of the rows' columns, those that the table gets; None: all.
+    """
 
     model_config = exactly_one("path", "table")
 
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
+    columns: DecidesRowsIfGiven[Columns | None] = None
 
     @property
     def target(self) -> Target:
@@ -366,6 +370,12 @@ class Sink(Section):
     def routed(self) -> bool:
         """Whether something else of a record than its topic decides into which table its row lands."""
         return self.route_by != BY_TOPIC
+
+    def columns_of(self, table: str) -> tuple[str, tuple[str, ...]] | None:
+        """The columns that a route names for its table, and the route; None: the table gets all of the rows'."""
+        named = (self.routes or {}).items() if self.routed else ()
+        found = ((route, its.columns) for route, its in named if its.columns is not None and str(its.target) == table)
+        return next(found, None)
 
     def tables_of(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The tables that rows of these topics may land in, each once. Raises ConfigurationError as `target`."""

@@ -198,6 +198,25 @@ class _Messages:
         return self.names[int(self.which[row])] if self.names else ()
 
 
+def record_names(schemas: FramedSchemas) -> dict[str, str]:
+    """What the records of each schema are called, by its id or GUID as text, of those that say so."""
+    form, found = schemas.format, {}
+    for key, texts in schemas.writers:
+        if isinstance(texts, tuple) and (name := form.name(form.writer(*texts))) is not None:
+            found[str(key)] = name
+    return found
+
+
+def record_columns(schemas: FramedSchemas) -> dict[str, tuple[str, ...]]:
+    """The columns that records of each schema may have values in, by its id or GUID as text."""
+    form, reader = schemas.format, schemas.format.reader(schemas.reader)
+    return {
+        str(key): form.columns(form.writer(*texts), reader)
+        for key, texts in schemas.writers
+        if isinstance(texts, tuple)
+    }
+
+
 def schema_key(text: str) -> SchemaKey:
     """An id or a GUID from its text."""
     return int(text) if text.lstrip("-").isdigit() else text

@@ -50,6 +50,12 @@ class SchemaFormat(Protocol):
     def with_lacking(self, writer: Any, reader: Any) -> Any:
         """A reader's schema of the writer's columns, with those behind them that only the reader's has."""
 
+    def name(self, writer: Any) -> str | None:
+        """What RecordNameStrategy calls its records; None where that is not known of a schema alone."""
+
+    def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        """Of the reader's columns those that rows of this writer may have values in; () where it has no columns."""
+
     def type(self, reader: Any) -> pa.DataType: ...
 
     def text(self, reader: Any) -> str:
@@ -69,7 +75,7 @@ def schema_format(payload: Payload) -> SchemaFormat:
         return JsonSchemas(tuple(options.items()))
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds)
-    return AvroSchemas(fill=payload.defaults == "fill")
+    return AvroSchemas(fill=payload.defaults == "fill", several=payload.several)
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
@@ -86,9 +92,11 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 
 @dataclass(frozen=True)
 class AvroSchemas:
-    """fill: what the writer lacks has the reader's default, else it is null."""
+    """fill: what the writer lacks has the reader's default, else it is null. several: records of any name are rows of
+    one table; the reader's schema has their names as aliases."""
 
     fill: bool = False
+    several: bool = False
     indexed = False
 
     def reader(self, text: str) -> Any:
@@ -105,10 +113,19 @@ class AvroSchemas:
     def merged(self, reader: Any, writer: Any, *, add_fields: bool, widen: bool = False) -> Any:
         from kseg.segment_reader.payload.avro.evolution import merged
 
-        return merged(reader, writer, add_fields=add_fields, widen=widen)
+        return merged(reader, writer, add_fields=add_fields, widen=widen, any_name=self.several)
 
     def with_lacking(self, writer: Any, reader: Any) -> Any:
         return self.merged(writer, reader, add_fields=True)
+
+    def name(self, writer: Any) -> str | None:
+        return getattr(writer, "name", None)
+
+    def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        from kseg.segment_reader.payload.avro.resolution import narrowed
+
+        made = self.type(reader if self.fill else narrowed(writer, reader))
+        return tuple(field.name for field in made) if pa.types.is_struct(made) else ()
 
     def type(self, reader: Any) -> pa.DataType:
         from kseg.segment_reader.payload.avro.types import arrow_type
@@ -152,6 +169,12 @@ class _OfColumns:
 
         return merged(writer.columns, reader)
 
+    def name(self, writer: Any) -> str | None:
+        return None
+
+    def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        return tuple(field.name for field in self.type(writer.columns))
+
     def type(self, reader: Any) -> pa.DataType:
         from kseg.segment_reader.payload.row_schema import to_arrow
 
@@ -184,6 +207,10 @@ class JsonSchemas(_OfColumns):
 
         read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
         return _Writer(from_arrow(read.type), read)
+
+    def name(self, writer: Any) -> str | None:
+        title: str | None = writer.made.title
+        return title
 
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"

@@ -32,6 +32,7 @@ from kseg.etl.operations.repair import as_planned
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.run.sink_rows import sink_schema_of
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.tables.parquet.schema import (
@@ -43,7 +44,7 @@ from kseg.etl.tables.parquet.schema import (
     RUN_COLUMN,
     AddressColumns,
 )
-from kseg.etl.transform.fit import FitStep
+from kseg.etl.transform.fit import BlankStep, FitStep
 from kseg.etl.transform.route import as_landed
 from kseg.etl.transform.topics import rows_by_topic
 from kseg.etl.transform.transform import BatchSteps, transform_of
@@ -94,18 +95,29 @@ class Decoding:
 
     def columns(self, topics: Iterable[str]) -> set[str]:
         """Columns of the rows of these topics of one table, in lower case."""
-        made = rows_by_topic(self.steps(), read_options(self.job).schema, dict.fromkeys(topics, ""))
-        return {name.lower() for of_topic in made.values() for name in of_topic.schema.names}
+        return {name.lower() for made in self._schemas(topics) for name in made.names}
 
-    @property
-    def without(self) -> frozenset[str]:
-        """Columns that are null in a redrive's rows: dead letters have no provenance."""
+    def _schemas(self, topics: Iterable[str]) -> Iterator[pa.Schema]:
+        made = rows_by_topic(self.steps(), read_options(self.job).schema, dict.fromkeys(topics, ""))
+        return (of_topic.schema for of_topic in made.values())
+
+    def without(self, topics: Iterable[str], routes: Iterable[str]) -> frozenset[str]:
+        """Columns that are null in the rows of these topics: dead letters have no provenance, and the table that these
+        routes lead to may get only some columns."""
         read = read_options(self.job).schema.names if self.redriven else []
-        return frozenset(
+        without = {
             f"{RESERVED_PREFIX}{name}"
             for name in read
             if name not in RECORD_COLUMNS and not name.startswith(RESERVED_PREFIX)
-        )
+        }
+        # By the run's own name for the table, which may have moved since.
+        table = next((str(self.job.sink.targets[route]) for route in routes), None)
+        if table is not None and self.job.sink.columns_of(table) is not None:
+            for schema in self._schemas(topics):
+                landed = set(sink_schema_of(self.job, schema, table).columns.names)
+                # Addresses are what rows are found by here, landed or not.
+                without |= {name for name in schema.names if name not in landed and name not in KSEG_ADDRESS}
+        return frozenset(without - {ROUTE_COLUMN})
 
 
 def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
@@ -120,7 +132,8 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
             continue
         pinned = {lineage: (one.registry, one.reader) for lineage, one in run.plan.schemas.items()}
         of_rows = [document.get("decode"), document.get("transform"), run.plan.routes]
-        decided = [of_rows, document["source"], pinned, run.mode == REDRIVE]
+        columns = {route: its.get("columns") for route, its in (document["sink"].get("routes") or {}).items()}
+        decided = [of_rows, columns, document["source"], pinned, run.mode == REDRIVE]
         alike.setdefault(json.dumps(decided, sort_keys=True), []).append(run)
     found = []
     for of_one in alike.values():
@@ -291,11 +304,15 @@ class ExpectedRows:
             options = replace(options, provenance=own.provenance, addresses=True)
             steps = how.steps(part.engine)
             routes.update(route for run in how.runs for route in self.landed.routes.get(run, ()))
+            topics = [tp.topic for tp, of_tp in part.offsets.items() if of_tp]
+            without = how.without(topics, routes) if part.kind != ADDRESS_ALONE else frozenset()
             if how.decodes and part.kind != ADDRESS_ALONE:
                 fitted = _arrow_schema(table, [*KSEG_ADDRESS, *columns])
                 if routes:
                     fitted = fitted.append(pa.field(ROUTE_COLUMN, pa.string()))
-                steps = BatchSteps((*steps.steps, FitStep(fitted, how.without, frozenset(partition_by))))
+                steps = BatchSteps((*steps.steps, FitStep(fitted, without, frozenset(partition_by))))
+            elif without:
+                steps = BatchSteps((*steps.steps, BlankStep(without)))
         frame, results = rows(spark, tasks, context.clients.task_origin, options, steps, gathered=gathered)
         self.results.append(results)
         if routes:

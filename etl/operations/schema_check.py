@@ -144,12 +144,13 @@ def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
                 continue
             named = job.source.named_topics
             if named is None:
-                topic = _topic_of(payload.subject or f"{{topic}}-{source}", subject)
+                fitting = (_topic_of(template, subject) for template in payload.subject_templates(source))
+                topic = next((one for one in fitting if one is not None), None)
                 found = re.search(job.source.pattern or "", topic) if topic else topic
                 fits = found is not None
                 known: tuple[str, ...] = (topic,) if fits and topic else ()
             else:
-                known = tuple(topic for topic in named if payload.subject_of(topic, source) == subject)
+                known = tuple(topic for topic in named if subject in payload.subjects_of(topic, source))
                 fits = bool(known)
             mine = tuple(topic for topic in known if _takes(job, path[1:], topic))
             if fits and (mine or not known):
@@ -164,7 +165,7 @@ def subjects_of(job: Job) -> list[str]:
             payload: Payload | None = getattr(section, source)
             if payload is not None and payload.format in FORMATS:
                 topics = [topic for topic in job.source.named_topics or () if _takes(job, path[1:], topic)]
-                found += [payload.subject_of(topic, source) for topic in topics]
+                found += [subject for topic in topics for subject in payload.subjects_of(topic, source)]
     return list(dict.fromkeys(found))
 
 
@@ -250,7 +251,7 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
     """Why tables that are there do not take these columns; and what was not compared."""
     if job.transform:
         return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
-    columns = SinkSchema(pa.schema(list(_struct(fields))), None)
+    landed = list(_struct(fields))
     faults: list[str] = []
     notes: list[str] = [] if part.topics else ["which topics have this subject is not known: no table was compared"]
     for table in job.sink.tables_of(part.topics) if part.topics else ():
@@ -261,14 +262,16 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
         found = access.schema()
         if found is None:
             continue
+        named = job.sink.columns_of(table)
+        columns = SinkSchema(pa.schema([one for one in landed if named is None or one.name in named[1]]), None)
         beside = pa.schema([column.with_nullable(True) for column in found])
         try:
             if job.widens:
                 type_changes(columns, beside, access.partition_columns(), table=table, widen=True)
             align(columns, beside, (), table=table, merge_schema=job.adds_columns, widen=job.widens)
         except IncompatibleSchema as error:
-            named = zip(error.columns, error.faults, strict=True)
-            faults += [f"table {table}: {column}: {fault.message}" for column, fault in named]
+            unfit = zip(error.columns, error.faults, strict=True)
+            faults += [f"table {table}: {column}: {fault.message}" for column, fault in unfit]
     return tuple(faults), tuple(notes)
 
 

@@ -75,7 +75,7 @@ def _subjects(job: HasDecode, lineage: str, payload: Payload, topics: Iterable[s
     named, _, source = lineage.rpartition(".")
     of_others = {topic for topic in job.decode if topic != "*"} if isinstance(job.decode, Mapping) else set()
     mine = [topic for topic in sorted(topics) if topic == named or (named in ("", "*") and topic not in of_others)]
-    return list(dict.fromkeys(payload.subject_of(topic, source) for topic in mine))
+    return list(dict.fromkeys(subject for topic in mine for subject in payload.subjects_of(topic, source)))
 
 
 def read_schemas(

@@ -12,7 +12,7 @@ from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.read_options import read_options
-from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.run.sink_rows import check_sink_schemas
 from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import transform_of
@@ -74,8 +74,8 @@ def _tables(job: Job) -> None:
     transform = transform_of(job)
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     schemas = table_schemas(transform.on_batches, read_options(job).schema, tables, merge=job.sink.merge_schema)
-    for schema in schemas.values():
-        sink_schema(schema, addresses=job.sink.addresses, decoded=True, routed=job.sink.routed)
+    for table, schema in schemas.items():
+        check_sink_schemas(job, schema, table)
 
 
 ROUTED: Final = ""

@@ -7,12 +7,12 @@ from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.check_decode import table_of
 from kseg.etl.run.read_options import read_options
+from kseg.etl.run.sink_rows import check_sink_schemas
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.spark.range_results import NoAccumulator
-from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import transform_of
@@ -28,12 +28,11 @@ def check_transform(job: Job) -> tuple[str, ...]:
     if any(lineages_of(job)):
         return ("not checked: the transform's columns, whose schemas are in a registry; `kseg plan` reads them",)
     transform, options = transform_of(job), read_options(job)
-    decoded = job.decode is not None
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     if not transform.on_frame:
         schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)
-        for schema in schemas.values():
-            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded, routed=job.sink.routed)
+        for table, schema in schemas.items():
+            check_sink_schemas(job, schema, table)
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -53,7 +52,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
             )
             frame = transform.apply_to_frame(source)
             schema = to_arrow_schema(frame.schema, timezone="UTC")
-            sink_schema(schema, addresses=job.sink.addresses, decoded=decoded, routed=job.sink.routed)
+            check_sink_schemas(job, schema, next(iter(tables.values())))
             return plan_warnings(frame)
     finally:
         spark.close()

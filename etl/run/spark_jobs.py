@@ -24,6 +24,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
 from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.run.sink_rows import record_columns, sink_schema_of
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
@@ -34,7 +35,7 @@ from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.task_entry import Writer, drop, landing_function
-from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import (
     TASK_OUTPUT_DDL,
     TaskOutput,
@@ -47,7 +48,7 @@ from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.topics import table_schemas
-from kseg.etl.transform.transform import BatchSteps, derived_columns, transform_of
+from kseg.etl.transform.transform import BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
@@ -123,17 +124,11 @@ class SparkJobs:
 
             frame, _ = self.frame(self.context.spark.session(), ())
             schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
-        made: dict[str, SinkSchema] = {}
-        derived = {column.name: str(column) for column in derived_columns(self.job)}
-        for table, schema in schemas.items():
-            made[table] = sink_schema(
-                schema,
-                addresses=self.job.sink.addresses,
-                late=self.plan.marks_late,
-                decoded=self.job.decode is not None,
-                derived=derived,
-                routed=bool(self.plan.routed),
-            )
+        records = record_columns(self.transform, self._topics) if not self.job.transform else None
+        made = {
+            table: sink_schema_of(self.job, schema, table, late=self.plan.marks_late, records=records)
+            for table, schema in schemas.items()
+        }
         for schema in {str(schema): schema for schema in schemas.values()}.values():
             self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
         return made

@@ -49,7 +49,11 @@ def registered_schemas(
     read = _Read(decode)
     lineages = dict(lineages_of(read))
     if topics is None:
-        unnamed = [name for name, payload in lineages.items() if "{topic}" in (payload.subject or "{topic}")]
+        unnamed = [
+            name
+            for name, payload in lineages.items()
+            if any("{topic}" in one for one in payload.subject_templates(name))
+        ]
         if unnamed:
             message = "the options name no topics, so there is no subject of theirs"
             raise ConfigurationError.of(f"{unnamed[0]}.subject", message, "give it, or subscribe to topics by name")

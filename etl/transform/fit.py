@@ -29,15 +29,34 @@ class FitStep(BatchStep):
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         spelled = {name.lower(): name for name in batch.schema.names}
+        without = {name.lower() for name in self.without}
         arrays = []
         for field in self.columns:
             name = spelled.get(field.name.lower())
-            known = name is not None and field.name not in self.without
+            known = name is not None and field.name.lower() not in without
             arrays.append(_as(batch.column(name), field.type) if known else pa.nulls(batch.num_rows, field.type))
             if field.name in self.partition_by and pa.types.is_string(field.type):
                 empty = pc.equal(arrays[-1], "")
                 arrays[-1] = pc.if_else(empty, pa.scalar(None, field.type), arrays[-1])
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
+
+
+@dataclass(frozen=True)
+class BlankStep(BatchStep):
+    """The same rows, with nulls in these columns: what was not landed of them. Picklable."""
+
+    without: frozenset[str]
+    place: str = "sink.routes"
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        return rows
+
+    def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
+        arrays = [
+            pa.nulls(batch.num_rows, field.type) if field.name in self.without else column
+            for field, column in zip(batch.schema, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:

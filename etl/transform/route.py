@@ -1,7 +1,8 @@
 """Rows with their route: what of a record decides into which table of `sink.routes` its row lands.
 
     header.NAME   the last header of that name, as UTF-8 text      of the record as it was read
-    schema        id or GUID of the value's writer schema          the same
+    schema        id or GUID of the value's writer schema, or      the same
+                  what that calls its records
     value.FIELD   a field of the decoded value, as text            of the row as `decode:` gives it
     key.FIELD     the same of the key
 
@@ -25,6 +26,7 @@ from kseg.etl.decoding.bad_records import BadRecord, BadRecords
 from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import NoRouteForRecord, address_of
+from kseg.etl.decoding.framed import record_columns, record_names
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
@@ -59,7 +61,7 @@ class RouteStep(BatchStep):
     def topics(self) -> tuple[str, ...]:
         return self.decode.topics if self.decode is not None else ()
 
-    def of_topic(self, topic: str) -> BatchStep:
+    def of_topic(self, topic: str) -> RouteStep:
         if self.decode is None or not self.decode.topics:
             return self
         return replace(self, decode=self.decode.of_topic(topic))
@@ -86,6 +88,32 @@ class RouteStep(BatchStep):
         if self.kind in ("key", "value"):
             _as_text(_nested(given, self._path), self.route_by)
         return given.append(pa.field(ROUTE_COLUMN, pa.string()))
+
+    def columns_of_records(self) -> dict[str, frozenset[str]] | None:
+        """By what schemas call their records, the columns that their rows may have values in, besides Kafka's own; None
+        where something else decides on routes, or rows are no records of a registry's schemas."""
+        if self.kind != "schema" or not isinstance(self.decode, DecodeStep):
+            return None
+        plan = next((plan for plan in self.decode.payloads if plan.source == "value"), None)
+        if plan is None or plan.framed is None or plan.envelope != "none" or not plan.into_columns:
+            return None
+        names, renamed = record_names(plan.framed), dict(plan.rename)
+        if not names:
+            return None
+        beside = {field.name for other in self.decode.payloads if other is not plan for field in typed_columns(other)}
+        found: dict[str, frozenset[str]] = {}
+        for key, columns in record_columns(plan.framed).items():
+            if key in names:
+                mine = beside.union(renamed.get(column, column) for column in columns)
+                found[names[key]] = found.get(names[key], frozenset()).union(mine)
+        return found
+
+    @cached_property
+    def _records(self) -> dict[str, str]:
+        """What the records of each schema are called, where it comes from a registry that values are decoded by."""
+        plans = self.decode.payloads if isinstance(self.decode, DecodeStep) else ()
+        framed = next((plan.framed for plan in plans if plan.source == "value"), None)
+        return record_names(framed) if framed is not None else {}
 
     @cached_property
     def _path(self) -> tuple[str, ...]:
@@ -167,7 +195,12 @@ class RouteStep(BatchStep):
 
     def _schemas(self, records: pa.RecordBatch) -> pa.Array:
         frames = frames_in_headers(records.column("headers"), records.column("value"), VALUE_HEADER)
-        names = pa.array([str(schema) for schema in frames.schemas], pa.string())
+        # A route of the schema itself comes before one of all schemas of the record.
+        keys = [str(schema) for schema in frames.schemas]
+        names = pa.array(
+            [key if key in self.routes else self._records.get(key, key) for key in keys],
+            pa.string(),
+        )
         return names.take(pa.array(frames.which, mask=frames.which < 0))
 
 

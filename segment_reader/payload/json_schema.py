@@ -40,10 +40,11 @@ _MOST_FIELDS = 100_000
 
 @dataclass(frozen=True)
 class JsonSchemaType:
-    """A schema's columns, and formats of fields by path, as `JsonOptions.formats` has them."""
+    """A schema's columns, formats of fields by path, as `JsonOptions.formats` has them, and the schema's title."""
 
     type: pa.StructType
     formats: Mapping[str, str]
+    title: str | None = None
 
 
 def read_json_schema(text: str, references: Mapping[str, str] | None = None) -> JsonSchemaType:
@@ -57,7 +58,9 @@ def read_json_schema(text: str, references: Mapping[str, str] | None = None) -> 
     kind = reader.type_of(reader.documents[""], "", "", _Within((("", ""),)))
     if not pa.types.is_struct(kind):
         raise UnsupportedSchema("", "its documents are no objects with properties: there are no columns")
-    return JsonSchemaType(kind, reader.formats)
+    root = reader.documents[""]
+    title = root.get("title") if isinstance(root, dict) else None
+    return JsonSchemaType(kind, reader.formats, title if isinstance(title, str) else None)
 
 
 @dataclass(frozen=True)

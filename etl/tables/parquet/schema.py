@@ -79,6 +79,19 @@ def derived_as(field: pa.Field) -> str | None:
     return comment.removeprefix(DERIVED) if comment.startswith(DERIVED) else None
 
 
+class OnlyColumns(NamedTuple):
+    """Columns that one table gets of rows that have more. place: what names them in the job file. beside: columns that
+    all of the job's tables have."""
+
+    place: str
+    names: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    def has(self, name: str, address: AddressColumns | None) -> bool:
+        """Whether a column of the rows is landed. address: where the rows have theirs."""
+        return name.startswith(RESERVED_PREFIX) or name in (*self.names, *self.beside, *(address or ()))
+
+
 def sink_schema(
     rows: pa.Schema,
     *,
@@ -87,6 +100,7 @@ def sink_schema(
     decoded: bool = False,
     derived: Mapping[str, str] = _NONE,
     routed: bool = False,
+    only: OnlyColumns | None = None,
 ) -> SinkSchema:
     """What is landed of rows with this schema (the output of the job's last transform step).
 
@@ -95,6 +109,7 @@ def sink_schema(
     decoded: keys or values were decoded: Kafka's own columns are those with the prefix, and all others are a payload's.
     derived: partition columns that are made of others, and by what; their comments say so.
     routed: the rows had `_kseg_route` before the transform, and must have it still; it is not landed.
+    only: which of the rows' columns are landed, beside their address and those with our prefix; None: all.
 
     Raises:
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
@@ -110,6 +125,9 @@ def sink_schema(
     if routed:
         faults += _route_faults(rows)
         kept = [field for field in kept if field.name != ROUTE_COLUMN]
+    if only is not None:
+        faults += _column_faults(kept, only)
+        kept = [field for field in kept if only.has(field.name, address)]
     faults += _name_faults(kept, ours=DECODED_COLUMNS if decoded else {LATE_COLUMN} if late else set())
     fields = []
     for field in kept:
@@ -125,6 +143,14 @@ def sink_schema(
         raise ConfigurationError(faults)
     columns = pa.schema([*fields, pa.field(RUN_COLUMN, pa.string())])
     return SinkSchema(columns, address, KSEG_ADDRESS if address is OWN_ADDRESS and copy else None)
+
+
+def _column_faults(fields: list[pa.Field], only: OnlyColumns) -> Iterator[Fault]:
+    names = [field.name for field in fields]
+    known = ", ".join(name for name in names if not name.startswith(RESERVED_PREFIX))
+    for name in only.names:
+        if name not in names:
+            yield Fault(only.place, f"names the column {name}, which the rows do not have", f"one of {known}")
 
 
 def _route_faults(rows: pa.Schema) -> list[Fault]:

@@ -38,17 +38,20 @@ from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joine
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 
-def merged(reader: Schema, writer: Schema, *, add_fields: bool = True, widen: bool = False) -> Schema:
+def merged(
+    reader: Schema, writer: Schema, *, add_fields: bool = True, widen: bool = False, any_name: bool = False
+) -> Schema:
     """The reader's schema with what the writer's has besides; the same object where that is nothing.
 
     add_fields: False leaves fields out that the reader lacks. widen: where the reader's type may be promoted to the
-    writer's it becomes that: for a table that is not there yet.
+    writer's it becomes that: for a table that is not there yet. any_name: the records themselves, but not those within
+    them, match whatever they are called; the writer's name becomes an alias.
 
     Raises:
         IncompatibleSchemas: a column would have to change its type; both are in the message.
         UnsupportedSchema: a type of the two has no column.
     """
-    return _Merge(add_fields, widen).of(reader, writer, "")
+    return _Merge(add_fields, widen, any_name).of(reader, writer, "")
 
 
 def columns_of(kind: pa.DataType) -> int:
@@ -61,8 +64,8 @@ def columns_of(kind: pa.DataType) -> int:
 
 
 class _Merge:
-    def __init__(self, add_fields: bool, widen: bool) -> None:
-        self._add_fields, self._widen = add_fields, widen
+    def __init__(self, add_fields: bool, widen: bool, any_name: bool) -> None:
+        self._add_fields, self._widen, self._any_name = add_fields, widen, any_name
         # A type that is used twice stays one type.
         self._done: dict[tuple[int, int], Named] = {}
 
@@ -72,7 +75,7 @@ class _Merge:
         if is_null(writer):
             return reader
         match reader, writer:
-            case Record(), Record() if _alike(reader, writer):
+            case Record(), Record() if _alike(reader, writer) or (self._any_name and not place):
                 return self._record(reader, writer, place or simple_name(reader.name))
             case Array(), Array():
                 items = self.of(reader.items, writer.items, f"{place}[]")

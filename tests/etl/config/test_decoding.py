@@ -59,6 +59,11 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "avro", "schema": "orders"}}, "decode.value.schema", "is no schema"),
         ({"value": {"format": "json", "schema": "registry"}}, "decode.value.schema", "is none of json"),
         ({"value": {**JSON, "subject": "orders"}}, "decode.value.subject", "no meaning for a schema that is in no"),
+        (
+            {"value": {"format": "protobuf", "schema": "registry", "subject": ["a", "b"]}},
+            "decode.value.subject",
+            "columns by their number",
+        ),
         ({"value": {**JSON, "unknown_fields": "add"}}, "decode.value.unknown_fields", "add is not possible here"),
         ({"value": {**JSON, "schemas": {}}}, "decode.value.schemas", "is an unknown key"),
     ],
@@ -118,7 +123,7 @@ def test_a_job_with_a_registry_is_pinned_and_its_hash_knows_no_registry(load: Ca
     assert basic.reveal() == "kseg:hunter2"
     assert job.decode is not None
     assert job.decode.value is not None
-    assert (job.decode.value.unknown, job.decode.value.subject_of("orders", "value")) == ("add", "orders-value")
+    assert (job.decode.value.unknown, job.decode.value.subjects_of("orders", "value")) == ("add", ("orders-value",))
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,23 @@ FAULTS = [
         "two routes for one value",
         "keep one",
     ),
+    (
+        {"sink": {"routes": {"*": {"path": "a", "columns": ["key"]}}}},
+        "sink.routes.*.columns",
+        "routed by something else than their topic",
+        "decode: {TOPIC",
+    ),
+    (
+        {
+            "sink": {
+                "route_by": "header.kind",
+                "routes": {"a": {"path": "b", "columns": ["key", "value"]}, "c": {"path": "b", "columns": ["key"]}},
+            }
+        },
+        "sink.routes.c.columns",
+        "differs from the columns of route a",
+        "the same columns",
+    ),
 ]
 
 
@@ -98,3 +115,16 @@ def test_what_decides_is_part_of_the_hash_unless_it_is_the_topic(of_sink: Callab
     assert of_sink(route_by="topic", routes={"*": {"path": "./{topic}"}}).config_hash == by_topic.config_hash
     hashes = {of_sink(route_by=by, routes={"*": {"path": "./b"}}).config_hash for by in ("topic", "schema", "header.a")}
     assert len(hashes) == 3
+
+
+def test_columns_of_a_route_are_part_of_the_hash_where_they_are_given(of_sink: Callable[..., Job]) -> None:
+    def job(**more: Any) -> Job:
+        return of_sink(route_by="header.kind", routes={"a": {"path": "./a", **more}, "*": {"path": "./b"}})
+
+    plain = job()
+    assert plain.sink.columns_of(str(plain.sink.targets["a"])) is None
+    some = job(columns=["key", "value"])
+    assert some.sink.columns_of(str(some.sink.targets["a"])) == ("a", ("key", "value"))
+    assert some.sink.columns_of(str(some.sink.targets["*"])) is None
+    assert some.config_hash != plain.config_hash
+    assert job(columns=None).config_hash == plain.config_hash

@@ -317,3 +317,45 @@ def test_dead_letters_of_a_registry_s_job_land_once_their_schema_is_known(
     assert verify(job.job).ok
     job.ingest()
     assert typed(job, columns) == orders.expected(columns)
+
+
+def test_each_kind_of_record_lands_in_a_table_of_its_own_fields(
+    records: Any, home: Any, registry: SharedRegistry
+) -> None:
+    """Two kinds in one topic, by RecordNameStrategy; one is renamed and grows, through a death between the tables."""
+    topic = records.topic(1)
+    unique = topic.rpartition("-")[2]
+    names = [f"{kind}{unique}" for kind in ("Order", "Payment")]
+    orders = Orders(records, registry, topic)
+    order = schema(("id", "long"), ("size", "int"), name=names[0])
+    payment = schema(("id", "long"), ("paid", "double"), name=names[1])
+    for number in range(0, 8, 2):
+        orders.write(order, {"id": number, "size": 3}, strategy=record_subject_name_strategy)
+        orders.write(payment, {"id": number + 1, "paid": 9.5}, strategy=record_subject_name_strategy)
+    routes = {f"shop.{name}": {"path": f"./lake/{kind}"} for name, kind in zip(names, ("a", "b"), strict=True)}
+    job = home(
+        topic,
+        decode={"value": {**DECODE["value"], "subject": [f"shop.{name}" for name in names]}},
+        registry={"url": registry.url},
+        sink={"path": None, "route_by": "schema", "routes": routes},
+    )
+    job.die("land:a:committed")
+    job.ingest(take_over=True)
+    assert of_table(job, "a") == [{"id": number, "size": 3} for number in range(0, 8, 2)]
+    assert of_table(job, "b") == [{"id": number + 1, "paid": 9.5} for number in range(0, 8, 2)]
+    fields = [{"name": "id", "type": "long"}, {"name": "total", "type": "double", "aliases": ["paid"]}]
+    fields.append({"name": "by", "type": ["null", "string"]})
+    renamed = json.dumps({"type": "record", "name": names[1], "namespace": "shop", "fields": fields})
+    registry.client.set_compatibility(subject_name=f"shop.{names[1]}", level="NONE")
+    orders.write(renamed, {"id": 9, "total": 1.5, "by": "card"}, strategy=record_subject_name_strategy)
+    job.ingest()
+    assert of_table(job, "b")[-1] == {"id": 9, "paid": 1.5, "by": "card"}
+    assert [*of_table(job, "a")[0]] == ["id", "size"]
+    found = verify(job.job)
+    assert found.ok, found.findings
+    assert found.headline.startswith("all rows agree")
+
+
+def of_table(job: Any, table: str) -> list[dict[str, Any]]:
+    rows = job.table(table).to_pyarrow_table().sort_by("_kseg_offset").to_pylist()
+    return [{name: value for name, value in row.items() if not name.startswith("_kseg_")} for row in rows]

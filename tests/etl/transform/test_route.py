@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.errors import NoRouteForRecord
+from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.source.reader import DecodeOptions
@@ -174,6 +175,47 @@ def test_without_a_route_a_record_is_a_dead_letter_beside_those_of_decoding() ->
         (11, "ROUTE", b'{"kind": null}'),
     ]
     assert (bad.counts.decoded, bad.counts.dead, bad.routed) == (1, 3, {"a": 1})
+
+
+def avro(name: str, *fields: str, **more: Any) -> str:
+    listed = [{"name": field, "type": "long"} | more.get(field, {}) for field in fields]
+    return json.dumps({"type": "record", "name": f"shop.{name}", "fields": listed})
+
+
+READER = json.dumps(json.loads(avro("Order", "id", "paid")) | {"aliases": ["shop.Payment"]})
+WRITERS = {
+    7: (avro("Order", "id"), ()),
+    8: (avro("Payment", "total", total={"name": "total", "aliases": ["paid"]}), ()),
+    9: "is not sound",
+    10: (avro("Order", "id"), ()),
+}
+
+
+def by_schema(*routes: str, **payload: Any) -> RouteStep:
+    reader = json.loads(READER)
+    reader["fields"][1]["aliases"] = ["total"]
+    schemas = {"value": FramedSchemas(json.dumps(reader), tuple(WRITERS.items()), closed=True)}
+    given = {"value": {"format": "avro", "schema": "registry", "rename": {"paid": "amount"}} | payload}
+    decode = Decode.model_validate({**given, "key": {"format": "string", "as": "who"}, "on_error": "set_null"})
+    return RouteStep("schema", "", routes, decode_step(decode, schemas=schemas))
+
+
+def test_a_schema_is_named_by_its_records_too() -> None:
+    batch = records(*((b"\0" + number.to_bytes(4, "big") + b"\2", None) for number in (7, 8, 9, 10)))
+    assert routes_of(by_schema("shop.Order", "shop.Payment", "*"), batch) == [
+        "shop.Order",
+        "shop.Payment",
+        "*",
+        "shop.Order",
+    ]
+    assert routes_of(by_schema("7", "shop.Order", "*"), batch) == ["7", "*", "*", "shop.Order"]
+
+
+def test_records_have_the_columns_of_their_schemas_under_the_rows_names() -> None:
+    """Those of a field that the writer calls otherwise too: a table without it would lose values."""
+    found = by_schema("shop.Order").columns_of_records()
+    assert found == {"shop.Order": {"id", "who"}, "shop.Payment": {"amount", "who"}}
+    assert by_schema("shop.Order", into="struct", rename={}).columns_of_records() is None
 
 
 def test_rows_that_decoding_left_out_do_not_move_the_headers_of_others() -> None:

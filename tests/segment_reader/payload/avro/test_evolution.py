@@ -168,3 +168,21 @@ def test_a_table_that_is_not_there_yet_gets_the_wider_type(reader: Any, writer: 
     assert schema_text(merged(one, other, widen=True)) == schema_text(both)
     with pytest.raises(IncompatibleSchemas):
         merged(one, parse_schema('{"type":"record","name":"R","fields":[{"name":"a","type":"boolean"}]}'), widen=True)
+
+
+def test_records_of_other_names_are_one_table_where_that_is_asked_for() -> None:
+    """The records themselves, and none within them: what a field's record is called tells kinds of values apart."""
+    order = parse_schema('{"type":"record","name":"shop.Order","fields":[{"name":"id","type":"int"}]}')
+    payment = (
+        '{"type":"record","name":"shop.Payment","fields":[{"name":"id","type":"int"},{"name":"paid","type":"long"}]}'
+    )
+    with pytest.raises(IncompatibleSchemas, match="Payment"):
+        merged(order, parse_schema(payment))
+    both = merged(order, parse_schema(payment), any_name=True)
+    assert [field.name for field in both.fields] == ["id", "paid"]
+    again = parse_schema(schema_text(both))
+    assert merged(again, parse_schema(payment)) is again, "its name is an alias by then"
+    assert resolve(parse_schema(payment), again)
+    inner = '{"type":"record","name":"R","fields":[{"name":"at","type":{"type":"record","name":"%s","fields":[]}}]}'
+    with pytest.raises(IncompatibleSchemas):
+        merged(parse_schema(inner % "A"), parse_schema(inner % "B"), any_name=True)
