@@ -57,7 +57,7 @@ DECODED: Final = (
     ("nulled", "rows with nulls in place of what could not be decoded"),
     ("warned", "rows that broke an expectation"),
 )
-_PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
+_PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6", "c7")
 
 
 def view_of(outcome: Outcome) -> dict[str, Any]:
