@@ -68,7 +68,7 @@ class Asker(Protocol):
 def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
     """Request a broker's versions, in the highest version of ApiVersions that both have.
 
-    Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a hint at brokers that never answer;
+    Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a hint at what never answers;
     ProtocolFault, and the error of the response's code.
     """
     api = api_of(ApiVersionsRequest)
@@ -79,7 +79,10 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
             offered = {entry.api_key: entry.max_version for entry in response.api_keys}.get(api.key, 0)
             response = _ask(connection, min(version - 1, max(offered, 0)), deadline)
     except RequestTimedOut as error:
-        error.message += f" (brokers before 0.10 never answer ApiVersions; for one of these set {FALLBACK_PROPERTY})"
+        error.message += (
+            " to ApiVersions, the first request: is this a listener of a Kafka broker, and is security.protocol the"
+            f" listener's? (brokers before 0.10 never answer it; for one of these set {FALLBACK_PROPERTY})"
+        )
         raise
     except BrokerUnavailable as error:
         error.message += " before it answered ApiVersions: is this a listener of a Kafka broker?"

@@ -144,7 +144,9 @@ class TestSilence:
     @pytest.mark.rule(63)
     def test_without_the_property_the_error_names_it(self, fake: Any, fakes: Any):
         fake.on(ApiVersionsRequest, lambda _: fakes.SILENT)
-        with pytest.raises(RequestTimedOut, match=r"brokers before 0\.10 .* set broker\.version\.fallback"):
+        with pytest.raises(
+            RequestTimedOut, match=r"listener of a Kafka broker.*before 0\.10 .* set broker\.version\.fallback"
+        ):
             open_to(fake, {"request.timeout.ms": "100"})
 
     @pytest.mark.rule(38, 63)
