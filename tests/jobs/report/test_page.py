@@ -290,3 +290,15 @@ def test_phases_add_up_to_the_time_that_the_run_took(told: Callable[..., Any]) -
     outcome.document["seconds"] = {"plan": 3.0, "land": 10.0, "total": 14.5}
     assert outcome.phases == {"start": 2.0, "plan": 3.0, "land": 10.0, "other": 5.0}
     assert sum(outcome.phases.values()) == telemetry.seconds
+
+
+def test_the_seven_phases_of_a_run_have_seven_colours(told: Callable[..., Any]) -> None:
+    outcome = outcome_of(told())
+    telemetry = outcome.telemetry
+    telemetry.phases, telemetry.ended = [("plan", 2.0)], telemetry.began + 20
+    outcome.document["seconds"] = dict.fromkeys(("plan", "land", "spark", "account", "commit"), 1.0)
+    assert {"start", "other"} < set(outcome.phases)
+    legend = re.search(r'<p class="legend">(.*?)</p>', render(outcome))
+    assert legend is not None
+    colours = re.findall(r"swatch (c\d)", legend[1])
+    assert len(colours) == len(set(colours)) == len(outcome.phases) == 7
