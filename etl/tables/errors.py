@@ -14,12 +14,12 @@ ACCEPT_TABLE: Final = (
 """What a person can do about a table that is not as the ledger left it."""
 
 
-REPLACE: Final = "`kseg backfill JOB --mode replace --from TOPIC:PARTITION:OFFSET|TIME`"
+REPLACE: Final = "`kseg backfill JOB --mode replace --from BOUND --to BOUND` (TOPIC:PARTITION:OFFSET or a time)"
 """What lands rows again that are gone from a table."""
 
 REBUILD: Final = (
     "move the ledger's whole folder away, and for each of its jobs `kseg repair JOB --rebuild-ledger`; then `kseg "
-    "backfill JOB --mode missing --from TOPIC:PARTITION:OFFSET|TIME`"
+    "backfill JOB --mode missing --from BOUND --to BOUND` (TOPIC:PARTITION:OFFSET or a time)"
 )
 """The same where rows are routed by something else than their topic (`sink.route_by`): `replace` would take the rows of
 a range out of all tables. A rebuilt ledger counts the rows that are there as landed, and no others."""

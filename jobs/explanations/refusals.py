@@ -221,8 +221,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     "table-missing": Explanation(
         "a table that rows have landed in is gone",
         "restore it; or `kseg repair JOB --accept-table TABLE --no-verify`, then `kseg backfill JOB "
-        "--mode replace --from …`; with `sink.route_by` rebuild the ledger, then `kseg backfill JOB --mode missing "
-        "--from …`",
+        "--mode replace --from … --to …`; with `sink.route_by` rebuild the ledger, then `kseg backfill JOB --mode "
+        "missing --from … --to …`",
     ),
     "table-needs-spark-writer": Explanation(
         "a feature was added to the table during a run",
