@@ -279,6 +279,12 @@ class ExpectedRows:
         by_address = frame.groupBy(*OWN_ADDRESS)
         return by_address.agg(f.collect_set("expected").alias("expected"), f.min("exact").alias("exact"))
 
+    def addresses(self) -> DataFrame:
+        """Of all records that are there, whatever table they are due in."""
+        part = _Part(ADDRESS_ALONE, dict(self.offsets))
+        table = self._nothing()  # its columns are not looked at where addresses alone are read
+        return self._read(part, table, [], ()).select(*OWN_ADDRESS)
+
     def _nothing(self) -> DataFrame:
         empty = side_table(self.context, [], [f"_{name}" for name in OWN_ADDRESS])
         named = empty.toDF(*OWN_ADDRESS)

@@ -17,7 +17,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
 
 Row = tuple[str, int, int, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 """topic, partition, offset, key, value, timestamp (ms), headers"""
@@ -45,6 +45,30 @@ class Records:
         name: str = self.kafka.topic(partitions, config, prefix="orders")
         self._rows[name], self._aborted[name] = [], []
         return name
+
+    def configure(self, kind: Any, name: str, **entries: str | None) -> None:
+        """Set properties of a topic or broker, dots written as underscores, until the broker has them. None: unset."""
+        changes = [
+            ConfigEntry(
+                key.replace("_", "."),
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in entries.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=changes)
+        for changed in self.admin.incremental_alter_configs([resource]).values():
+            changed.result(60)
+        # The broker hears of it a moment after the controller.
+        wanted = {key.replace("_", "."): value for key, value in entries.items() if value is not None}
+        deadline = time.monotonic() + 60
+        while True:
+            asked = self.admin.describe_configs([ConfigResource(kind, name)], request_timeout=60)
+            (told,) = (described.result(60) for described in asked.values())
+            if all(told[key].value == value for key, value in wanted.items()):
+                return
+            assert time.monotonic() < deadline, wanted
+            time.sleep(0.05)
 
     def forget_metadata(self) -> None:
         """Producers learn of new partitions in minutes, else."""

@@ -10,35 +10,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import ResourceType
 
 from kseg.etl.errors import Refused
 
 KEYS, ROUNDS = 4, 5
-
-
-def configure(records: Any, kind: Any, name: str, **entries: str | None) -> None:
-    changes = [
-        ConfigEntry(
-            key.replace("_", "."),
-            value,
-            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-        )
-        for key, value in entries.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=changes)
-    for changed in records.admin.incremental_alter_configs([resource]).values():
-        changed.result(60)
-    # The broker hears of it a moment after the controller.
-    wanted = {key.replace("_", "."): value for key, value in entries.items() if value is not None}
-    deadline = time.monotonic() + 60
-    while True:
-        asked = records.admin.describe_configs([ConfigResource(kind, name)], request_timeout=60)
-        (told,) = (described.result(60) for described in asked.values())
-        if all(told[key].value == value for key, value in wanted.items()):
-            return
-        assert time.monotonic() < deadline, wanted
-        time.sleep(0.05)
 
 
 def held(records: Any, topic: str) -> list[int]:
@@ -66,7 +42,7 @@ def with_gaps(records: Any) -> tuple[str, list[int]]:
         "segment.ms": "10",
         "retention.ms": "-1",
     }
-    configure(records, ResourceType.BROKER, "1", log_cleaner_backoff_ms="100")
+    records.configure(ResourceType.BROKER, "1", log_cleaner_backoff_ms="100")
     topic = records.topic(1, config)
     now = int(time.time() * 1000)
     for number in range(ROUNDS):
@@ -76,8 +52,8 @@ def with_gaps(records: Any) -> tuple[str, list[int]]:
     while len(held(records, topic)) != 2 * KEYS:  # the newest of each key, and the segment that is written to
         assert time.monotonic() < deadline, "the cleaner has not cleaned"
         time.sleep(0.2)
-    configure(records, ResourceType.BROKER, "1", log_cleaner_backoff_ms=None)
-    configure(records, ResourceType.TOPIC, topic, cleanup_policy="delete")
+    records.configure(ResourceType.BROKER, "1", log_cleaner_backoff_ms=None)
+    records.configure(ResourceType.TOPIC, topic, cleanup_policy="delete")
     return topic, held(records, topic)
 
 
@@ -125,12 +101,12 @@ def test_a_run_with_a_gap_can_be_abandoned(with_gaps, home):
 
 def test_a_gap_in_a_compacted_topic_is_no_gap(with_gaps, home, records):
     topic, left = with_gaps
-    configure(records, ResourceType.TOPIC, topic, cleanup_policy="compact,delete")
+    records.configure(ResourceType.TOPIC, topic, cleanup_policy="compact,delete")
     try:
         job = home(topic)
         report = job.ingest()
     finally:
-        configure(records, ResourceType.TOPIC, topic, cleanup_policy="delete")
+        records.configure(ResourceType.TOPIC, topic, cleanup_policy="delete")
     assert report.counts["absent"] == KEYS * ROUNDS - len(left)
     assert report.given_up == []
     assert [row[2] for row in job.rows()] == left

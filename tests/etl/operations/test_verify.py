@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,22 +13,17 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.maintenance import summarise
-from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
-from kseg.etl.operations.landings import TableLandings
-from kseg.etl.operations.table_check import TableCheck, boxes
 from kseg.etl.operations.verify import TableResult, VerifyReport, verify
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 
 RECORDS = 60
 
@@ -257,19 +251,6 @@ def test_a_table_in_a_catalog_is_compared(land: Callable[..., Landed], spark: An
     with pytest.raises(Refused) as caught:
         verify(landed.job)
     assert caught.value.code == "table-missing"
-
-
-def test_thousands_of_partitions_make_no_deep_predicate(spark: Any) -> None:
-    count = 5_000
-    offsets = {TopicPartition("t", number): OffsetSet.of([(0, 5), (10, 15)]) for number in range(count)}
-    assert len(boxes(offsets)) == 1
-    assert [(box.start, box.end) for box in boxes(dict(list(offsets.items())[:10]))] == [(0, 5), (10, 15)] * 10
-    context: Any = SimpleNamespace(spark=SimpleNamespace(session=lambda **_: spark))
-    check = TableCheck(context, JobState(job="j", ledger_id="L"), TableLandings("t"), offsets)
-    rows = [("t", number, offset) for number in (0, count - 1, count) for offset in (4, 7, 14, 15)]
-    frame = spark.createDataFrame(rows, "topic string, partition int, offset long")
-    found = check._in_ranges(frame, OWN_ADDRESS).collect()
-    assert sorted((row[1], row[2]) for row in found) == [(0, 4), (0, 14), (count - 1, 4), (count - 1, 14)]
 
 
 def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how_many(
