@@ -43,7 +43,8 @@ _MOST_PARTITIONS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds.
+    """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds. unknown: offsets whose rows
+    may have gone to another table, since a summary or a lost ledger has left out where.
 
     by_address: of the rows, those of which the addresses alone were compared, where others were compared in full.
     by_reference: offsets whose records the decoders in plain Python have decoded.
@@ -56,6 +57,7 @@ class TableResult:
     findings: int
     by_address: int = 0
     by_reference: int = 0
+    unknown: int = 0
 
 
 @dataclass(slots=True)
@@ -85,17 +87,24 @@ class VerifyReport:
             return "no rows were compared: Kafka no longer has their records"
         if not rows:
             return "there are no rows of finished runs to compare"
+        left = sum(table.unreadable + table.unknown for table in self.tables)
+        return self._agreement(rows, "all rows that were compared" if left else "all rows") + (
+            f"; {left} offsets were not compared" if left else ""
+        )
+
+    def _agreement(self, rows: int, of_all: str) -> str:
+        compared = {table.compared for table in self.tables}
         if "counts" in compared:
             return f"the numbers of rows agree ({rows} rows); rows were not compared"
         if "addresses" in compared:
-            return f"the addresses of all rows agree ({rows} rows); other columns were not compared"
+            return f"the addresses of {of_all} agree ({rows} rows); other columns were not compared"
         if in_part := sum(table.by_address for table in self.tables):
-            return f"all rows agree ({rows} rows), {in_part} of them by their addresses alone"
+            return f"{of_all} agree ({rows} rows), {in_part} of them by their addresses alone"
         if "decoded" not in compared:
-            return f"all rows agree ({rows} rows)"
+            return f"{of_all} agree ({rows} rows)"
         sampled = sum(table.by_reference for table in self.tables)
         also = f", up to {sampled} of them in plain Python" if sampled else ""
-        return f"all rows agree ({rows} rows), decoded again from their records{also}"
+        return f"{of_all} agree ({rows} rows), decoded again from their records{also}"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary with stable keys."""
@@ -161,6 +170,7 @@ def verify(
                     *(checker.compared_rows, unreadable, found.total),
                     by_address=checker.by_address if compared == "decoded" else 0,
                     by_reference=checker.sampled,
+                    unknown=landed.unknown,
                 )
             )
             if report.tables[-1].by_address:

@@ -246,6 +246,8 @@ def test_a_ledger_is_rebuilt_of_tables_that_had_not_all_landed(job: Any) -> None
     job.ingest()
     assert numbers(job, "orders") == NUMBERS["order"]
     assert numbers(job, "payments") == NUMBERS["payment"]
+    headline = verify(job.job).headline
+    assert re.search(r"that were compared agree .*; \d+ offsets were not compared$", headline), headline
 
 
 def test_rows_of_a_table_that_is_gone_land_again_as_the_refusal_says(job: Any, topic: str) -> None:
