@@ -32,6 +32,7 @@ from kseg.etl.config.values import (
     PathTemplate,
     PlainPath,
     Section,
+    SomeColumns,
     Sql,
     TableTemplate,
     Text,
@@ -256,7 +257,7 @@ class Route(Section):
 
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
-    columns: DecidesRowsIfGiven[Columns | None] = None
+    columns: DecidesRowsIfGiven[SomeColumns | None] = None
 
     @property
     def target(self) -> Target:

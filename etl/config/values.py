@@ -299,6 +299,7 @@ Function = Annotated[
 Sql = Annotated[str, AfterValidator(_sql), InSchema(pattern="__[Rr][Oo][Ww][Ss]__")]
 Column = Text
 Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)]
+SomeColumns = Annotated[tuple[Column, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
 PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(absolute)]
 TableTemplate = Annotated[
     str,

@@ -70,6 +70,12 @@ FAULTS = [
         "decode: {TOPIC",
     ),
     (
+        {"sink": {"route_by": "header.kind", "routes": {"*": {"path": "a", "columns": []}}}},
+        "sink.routes.*.columns",
+        "is empty",
+        "name at least one",
+    ),
+    (
         {
             "sink": {
                 "route_by": "header.kind",
