@@ -25,9 +25,11 @@ def check_transform(job: Job) -> tuple[str, ...]:
         ConfigurationError: a step does not work, or its rows cannot be landed.
         RetriableFailure: a Connect server is not available.
     """
-    if any(lineages_of(job)):
-        return ("not checked: the transform's columns, whose schemas are in a registry; `kseg plan` reads them",)
     transform, options = transform_of(job), read_options(job)
+    if any(lineages_of(job)):
+        who = "a run" if transform.on_frame else "`kseg plan`"
+        note = f"not checked: the transform's columns, whose schemas are in a registry; {who} reads them"
+        return (note,) if job.transform else ()  # of `decode:` alone, its own check says so
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     if not transform.on_frame:
         schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)

@@ -16,6 +16,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
+from kseg.etl.run.check_planned import check_planned_rows, checked_at_plan
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
@@ -45,7 +46,7 @@ def plan_only(
     """
     job, copy = (job_for(job, request), bool(request.segments)) if request is not None else (job, False)
     with JobContext.open(job, progress, ledger="optional", copy=copy) as context:
-        warnings = check_steps(job, with_spark=with_spark)
+        warnings = () if checked_at_plan(job) else check_steps(job, with_spark=with_spark)
         if request is None or request.commit_offsets:
             context.refuse_live_group()
         dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets, drain)
@@ -109,6 +110,7 @@ class _DryRun:
     def _report(self, draft: Draft, plan: ev.RunPlan | None, mode: ev.Mode) -> RunReport:
         if plan is None:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
+        check_planned_rows(self._inputs.job, plan, draft.state)
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
         report.unread = draft.left_to_later_runs

@@ -356,6 +356,21 @@ def test_each_kind_of_record_lands_in_a_table_of_its_own_fields(
     assert found.headline.startswith("all rows agree")
 
 
+def test_a_plan_checks_the_columns_of_a_registry_s_rows(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """`kseg plan` said that it did not, and that `kseg plan` does."""
+    topic = records.topic(1)
+    Orders(records, registry, topic).write(FIRST, first(1))
+    route = {"path": "./lake/a", "columns": ["note", "nota"]}
+    sink = {"path": None, "route_by": "schema", "routes": {"*": route}}
+    job = home(topic, decode=DECODE, registry={"url": registry.url}, sink=sink)
+    with pytest.raises(ConfigurationError, match="names the column nota, which the rows do not have"):
+        job.plan()
+    job.change(sink={"routes": {"*": {"columns": ["note"]}}})
+    planned = job.plan()
+    assert planned.status == "dry-run"
+    assert not [note for note in planned.notes if "registry" in note]
+
+
 def of_table(job: Any, table: str) -> list[dict[str, Any]]:
     rows = job.table(table).to_pyarrow_table().sort_by("_kseg_offset").to_pylist()
     return [{name: value for name, value in row.items() if not name.startswith("_kseg_")} for row in rows]
