@@ -332,6 +332,9 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
             "has several subjects, and fields of Protobuf are columns by their number, whichever message they are of"
         )
         yield Finding((*place, "subject"), message, "give each topic's messages one subject, or a job of their own")
+    if payload.several and payload.defaults == "fill":
+        message = "is not possible with several subjects: a record lacks the fields of all other kinds"
+        yield Finding((*place, "defaults"), message, "remove it, or give `subject` one name, as text")
     allowed = ("ignore", "add") if payload.by_registry else ("ignore", "rescue") if payload.is_json else ()
     if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"

@@ -64,6 +64,11 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
             "decode.value.subject",
             "columns by their number",
         ),
+        (
+            {"value": {"format": "avro", "schema": "registry", "subject": ["a", "b"], "defaults": "fill"}},
+            "decode.value.defaults",
+            "lacks the fields of all other kinds",
+        ),
         ({"value": {**JSON, "unknown_fields": "add"}}, "decode.value.unknown_fields", "add is not possible here"),
         ({"value": {**JSON, "schemas": {}}}, "decode.value.schemas", "is an unknown key"),
     ],
