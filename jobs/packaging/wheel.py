@@ -29,7 +29,7 @@ SPARK_MODULE = "pyspark_kseg"
 
 _MAPPED = (PACKAGE, SPARK_MODULE)  # folders of a checkout that are installed elsewhere
 
-_DATA = (".py", ".typed", ".java", ".lock", ".properties", ".sql", ".yaml")
+_DATA = (".py", ".typed", ".java", ".json", ".lock", ".properties", ".sql", ".yaml")
 _TEMPLATES = "templates"  # a folder of data, which is no package
 _DIST_INFO = ("METADATA", "entry_points.txt", "licenses/LICENSE")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: kseg package\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
