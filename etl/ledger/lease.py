@@ -103,8 +103,7 @@ def acquire(
     def decide(state: JobState) -> Sequence[Event]:
         nonlocal since, attempt
         since = _Moment.now()
-        before = state.lease(chain)
-        attempt = 1 if before is None else before.attempt + 1
+        before, attempt = state.lease(chain), state.next_attempt(chain)
         live = before is not None and before.live(since.wall - grace(before.duration))
         if before is not None and live and not take_over and not may_replace(before.owner):
             raise AnotherRunActive(

@@ -258,6 +258,11 @@ class JobState(Strict):
         """The chain's last lease, released and expired ones included; None if it never had one."""
         return self.leases.get(chain)
 
+    def next_attempt(self, chain: str = INCREMENTAL) -> int:
+        """The number of the chain's next lease."""
+        before = self.lease(chain)
+        return 1 if before is None else before.attempt + 1
+
     def unfinished(self, chain: str = INCREMENTAL) -> RunState | None:
         """The chain's run that has neither finished nor been abandoned; there is one at most."""
         return next((run for run in reversed(self.runs.values()) if run.chain == chain and not run.ended), None)

@@ -82,8 +82,7 @@ class Draft:
     @classmethod
     def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
         """A draft that is never written, under a lease that is not in the ledger."""
-        before = state.lease(chain)
-        attempt = 1 if before is None else before.attempt + 1
+        attempt = state.next_attempt(chain)
         lease = ev.Leased(chain=chain, owner="unwritten", attempt=attempt, duration=60.0)
         draft = cls(inputs, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
         draft.add(lease)

@@ -125,12 +125,11 @@ def _append_summary(ledger: Ledger, state: JobState) -> None:
 
 def _events_of_run(state: JobState, number: int) -> Iterator[ev.Event]:
     """A run of the incremental chain from lease to release, each event a transition."""
-    lease = state.lease(ev.INCREMENTAL)
     app_id, version = state.next_app_transaction(ev.INCREMENTAL)
     signed: dict[str, Any] = {
         "chain": ev.INCREMENTAL,
         "owner": "host:1:bench",
-        "attempt": 1 if lease is None else lease.attempt + 1,
+        "attempt": state.next_attempt(ev.INCREMENTAL),
     }
     run: dict[str, Any] = {**signed, "run_id": f"run-{number:032x}"}
     first, end = (number - 1) * ROWS_A_RUN, number * ROWS_A_RUN

@@ -164,8 +164,7 @@ class Life(RuleBasedStateMachine):
         self.state = fold(self.state, [Entry(event, datetime.now(UTC), self.state.sequence + 1) for event in events])
 
     def lease(self, chain: str) -> Any:
-        before = self.state.lease(chain)
-        attempt = 1 if before is None else before.attempt + 1
+        attempt = self.state.next_attempt(chain)
         self.write(ev.Leased(chain=chain, owner="me", attempt=attempt, duration=60.0))
         return lambda event: replace(event, chain=chain, owner="me", attempt=attempt)
 

@@ -53,8 +53,7 @@ class Ledger:
         path = self.folder / table
         app_id, version = self.state.next_app_transaction(chain)
         seen = self.examine(table, chain=chain)[str(path)]
-        lease = self.state.lease(chain)
-        attempt = 1 if lease is None else lease.attempt + 1
+        attempt = self.state.next_attempt(chain)
         signed = {"chain": chain, "run_id": name, "owner": "me", "attempt": attempt}
         plan = ev.RunPlan(
             run_id=name,

@@ -95,8 +95,7 @@ def _lease(world: World, process: Process) -> Stepped:
     chain = ev.INCREMENTAL if process.kind == "ingest" else process.chain
     if process.kind == "backfill":
         chain = run_id_of(BACKFILL, world.ledger)
-    before = world.ledger.lease(chain)
-    attempt = 1 if before is None else before.attempt + 1
+    attempt = world.ledger.next_attempt(chain)
     world = world.write([ev.Leased(chain=chain, owner="model", attempt=attempt, duration=60.0)])
     return world, replace(process, at="fence", chain=chain, attempt=attempt)
 
