@@ -12,9 +12,8 @@ from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.read_options import read_options
-from kseg.etl.run.sink_rows import check_sink_schemas
+from kseg.etl.run.sink_rows import check_batch_rows
 from kseg.etl.transform.decode import decode_step
-from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import transform_of
 
 
@@ -73,9 +72,7 @@ def _tables(job: Job) -> None:
     """Raises ConfigurationError where topics of one table have conflicting columns, or Delta lacks a column's type."""
     transform = transform_of(job)
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
-    schemas = table_schemas(transform.on_batches, read_options(job).schema, tables, merge=job.sink.merge_schema)
-    for table, schema in schemas.items():
-        check_sink_schemas(job, schema, table)
+    check_batch_rows(job, transform.on_batches, tables, merge=job.sink.merge_schema)
 
 
 ROUTED: Final = ""

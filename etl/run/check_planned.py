@@ -7,10 +7,8 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.check_decode import table_of
-from kseg.etl.run.read_options import read_options
 from kseg.etl.run.schemas import framed_schemas
-from kseg.etl.run.sink_rows import check_sink_schemas
-from kseg.etl.transform.topics import table_schemas
+from kseg.etl.run.sink_rows import check_batch_rows
 from kseg.etl.transform.transform import transform_of
 
 
@@ -30,6 +28,4 @@ def check_planned_rows(job: Job, plan: ev.RunPlan, state: JobState) -> None:
         return
     steps = transform_of(job, framed_schemas(job, plan, state)).on_batches
     tables = {one.topic: table_of(job, one.topic) for one in plan.ranges}
-    schemas = table_schemas(steps, read_options(job).schema, tables, merge=job.adds_columns)
-    for table, schema in schemas.items():
-        check_sink_schemas(job, schema, table)
+    check_batch_rows(job, steps, tables, merge=job.adds_columns)

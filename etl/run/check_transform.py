@@ -7,14 +7,13 @@ from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.check_decode import table_of
 from kseg.etl.run.read_options import read_options
-from kseg.etl.run.sink_rows import check_sink_schemas
+from kseg.etl.run.sink_rows import check_batch_rows, check_sink_schemas
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.transform.plan_warnings import plan_warnings
-from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import transform_of
 
 
@@ -32,9 +31,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
         return (note,) if job.transform else ()  # of `decode:` alone, its own check says so
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     if not transform.on_frame:
-        schemas = table_schemas(transform.on_batches, options.schema, tables, merge=job.sink.merge_schema)
-        for table, schema in schemas.items():
-            check_sink_schemas(job, schema, table)
+        check_batch_rows(job, transform.on_batches, tables, merge=job.sink.merge_schema)
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 

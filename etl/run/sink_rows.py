@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.run.read_options import read_options
 from kseg.etl.tables.parquet.schema import OnlyColumns, SinkSchema, sink_schema
 from kseg.etl.transform.route import RouteStep
-from kseg.etl.transform.transform import Transform, derived_columns
+from kseg.etl.transform.topics import table_schemas
+from kseg.etl.transform.transform import BatchSteps, Transform, derived_columns
 
 RecordColumns = Mapping[str, frozenset[str]]
 
@@ -68,6 +70,15 @@ def _is_record(route: str) -> bool:
     except ValueError:
         return route != CATCH_ALL and not route.lstrip("-").isdigit()
     return False
+
+
+def check_batch_rows(job: Job, steps: BatchSteps, tables: Mapping[str, str], *, merge: bool) -> None:
+    """The rows of steps on batches. tables: by topic. merge: as of `table_schemas`.
+
+    Raises ConfigurationError: topics of one table have conflicting columns, or rows cannot be landed.
+    """
+    for table, schema in table_schemas(steps, read_options(job).schema, tables, merge=merge).items():
+        check_sink_schemas(job, schema, table)
 
 
 def check_sink_schemas(job: Job, rows: pa.Schema, table: str) -> None:
