@@ -17,7 +17,7 @@ _NAMES: Final = ("workload", "files", "format", "shape", "case")
 """Keys that say which measurement an entry of a list is."""
 
 _RATIO_WORDS: Final = ("ratio", "cpu_ratio", "two_over_one")
-_LESS_IS_BETTER: Final = ("alone", "read_alone", "times_connector")
+_LESS_IS_BETTER: Final = ("alone", "read_alone")
 _RANGES: Final = ("_least", "_most")
 
 
