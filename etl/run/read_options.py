@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.values import TopicIdentity
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.range_result import ALL_GAPS, MAX_GAPS
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.engine import Limits
 

@@ -23,8 +23,8 @@ from kseg.etl.ledger.ranges import EMPTY, offsets_of
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.row_counts import rows_of_tasks, rows_read
 from kseg.etl.run.spark_jobs import SparkJobs, Written
+from kseg.etl.source.decode_options import ADDRESS_COLUMNS
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import ADDRESS_COLUMNS
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside
 from kseg.etl.spark.narrowing import Crossing, RowSource

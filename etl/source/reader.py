@@ -8,82 +8,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.brokers.prefetch import fetch_chunks, prefetch
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.files import chunks
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.range_result import MAX_DAMAGES, MAX_GAPS, LostRange, RangeResult
-from kseg.etl.source.record_chunk import FetchOptions, FetchStats, OnCorruption, RecordChunk
+from kseg.etl.source.range_result import MAX_DAMAGES, LostRange, RangeResult
+from kseg.etl.source.record_chunk import FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.absent_offsets import AbsentOffsets
-from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
-from kseg.segment_reader.decode.schema import arrow_schema
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.damage.damage import PIECE_BYTES, Damage, damaged_bytes
 
 T = TypeVar("T")
-
-ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
-LATE_COLUMN = "_kseg_late"
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeOptions:
-    """How ranges are read and what their rows look like. Picklable.
-
-    headers, provenance, null_timestamps: the columns; see `segment_reader.decode.schema.arrow_schema` and
-    `RangeDecoder`. addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under
-    names that a
-        transform is unlikely to touch.
-    marks_late: add `_kseg_late`: whether the record's time lies before `late_before` (ms since 1970). Null for a record
-        without a time, and for all where `late_before` is None: nothing says then when they were due.
-    engine: `reference` is the slow decoder in plain Python.
-    limits: rows and bytes of a batch.
-    on_data_loss: `record` goes on behind offsets that are gone, counts them absent and lists them as lost.
-    on_corruption: `quarantine` goes on behind damage, counts its offsets unreadable and lists it.
-    max_gaps: gaps that a result lists; a replacement needs all of them.
-    fetch_ahead: receive the next answer in a thread while one is decoded.
-    """
-
-    isolation_level: IsolationLevel = "read_committed"
-    headers: bool = True
-    provenance: bool = False
-    null_timestamps: bool = True
-    addresses: bool = False
-    marks_late: bool = False
-    late_before: int | None = None
-    check_crcs: bool = True
-    engine: Literal["fast", "reference"] = "fast"
-    limits: Limits = field(default_factory=Limits)
-    on_data_loss: Literal["fail", "record"] = "fail"
-    on_corruption: OnCorruption = "fail"
-    max_gaps: int = MAX_GAPS
-    fetch_ahead: bool = True
-
-    @property
-    def fetch(self) -> FetchOptions:
-        """The part of it that fetching needs."""
-        return FetchOptions(self.isolation_level, self.on_data_loss, self.on_corruption)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The rows' schema."""
-        rows = arrow_schema(headers=self.headers, provenance=self.provenance)
-        if self.marks_late:
-            rows = rows.append(pa.field(LATE_COLUMN, pa.bool_()))
-        if self.addresses:
-            for name, source in zip(ADDRESS_COLUMNS, ("topic", "partition", "offset"), strict=True):
-                rows = rows.append(rows.field(source).with_name(name))
-        return rows
 
 
 class Keep(Protocol):

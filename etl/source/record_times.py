@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.record_chunk import OnCorruption
@@ -25,9 +26,6 @@ from kseg.etl.source.resolve import TimedOffset
 
 # The reader is imported where records are read: most questions about an interval are answered without, and loading the
 # decoder takes longer than the answer.
-if TYPE_CHECKING:
-    from kseg.etl.source.reader import DecodeOptions
-
 _BYTES_AT_ONCE = 64 * 1024
 """Of each partition, where a single record is asked for: an answer has its whole batch, however large that is."""
 
@@ -49,8 +47,6 @@ class DataRecords:
 
     @property
     def _options(self) -> DecodeOptions:
-        from kseg.etl.source.reader import DecodeOptions
-
         return DecodeOptions(
             isolation_level=self.isolation_level,
             headers=False,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import NO_ROUTES, Routes
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, Plan, TaskResult, Write, land_packs, results_of
 from kseg.etl.telemetry.events import ReadProgress

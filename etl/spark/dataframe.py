@@ -27,12 +27,13 @@ import pyarrow as pa
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
 from kseg.etl.source.errors import RangeResultsIncomplete
 from kseg.etl.source.origin import Origin
 from kseg.etl.source.packing import NO_ROUTES, Routes, packed
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import DecodeOptions, Keep, RangeReader, read_range, reading_together
+from kseg.etl.source.reader import Keep, RangeReader, read_range, reading_together
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.narrowing import Crossing

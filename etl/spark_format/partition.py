@@ -11,8 +11,8 @@ from pyspark.sql.datasource import InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kseg.etl.source.decode_options import DecodeOptions
     from kseg.etl.source.range_result import RangeResult
-    from kseg.etl.source.reader import DecodeOptions
     from kseg.etl.source.tasks import RangeTask
     from kseg.etl.spark_format.options import ReadOptions
 
@@ -52,7 +52,7 @@ def typed_schema(read: ReadOptions) -> pa.Schema:
 
 
 def _decode_options(read: ReadOptions) -> DecodeOptions:
-    from kseg.etl.source.reader import DecodeOptions
+    from kseg.etl.source.decode_options import DecodeOptions
 
     return DecodeOptions(
         isolation_level=read.isolation_level,

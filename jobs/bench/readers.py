@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.bench.contenders import WrongCount
 from kseg.jobs.bench.shapes import Sample

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import Logs
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.jit import is_cached

@@ -17,7 +17,7 @@ from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import ExpectationBroken
 from kseg.etl.decoding.expectations import literal, parse_expectation, with_nulls
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import DecodeStep, decode_step
 
 ROWS = DecodeOptions(addresses=True).schema

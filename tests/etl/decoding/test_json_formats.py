@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.transform.decode import DecodeStep, decode_step
 

@@ -13,11 +13,12 @@ from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.planning.snapshot import take_snapshot
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.resolve import resolve_offsets
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.options import ReadOptions

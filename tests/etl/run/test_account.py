@@ -12,10 +12,11 @@ import pytest
 
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.account import account_for, offsets_mismatch
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import DecodeOptions, decoder_of, read_range
+from kseg.etl.source.reader import decoder_of, read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.decode.range_decoder import RangeDecoder

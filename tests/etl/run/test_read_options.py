@@ -11,7 +11,7 @@ import pytest
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.read_options import read_options, read_tasks
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.record_chunk import FetchOptions
 from kseg.segment_reader.decode.engine import Limits
 

@@ -22,7 +22,7 @@ from kseg.etl.run.row_counts import (
     rows_of_table,
     rows_of_tasks,
 )
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, read_task_output, written_files

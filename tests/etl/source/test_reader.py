@@ -16,9 +16,10 @@ from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.admin.quotas import alter_quotas, quota_entity
 from kseg.client.errors import KafkaError, UnknownTopic
 from kseg.etl.run.account import throttled_by_broker
+from kseg.etl.source.decode_options import ADDRESS_COLUMNS, DecodeOptions
 from kseg.etl.source.errors import NoProgress, OffsetsLost
 from kseg.etl.source.range_result import LostRange, RangeResult
-from kseg.etl.source.reader import ADDRESS_COLUMNS, DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.engine import Limits

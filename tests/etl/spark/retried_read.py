@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from kseg.client import ClientConfig
 from kseg.etl.ledger.ranges import OffsetRange
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.tasks import split
 from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
 from kseg.etl.spark.jvm import light_options

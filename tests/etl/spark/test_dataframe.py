@@ -21,6 +21,7 @@ from kseg.client import ClientConfig
 from kseg.client.errors import UnknownTopic
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import (
     ArrowStepError,
     OffsetsLost,
@@ -29,7 +30,6 @@ from kseg.etl.source.errors import (
     WorkerError,
 )
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.source.tasks import RangeTask, split
 from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
 from kseg.etl.spark.error_transport import ErrorTransport

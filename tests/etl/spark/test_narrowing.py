@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.spark.narrowing import CELLS, Crossing, narrowed
 from kseg.etl.transform.sql import SqlStep
 

@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.pyspark_kseg import DefaultSource

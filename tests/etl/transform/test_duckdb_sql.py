@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.transform.duckdb_sql import DuckdbStep
 from kseg.etl.transform.transform import BatchSteps
 

@@ -15,8 +15,8 @@ from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.step import BatchStep

@@ -18,8 +18,8 @@ from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.errors import NoRouteForRecord
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.source.reader import DecodeOptions
 from kseg.etl.spark.error_json import error_document, error_of_document
 from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
 from kseg.etl.transform.decode import decode_step

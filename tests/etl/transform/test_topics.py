@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from kseg.etl.config.decoding import AnyDecode
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.etl.transform.topics import rows_by_topic, table_schemas
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps

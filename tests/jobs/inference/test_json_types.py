@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.etl.config.load import load_job
-from kseg.etl.source.reader import DecodeOptions
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import decode_step
 from kseg.jobs.inference.draft import draft_of
 from kseg.jobs.inference.json_seen import parsed, seen_in

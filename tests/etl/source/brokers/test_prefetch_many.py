@@ -17,9 +17,10 @@ from kseg.client.errors import UnknownTopic
 from kseg.client.wire.trace import TRAFFIC
 from kseg.etl.run.account import throttled_by_broker
 from kseg.etl.source.brokers.prefetch_many import MOST_AT_ONCE
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.range_result import LostRange, RangeResult
-from kseg.etl.source.reader import DecodeOptions, read_range, reading_together
+from kseg.etl.source.reader import read_range, reading_together
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
 

@@ -17,8 +17,9 @@ from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import list_offsets
 from kseg.etl.errors import ExitCode
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from control_batches import encode_control_batch
 from kseg.client import TopicPartition
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.encode.batches import Record, encode_batch

@@ -12,10 +12,11 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import plan_tasks

@@ -14,8 +14,9 @@ from kseg.client import TopicPartition
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.files.tasks import FilesOf, pack, split_files
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import PartitionRange, plan_tasks

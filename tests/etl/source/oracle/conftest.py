@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 
 import pytest
 
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import DecodeOptions, read_range
+from kseg.etl.source.reader import read_range
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import plan_tasks
 from kseg.jobs.broker import jars
