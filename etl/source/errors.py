@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, Self
 
-from kseg.etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import AddressValue, ConfigurationError, KsegError, Refused, RetriableFailure
 
 LossReason = Literal["retention", "truncation"]
 
@@ -65,6 +65,37 @@ class NoProgress(RetriableFailure):
             partition=partition,
             offset=offset,
         )
+
+
+_MORE_MEMORY: Final = (
+    "the same command fails again with the same memory: raise spark.executor.pyspark.memory where it is set, else the "
+    "memory of the container (spark.executor.memoryOverhead) or of the process (`ulimit -v`); or run fewer tasks at "
+    "once (spark.executor.cores)"
+)
+_BATCHES_PASSED_OVER: Final = (
+    ". To do without compressed batches that need so much, lower source.max_batch_bytes and set "
+    "source.on_corruption: quarantine"
+)
+
+
+class OutOfMemoryError(KsegError):
+    """A worker could not allocate what it needed; the process itself goes on. Not retriable: what needed the memory
+    needs it again.
+
+    doing: what it needed the memory for. found: what the allocation raised.
+    """
+
+    def __init__(self, doing: str, found: BaseException, **address: AddressValue | None) -> None:
+        detail = str(found).partition("\n")[0]
+        message = f"out of memory {doing}" + (f": {detail}" if detail else "")
+        super().__init__(message, remedy=_MORE_MEMORY, **address)
+
+    @classmethod
+    def of_reading(cls, found: BaseException, **address: AddressValue | None) -> Self:
+        """Of record batches, of which some need less memory where they are passed over."""
+        error = cls("while records from this offset on were read", found, **address)
+        error.remedy = _MORE_MEMORY + _BATCHES_PASSED_OVER
+        return error
 
 
 class ArrowStepError(KsegError):

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kseg.etl.source.brokers.prefetch import fetch_chunks, prefetch
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.decode_options import DecodeOptions
+from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.source.files import chunks
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import MAX_DAMAGES, LostRange, RangeResult
@@ -108,6 +109,7 @@ class RangeReader:
         KafkaError: the cluster cannot be asked.
         LogFileError: the files cannot be read.
         RecordFormatError: what was read cannot be decoded.
+        OutOfMemoryError: what was to be read next needs more memory than there is.
     """
 
     def __init__(
@@ -128,6 +130,8 @@ class RangeReader:
         self._damages: list[Damage] = []
         self._result: RangeResult | None = None
         self._late = 0
+        self._handed = task.start  # the offset behind the last row that was handed on
+        self._file: tuple[str, int] | None = None  # where what is being decoded begins
 
     @property
     def result(self) -> RangeResult:
@@ -137,14 +141,28 @@ class RangeReader:
         return self._result
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._rows(self._make_decoder(self.task, self._origin, self._options))
+        except MemoryError as error:
+            file, position = self._file or (None, None)
+            raise OutOfMemoryError.of_reading(
+                error,
+                topic=self.task.topic,
+                partition=self.task.partition,
+                offset=self._handed,
+                file=file,
+                position=position,
+            ) from error
+
+    def _rows(self, decoder: Decoder) -> Iterator[pa.RecordBatch]:
         task, options = self.task, self._options
         stats = FetchStats()
-        decoder = self._make_decoder(task, self._origin, options)
         absent = AbsentOffsets(task.start, task.end)
         rows = 0
         waiting, decoding = _Stopwatch(), _Stopwatch()
         with closing(self._answers(stats)) as source:
             for answer in waiting.timed(source):
+                self._file = (answer.file, answer.position) if answer.file else None
                 if answer.damage is not None:
                     absent.pass_over(max(answer.damage.first, task.start), answer.damage.last)
                     self._pass_over(decoder, answer.damage)
@@ -161,6 +179,7 @@ class RangeReader:
                         else:
                             rows += found.num_rows
                             yield self._with_own_columns(found)
+                            self._handed = found.column("offset")[-1].as_py() + 1
                 except RecordFormatError as error:
                     if answer.file is None:
                         raise

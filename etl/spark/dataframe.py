@@ -29,7 +29,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
-from kseg.etl.source.errors import RangeResultsIncomplete
+from kseg.etl.source.errors import OutOfMemoryError, RangeResultsIncomplete
 from kseg.etl.source.origin import Origin
 from kseg.etl.source.packing import NO_ROUTES, Routes, packed
 from kseg.etl.source.range_result import RangeResult
@@ -202,7 +202,10 @@ class _TaskReader:
             return
         for batch in self._reader:
             address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
-            out = plan.rows[task.topic].apply(batch, address, self._bad_records)
+            try:
+                out = plan.rows[task.topic].apply(batch, address, self._bad_records)
+            except MemoryError as error:
+                raise OutOfMemoryError("in steps on the batch from this offset on", error, **address) from error
             self._rows_out += out.num_rows
             if out.num_rows:
                 yield out
@@ -362,6 +365,8 @@ def fused(
     return results_of(tasks, found)
 
 
+_TASKS_SHOWN: Final = 3
+
 PackOutput = tuple[list[int], int, list[str], bytes | None]
 """The tasks' indexes, attempt id, range results as JSON, outputs as an Arrow stream; independent of our classes."""
 
@@ -397,7 +402,18 @@ def land_packs(
     """In a worker: the packs that Spark wants done there, each read and written to its end."""
     with plan.transport.packing():
         for attempt, readings in plan.readings(packs):
-            outputs = list(write(_one_after_another(readings), attempt))
+            try:
+                outputs = list(write(_one_after_another(readings), attempt))
+            except MemoryError as error:  # of the reading it would be typed
+                tasks = ", ".join(map(str, attempt.tasks[:_TASKS_SHOWN]))
+                first = attempt.tasks[0]
+                raise OutOfMemoryError(
+                    f"while rows of {tasks} were written",
+                    error,
+                    topic=first.topic,
+                    partition=first.partition,
+                    offset=first.start,
+                ) from error
             range_results = [reading.result for reading in readings]
             for range_result in range_results:
                 report(attempt, range_result)

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from kseg.client.errors import KafkaError
 from kseg.etl.errors import KsegError
-from kseg.etl.source.errors import WorkerError
+from kseg.etl.source.errors import OutOfMemoryError, WorkerError
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.errors import LogFileError
 
@@ -87,8 +87,12 @@ def error_document(error: Typed, *, causes: int = _MOST_CAUSES) -> dict[str, Any
 
 
 def typed(error: BaseException) -> Typed:
-    """The error, or one that is none of ours as a `WorkerError`."""
-    return error if isinstance(error, TYPED) else WorkerError(f"{type(error).__name__}: {error}")
+    """The error, or one that is none of ours as a `WorkerError` or an `OutOfMemoryError`."""
+    if isinstance(error, TYPED):
+        return error
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError("in a worker", error)
+    return WorkerError(f"{type(error).__name__}: {error}")
 
 
 def error_of_document(document: Any) -> Typed:

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure, summary
+from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.transform.user_frames import Frame, step_of, user_frame
 
 _LOST_REMEDY: Final = "run it again; if it happens again, look for killed executors (memory) in the cluster's log"
@@ -42,6 +43,8 @@ _LOST: Final = re.compile(
     r"|org\.apache\.spark\.SparkException[:)] (?P<job>Job \d+ cancelled because SparkContext was shut down[^\n]*)"
     r"|java\.lang\.IllegalStateException[:)] (?P<context>Cannot call methods on a stopped SparkContext[^\n]*)"
 )
+#: What Python, numpy and Arrow raise where memory cannot be allocated.
+_OUT_OF_MEMORY: Final = frozenset({"MemoryError", "_ArrayMemoryError", "ArrowMemoryError"})
 _REMEDY: Final = "the errors of Spark and Python are in the log, or printed with --debug"
 NO_STEPS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -58,7 +61,9 @@ class NoFileSystem(ConfigurationError):
     """Spark has no file system for the scheme of a table's URI."""
 
 
-def spark_failure(error: BaseException, steps: Mapping[str, str] = NO_STEPS) -> SparkFailure | ExecutorsLost | None:
+def spark_failure(
+    error: BaseException, steps: Mapping[str, str] = NO_STEPS
+) -> SparkFailure | ExecutorsLost | OutOfMemoryError | None:
     """The typed error in place of one of Spark's or py4j's; None for any other.
 
     steps: the job's functions, `module:function` by place in the job file.
@@ -93,7 +98,7 @@ def _is_sparks(error: BaseException) -> bool:
     return False
 
 
-def _in_python(text: str, steps: Mapping[str, str]) -> SparkFailure | None:
+def _in_python(text: str, steps: Mapping[str, str]) -> SparkFailure | OutOfMemoryError | None:
     _, found, traceback = text.rpartition(_TRACEBACK)
     ended = _END_OF_TRACEBACK.search(traceback)
     if not found or ended is None:
@@ -103,14 +108,16 @@ def _in_python(text: str, steps: Mapping[str, str]) -> SparkFailure | None:
         for frame in _FRAME.finditer(traceback, 0, ended.start())
     ]
     place = user_frame(frames, steps.values())
-    return SparkFailure(
-        f"Python code failed in Spark: {_cut(ended['error'])}",
-        remedy=_REMEDY,
-        step=step_of(frames, steps),
-        file=place.file if place is not None else None,
-        line=place.line if place is not None else None,
-        function=place.function if place is not None else None,
-    )
+    address = {
+        "step": step_of(frames, steps),
+        "file": place.file if place is not None else None,
+        "line": place.line if place is not None else None,
+        "function": place.function if place is not None else None,
+    }
+    kind, _, words = ended["error"].partition(": ")
+    if kind.rpartition(".")[2] in _OUT_OF_MEMORY:
+        return OutOfMemoryError("in Python code that Spark ran", MemoryError(_cut(words)), **address)
+    return SparkFailure(f"Python code failed in Spark: {_cut(ended['error'])}", remedy=_REMEDY, **address)
 
 
 def _cut(words: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.source.errors import ArrowStepError, OutOfMemoryError
 from kseg.etl.transform.step import ONE_SCHEMA, Address, BatchStep
 from kseg.etl.transform.user_frames import raised_at
 from kseg.etl.transform.user_function import load_function
@@ -70,12 +70,15 @@ class ArrowStep(BatchStep):
         function = self.loaded
         try:
             out = function(batch)
+        except MemoryError as error:
+            where = raised_at(error, self.references)
+            raise OutOfMemoryError(f"in {self.name}", error, **address, step=self.place, **where) from error
         except Exception as error:
             remedy = "fix the function, or let it accept such records; its traceback is in the log"
             message = f"{self.name} raised {type(error).__name__}: {error}"
             where = raised_at(error, self.references)
             failed = ArrowStepError(message, remedy=remedy, **address, step=self.place, **where)
-            if not isinstance(error, OSError | MemoryError):  # of the machine, and not of a record
+            if not isinstance(error, OSError):  # of the machine, and not of a record
                 failed.step, failed.raised = self.place, message
             raise failed from error
         if not isinstance(out, pa.RecordBatch):

@@ -267,6 +267,14 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "a task failed with an error that has no type of its own here",
         "the log file has the worker's traceback; if it is of your code, correct it, else report it",
     ),
+    "OutOfMemoryError": Explanation(
+        "a task could not allocate the memory that its records need; the message says where in the topic. A task "
+        "holds two fetch answers, one record batch decompressed, and the rows that are made of it",
+        "raise `spark.executor.pyspark.memory` where it is set, else the container's memory, or run fewer tasks at "
+        "once ([sizing](../guides/clusters.md#sizing)); with the same memory a retry fails again. To do without "
+        "compressed batches that unpack to so much, lower `source.max_batch_bytes` and set "
+        "`source.on_corruption: quarantine`",
+    ),
     "UnknownSchemas": Explanation(
         'records name schemas that the run does not know yet; a run fetches them by itself, `format("kseg")` cannot',
         "start the query again: it then has the new schemas",

@@ -36,17 +36,16 @@ def decompress(
 
     buffer: writable bytes, used where the result fits and the codec can: the result is then a view of them.
 
-    Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes.
+    Raises CodecFault: CODEC, DECOMPRESS, or TOO_LARGE above `limit` bytes. Raises MemoryError: that is no fault of the
+    batch, which may be read with more memory.
     """
     codec = BY_NUMBER.get(number)
     if codec is None:
         raise CodecFault(Fault.CODEC)
     try:
         return codec.decompress(data, magic, limit, buffer)
-    except CodecFault:
+    except (CodecFault, MemoryError):
         raise
-    except MemoryError:
-        raise CodecFault(Fault.TOO_LARGE, "out of memory") from None
     except Exception as error:  # each library has its own exception types, some of them bare RuntimeErrors
         raise CodecFault(Fault.DECOMPRESS, f"{codec.name}: {error}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import (
     ArrowStepError,
     OffsetsLost,
+    OutOfMemoryError,
     RangeResultsDisagree,
     RangeResultsIncomplete,
     WorkerError,
@@ -268,6 +270,26 @@ def test_a_writer_that_leaves_rows_behind_fails(
 
     with pytest.raises(WorkerError, match="has not been read to its end"):
         fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), NO_STEPS, lazy)
+
+
+def test_a_writer_without_memory(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
+    """Its process may allocate 8 MB more, and it needs 64: the error names the ranges that were being written."""
+
+    def write(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        list(batches)
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20), hard))
+        try:
+            yield pa.RecordBatch.from_pydict({"bytes": [bytes(64 << 20)]})
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+    with pytest.raises(OutOfMemoryError) as caught:
+        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), NO_STEPS, write)
+    first = tasks[0]
+    assert caught.value.address == {"topic": first.topic, "partition": first.partition, "offset": first.start}
+    assert str(first) in caught.value.message
 
 
 def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientConfig, topic: str) -> None:

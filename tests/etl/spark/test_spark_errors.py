@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import ExitCode, KsegError
+from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.spark.spark_errors import ExecutorsLost, SparkFailure, spark_failure
 
 pytestmark = pytest.mark.spark
@@ -40,6 +42,23 @@ def by_arrow(spark: Any) -> None:
 
 def by_rdd(spark: Any) -> None:
     spark.sparkContext.parallelize([1], 1).map(fail).collect()
+
+
+def take_all(batches: Iterator[Any]) -> Iterator[Any]:
+    """Needs 64 MB, where its process may allocate 8 MB more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20), hard))
+    try:
+        for batch in batches:
+            bytes(64 << 20)
+            yield batch
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def by_much(spark: Any) -> None:
+    spark.range(1).mapInArrow(take_all, "id long").collect()
 
 
 def by_sql(spark: Any) -> None:
@@ -97,6 +116,13 @@ def test_python_code_that_failed_is_named_with_its_place(spark: Any, act: Callab
     assert failure.message.startswith("Python code failed in Spark: ValueError: cannot take ")
     assert Path(str(failure.address["file"])).name == Path(__file__).name
     assert (failure.address["function"], failure.exit_code) == ("fail", ExitCode.FAILED)
+
+
+def test_python_code_for_which_there_is_no_memory(spark: Any) -> None:
+    failure = failure_of(by_much, spark)
+    assert isinstance(failure, OutOfMemoryError)
+    assert (failure.exit_code, failure.address["function"]) == (ExitCode.FAILED, "take_all")
+    assert "spark.executor.pyspark.memory" in str(failure.remedy)
 
 
 def test_an_error_condition_of_sparks_is_one_line(spark: Any):

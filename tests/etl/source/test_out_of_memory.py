@@ -1,0 +1,129 @@
+"""Memory that ends while a range is read: a typed error with its address, and never a batch that passes for damaged.
+
+Each case is a process of its own whose address space is limited, so that allocations fail as they do under
+`spark.executor.pyspark.memory` or `ulimit -v`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.source.decode_options import DecodeOptions
+from kseg.etl.source.errors import OutOfMemoryError
+from kseg.etl.source.origin import LogFiles
+from kseg.etl.source.reader import read_range
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.error_json import error_document, error_of_document, typed
+from kseg.etl.transform.arrow import ArrowStep
+from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.encode.batches import Record, encode_batch
+
+BIG = 24 << 20
+SPARE = 12 << 20
+TOPIC = "orders"
+LIMITS = Limits(max_batch_bytes=1 << 20)
+
+
+def with_little_memory(work: Callable[[], None], spare: int = SPARE) -> dict[str, Any]:
+    """The document of what `work` raises in a forked process that can allocate `spare` bytes more than it has."""
+    receiving, sending = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.close(receiving)
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            most = pages * resource.getpagesize() + spare
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+            try:
+                work()
+                document = None
+            except Exception as error:  # what it is, is what is tested
+                document = error_document(typed(error))
+            os.write(sending, json.dumps(document).encode())
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def a_log(folder: Path, log_files: Any, compression: str) -> Path:
+    """Two small records in a batch each, one of 24 MB, and a small one; returns `log.dirs`."""
+    values = [b"a", b"b", bytes(BIG), b"d"]
+    batches = [
+        encode_batch([Record(b"k", value, timestamp=1)], base_offset=offset, compression=compression)
+        for offset, value in enumerate(values)
+    ]
+    log_files.write_partition(folder / f"{TOPIC}-0", [batches])
+    return folder
+
+
+def read(log_dir: Path, end: int, on_corruption: Any) -> Callable[[], None]:
+    task = RangeTask(TOPIC, 0, 0, end, folder=str(log_dir / f"{TOPIC}-0"))
+    origin = LogFiles((str(log_dir),), past_damage=on_corruption == "quarantine")
+
+    def work() -> None:
+        for _ in read_range(task, origin, DecodeOptions(on_corruption=on_corruption)):
+            pass
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("compression", "on_corruption"),
+    [("none", "fail"), *((name, "quarantine") for name in ("none", "gzip", "snappy", "lz4", "zstd"))],
+)
+def test_a_large_record_without_memory_for_it(
+    tmp_path: Path, log_files: Any, compression: str, on_corruption: str
+) -> None:
+    """A batch for which there is no memory is sound: it does not go to the quarantine."""
+    log_dir = a_log(tmp_path, log_files, compression)
+    read(log_dir, 2, on_corruption)()  # what is compiled is loaded
+    error = error_of_document(with_little_memory(read(log_dir, 4, on_corruption)))
+    assert isinstance(error, OutOfMemoryError)
+    assert (error.address["topic"], error.address["partition"]) == (TOPIC, 0)
+    assert error.address["offset"] in (0, 2)  # small batches may be handed on before it, or with it
+    assert error.address["file"] == str(log_dir / f"{TOPIC}-0" / f"{0:020d}.log")
+    assert not error.retriable
+    assert error.remedy is not None
+    for words in ("fails again", "spark.executor.pyspark.memory", "source.max_batch_bytes"):
+        assert words in error.remedy
+
+
+def test_what_the_remedy_says_passes_over_a_batch(tmp_path: Path, log_files: Any) -> None:
+    """With a lower limit the batch is damage whatever memory there is, and all others are read."""
+    log_dir = a_log(tmp_path, log_files, "zstd")
+    task = RangeTask(TOPIC, 0, 0, 4, folder=str(log_dir / f"{TOPIC}-0"))
+    options = DecodeOptions(on_corruption="quarantine", limits=LIMITS)
+    reader = read_range(task, LogFiles((str(log_dir),), past_damage=True), options)
+    assert pa.Table.from_batches(reader).column("offset").to_pylist() == [0, 1, 3]
+    assert reader.result.unreadable == 1
+
+
+def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.num_rows:
+        b"".join([bytes(BIG), bytes(BIG)])
+    return batch
+
+
+def test_a_step_without_memory() -> None:
+    """The record is not the reason: it does not become a dead letter."""
+    batch = pa.RecordBatch.from_pydict({"value": [b"a"]})
+    step = ArrowStep(double, place="transform[0].arrow")
+    address = {"topic": TOPIC, "partition": 0, "offset": 7}
+    error = error_of_document(with_little_memory(lambda: step.apply(batch, address) and None))
+    assert isinstance(error, OutOfMemoryError)
+    assert error.address.items() >= {**address, "step": "transform[0].arrow"}.items()
+    assert error.remedy is not None
+    assert "source.max_batch_bytes" not in error.remedy
