@@ -28,6 +28,8 @@ TARGET ?=
 PROFILE ?= all
 SEED ?=
 MINUTES ?= 20
+# The other releases of Python on which the package is imported and cheap tests run.
+PYTHONS ?= 3.12 3.13
 # The same for the tests on Airflow: make test-airflow AIRFLOW_ARGS="-k backfill -x"
 AIRFLOW_ARGS ?=
 # Compiled Python is kept, also where the shell says otherwise: the tests' many processes would each compile everything anew.
@@ -48,7 +50,7 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'" \
   $(if $(AIRFLOW),,apache-airflow-providers-celery apache-airflow-providers-openlineage redis)
 
-.PHONY: help setup install setup-airflow check format test test-main test-airflow test-full faults fuzz demo bench docs clean
+.PHONY: help setup install setup-airflow check format test test-main test-airflow test-pythons test-full faults fuzz demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,14 +105,17 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: ## Run all tests, with reduced counts; then those in Airflow's environment
-	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow)
+test: ## Run all tests, with reduced counts; then those in Airflow's environment and on other Pythons
+	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow test-pythons)
 
 test-main: setup ## Run all tests but those in Airflow's environment
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRFLOW=2.11: what runs on that, too)
 	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
+
+test-pythons: setup ## Import all modules, and run tests without servers, on Python 3.12 and 3.13
+	@$(BIN)/python tests/harness/other_pythons.py $(PYTHONS)
 
 test-full: setup ## Run all tests with full counts, the parts that have not passed on this commit yet (PART=client: that one)
 	@$(if $(ARGS),$(FULL) $(MAKE) --no-print-directory test-main,$(BIN)/python tests/harness/full_run.py $(PART))
@@ -135,5 +140,5 @@ docs: setup ## Build the documentation as a site, in site/; a broken link fails
 	@echo "Open site/index.html"
 
 clean: ## Remove everything made here (the jars stay in the user's cache)
-	rm -rf $(VENV) .venv-airflow* first-steps site build dist *.egg-info airflow/build airflow/*.egg-info tests/airflow/.pytest_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
+	rm -rf $(VENV) .venv-airflow* .venv-3.* first-steps site build dist *.egg-info airflow/build airflow/*.egg-info tests/airflow/.pytest_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse demo-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
