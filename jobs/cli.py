@@ -94,6 +94,10 @@ class LazyGroup(click.Group):
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message())
             code = 2
+        except SystemExit:  # by this click answers a BrokenPipeError
+            if (cut_off := _cut_off()) is None:
+                raise
+            code = cut_off
         except (Exception, KeyboardInterrupt) as error:
             from kseg.jobs.invocation.execution import report_error
 
@@ -103,6 +107,17 @@ class LazyGroup(click.Group):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _cut_off() -> int | None:
+    """The exit code of a command whose output nobody reads any more, which is discarded; None for any other."""
+    from kseg.jobs.output import closed_pipe
+
+    streams = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
+    if not any(map(closed_pipe.has_no_reader, streams)):
+        return None
+    closed_pipe.discard(*streams)
+    return closed_pipe.EXIT_CODE
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -112,14 +112,14 @@ def stop(directory: Path | None, as_json: bool) -> None:
 @broker.command()
 @_directory
 @json_option
-def status(directory: Path | None, as_json: bool) -> None:
+def status(directory: Path | None, as_json: bool) -> int:
     """Show whether Kafka runs, and where: exit 0 if it answers, 1 if not.
 
     \b
     Example:
       kseg broker status --json
     """
-    _SERVER.print_status(directory, as_json)
+    return _SERVER.print_status(directory, as_json)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options, with_spark_option
 from kseg.jobs.invocation.result import Result
+from kseg.jobs.output.closed_pipe import while_read
 
 if TYPE_CHECKING:
     from kseg.etl.config.check import CheckedFile
@@ -71,12 +73,11 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
         _connect(checked)
     faulty = [one for one in checked if not one.ok]
     document = {"files": [one.to_json() for one in checked], "faults": sum(len(one.faults) for one in checked)}
-    if faulty and not invocation.as_json:
-        for one in faulty:
-            click.echo("\n".join([f"{one.file}:", *(f"  {fault}" for fault in one.faults)]), err=True)
     if not invocation.as_json:
-        for one in checked:
-            click.echo("".join(f"{one.file}: warning: {warning}\n" for warning in one.warnings), nl=False, err=True)
+        faults = ["\n  ".join([f"{one.file}:", *map(str, one.faults)]) + "\n" for one in faulty]
+        warnings = [f"{one.file}: warning: {warning}\n" for one in checked for warning in one.warnings]
+        with while_read(sys.stderr):
+            click.echo("".join(faults + warnings), nl=False, err=True)
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))

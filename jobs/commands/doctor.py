@@ -11,6 +11,7 @@ from rich.table import Table
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
+from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.packaging.doctor import Finding, examine, healthy
 
@@ -20,7 +21,7 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]miss
 @click.command()
 @click.argument("job_file", metavar="[JOB.yaml]", type=click.Path(dir_okay=False), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(job_file: str | None, as_json: bool) -> None:
+def doctor(job_file: str | None, as_json: bool) -> int:
     """Show what is installed, what is missing, and what to do: exit 1 if a job could not run here.
 
     With a job file, also test whether the stores of its ledger and tables are put-if-absent: several writers write 100
@@ -35,12 +36,13 @@ def doctor(job_file: str | None, as_json: bool) -> None:
     findings = examine()
     stores = _examine_stores(job_file) if job_file is not None else []
     fit = healthy([*findings, *stores])
-    if as_json:
-        shown = [finding.to_json() for finding in (*findings, *stores)]
-        click.echo(json.dumps({"healthy": fit, "findings": shown}, indent=2))
-    else:
-        _show([*findings, *stores], fit)
-    sys.exit(ExitCode.DONE if fit else ExitCode.BAD_CONFIGURATION if not healthy(stores) else ExitCode.FAILED)
+    with while_read(sys.stdout):
+        if as_json:
+            shown = [finding.to_json() for finding in (*findings, *stores)]
+            click.echo(json.dumps({"healthy": fit, "findings": shown}, indent=2))
+        else:
+            _show([*findings, *stores], fit)
+    return int(ExitCode.DONE if fit else ExitCode.BAD_CONFIGURATION if not healthy(stores) else ExitCode.FAILED)
 
 
 def _examine_stores(job_file: str) -> list[Finding]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from kseg.jobs.invocation.layout_options import layout_options
+from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.tables import show
 from kseg.jobs.progress import progress_for
 from kseg.segment_reader.log.damage.check import PartitionCheck, check_partition
@@ -68,15 +69,15 @@ def fsck(
             checks.append(check)
             progress.advance()
     document = _document(checks)
-    if as_json:
-        json.dump(document, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        faults = len(document["faults"])
-        headline = (
-            f"{len(checks)} partitions are intact" if not faults else f"{faults} errors in {len(checks)} partitions"
-        )
-        show(document, headline, stream=sys.stdout)
+    with while_read(sys.stdout):
+        if as_json:
+            click.echo(json.dumps(document, indent=2))
+        else:
+            faults = len(document["faults"])
+            headline = (
+                f"{len(checks)} partitions are intact" if not faults else f"{faults} errors in {len(checks)} partitions"
+            )
+            show(document, headline, stream=sys.stdout)
     return _CORRUPT if document["faults"] else 0
 
 

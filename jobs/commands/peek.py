@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -112,16 +110,16 @@ def peek(
         origin, topics, job = place.config, place.names or _of_job(place), place.job
     asked = None if raw else registry_properties(registry, command_config, properties, job)
     wanted = Wanted(offset, count, partitions, isolation_level)
-    try:
-        known = nullcontext() if log_dirs else topics_exist()
-        with known, open_logs(origin) as logs, _decoder(None if raw else job, asked) as decoder:
-            for row in found_by(logs, topics, wanted, follow=follow, beyond=_beyond):
-                decoded = decoder.decode(row) if decoder is not None else NOTHING_DECODED
-                click.echo(to_json(as_object(row, decoded)) if as_json else as_line(row, whole=full, decoded=decoded))
-    except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:  # the reader of our output has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    known = nullcontext() if log_dirs else topics_exist()
+    with (
+        suppress(KeyboardInterrupt),
+        known,
+        open_logs(origin) as logs,
+        _decoder(None if raw else job, asked) as decoder,
+    ):
+        for row in found_by(logs, topics, wanted, follow=follow, beyond=_beyond):
+            decoded = decoder.decode(row) if decoder is not None else NOTHING_DECODED
+            click.echo(to_json(as_object(row, decoded)) if as_json else as_line(row, whole=full, decoded=decoded))
     return 0
 
 

@@ -93,11 +93,11 @@ def stop(directory: Path | None, as_json: bool) -> None:
 @registry.command()
 @_directory
 @json_option
-def status(directory: Path | None, as_json: bool) -> None:
+def status(directory: Path | None, as_json: bool) -> int:
     """Show whether the registry runs, and where: exit 0 if it answers, 1 if not.
 
     \b
     Example:
       kseg registry status --json
     """
-    _SERVER.print_status(directory, as_json)
+    return _SERVER.print_status(directory, as_json)

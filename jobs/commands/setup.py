@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 
 @click.command()
-def setup() -> None:
+def setup() -> int:
     """Prepare this machine: fetch jars, compile the decoders, archive Java classes for a faster start.
 
     None of it is required: what is missing is fetched or compiled when it is first used, which makes a first run half
@@ -22,4 +20,4 @@ def setup() -> None:
     """
     from kseg.jobs.setup import main
 
-    sys.exit(main())
+    return main()

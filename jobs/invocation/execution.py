@@ -19,6 +19,7 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.invocation.stopping import stoppable
+from kseg.jobs.output.closed_pipe import has_no_reader, while_read
 from kseg.jobs.progress import progress_for
 from kseg.jobs.progress.waits import waits_shown
 
@@ -52,14 +53,15 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                     result = work(replace(invocation, progress=progress))
                 stop.too_late()
                 reporter.close(result.document, result.exit_code)
-                if invocation.as_json:
-                    _print_json(result.document, out)
-                elif not invocation.quiet:
-                    show(_for_people(result), result.headline, stream=out, rows=result.rows)
                 code, document = result.exit_code, result.document
+                with while_read(out):  # the work is done, whoever reads of it
+                    if invocation.as_json:
+                        _print_json(result.document, out)
+                    elif not invocation.quiet:
+                        show(_for_people(result), result.headline, stream=out, rows=result.rows)
             except (Exception, KeyboardInterrupt, TerminatedError) as error:
                 stop.too_late()
-                if isinstance(error, click.exceptions.Exit):
+                if isinstance(error, click.exceptions.Exit) or _output_is_cut_off(error):
                     raise
                 failure = failure_of(stop.cause_of(error), runs=invocation.command in _RUNS)
                 if not invocation.debug:
@@ -99,13 +101,19 @@ def report_error(error: BaseException, json_to: IO[str] | None, *, debug: bool) 
 
 
 def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:
-    if json_to is not None:
-        _print_json(failure.to_json(), json_to)
-        if debug:
-            click.echo(failure.trace, err=True, nl=False)
-    else:
-        print_failure(failure, debug=debug)
+    with while_read(sys.stderr, *([] if json_to is None else [json_to])):
+        if json_to is not None:
+            _print_json(failure.to_json(), json_to)
+            if debug:
+                click.echo(failure.trace, err=True, nl=False)
+        else:
+            print_failure(failure, debug=debug)
     return failure.exit_code
+
+
+def _output_is_cut_off(error: BaseException) -> bool:
+    """Of a command that prints while it works, as `kseg status --watch`."""
+    return isinstance(error, BrokenPipeError) and (has_no_reader(sys.stdout) or has_no_reader(sys.stderr))
 
 
 def _print_json(document: dict[str, Any], stream: IO[str]) -> None:

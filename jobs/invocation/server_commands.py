@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 
@@ -68,8 +67,8 @@ class Server(Generic[S]):
         else:
             click.echo(f"{self.place} in {where} {'is stopped' if stopped else 'was not running'}.")
 
-    def print_status(self, given: Path | None, as_json: bool) -> NoReturn:
-        """The command `status`: ends with 0 if the server answers, with 1 if not."""
+    def print_status(self, given: Path | None, as_json: bool) -> int:
+        """The command `status`: returns 0 if the server answers, with 1 if not."""
         where = self.directory(given)
         state = self.read(where)
         answering = state is not None and self.answering(state)
@@ -81,7 +80,7 @@ class Server(Generic[S]):
             self._print(
                 f"{self.title(state)} {'answers' if answering else 'does not answer'}{self.detail(state)}.", state
             )
-        sys.exit(0 if answering else 1)
+        return 0 if answering else 1
 
     def _print(self, headline: str, state: S) -> None:
         click.echo("\n".join([headline, *self.lines(state)]))

@@ -25,10 +25,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 def console_for(stream: IO[str]) -> Console:
     """A console on this stream: as wide as the terminal, or wide enough for a log where there is none."""
-    from rich.console import Console
+    from kseg.jobs.output.console import PlainConsole
 
     terminal = stream.isatty()
-    return Console(file=stream, width=None if terminal else _PIPED_WIDTH, highlight=False, soft_wrap=False)
+    return PlainConsole(file=stream, width=None if terminal else _PIPED_WIDTH, highlight=False, soft_wrap=False)
 
 
 def show(document: Mapping[str, Any], headline: str, *, stream: IO[str], rows: int = ROWS_SHOWN) -> None:

@@ -18,6 +18,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.telemetry.events import JobOpened, RunEnded, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
+from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report.lineage import Lineage, wanted
 from kseg.jobs.report.options import ReportOptions
@@ -102,7 +103,8 @@ class Reporter(NullProgress):
 
     def _note(self, fault: str, document: dict[str, Any]) -> None:
         note = REDACTOR.clean(fault)
-        click.echo(f"kseg: {note}", file=sys.stderr)
+        with while_read(sys.stderr):
+            click.echo(f"kseg: {note}", file=sys.stderr)
         document.setdefault("notes", []).append(note)
 
     def _check_installed(self, job: Job) -> None:

