@@ -3,7 +3,9 @@
     transform                      how rows travel
     -----------------------------  --------------------------------------------------------------------------------
     none, or Arrow steps           fused: fetch, decode, steps and Parquet in one Spark task; no row crosses to the JVM
-    SQL or Python steps            a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet;
+    SQL or Python steps that only  the same (`etl.spark.selection`)
+    select and rename columns
+    other SQL or Python steps      a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet;
                                    columns that no step uses cross to the JVM as one (`etl.spark.narrowing`)
 
 Counts of what was read return with the tasks' results, or through an accumulator keyed by task and attempt, so that a
@@ -29,11 +31,13 @@ from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.column_use import column_use
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
 from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, read_rows
 from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
+from kseg.etl.spark.selection import Selection, selected
 from kseg.etl.spark.task_entry import Writer, drop, landing_function
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import (
@@ -197,9 +201,14 @@ class SparkJobs:
         plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
+        return self._write_fused(plan, tables)
+
+    def _write_fused(
+        self, plan: LandingPlan, tables: Mapping[str, ReadyTable], selection: Selection | None = None
+    ) -> Written:
         tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
         routes = self._tables_of_topics(tables)
-        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan), routes)
+        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan, selection), routes)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
         read = {result.tasks[0].index: rows_read(result.range_results) for result in results}
@@ -230,8 +239,11 @@ class SparkJobs:
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
         source, range_results = self.source(spark, tables, self._beside)
         frame = self._transformed(source, tables)
-        # A client of Spark Connect has no plan that it could change: there all columns cross.
-        narrow = None if self.context.spark.remote else narrowed(frame, source)
+        # A client of Spark Connect has no plan that it could look at: there all columns cross.
+        use = None if self.context.spark.remote else column_use(frame)
+        if use is not None and (selection := selected(frame, use, source.schema)) is not None:
+            return self._write_fused(plan, tables, selection)
+        narrow = None if use is None else narrowed(frame, use, source)
         frame, restoring = narrow or (frame, None)
         landed = frame.mapInArrow(landing_function(plan, restoring), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
-from kseg.etl.spark.column_use import TRANSPARENT, ColumnUse, Plan, column_use, each, kind_of
+from kseg.etl.spark.column_use import TRANSPARENT, ColumnUse, Passed, Plan, each, jvm_of, kind_of, scala_seq
 from kseg.etl.spark.row_cells import CELL, can_pack, pack, unpack
+from kseg.etl.spark.selection import can_take, taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,12 +55,12 @@ class Restoring:
     """
 
     packed: tuple[pa.DataType, ...]
-    columns: tuple[tuple[str, int | None], ...]
+    columns: tuple[tuple[str, Passed | None], ...]
 
     def apply(self, crossed: pa.RecordBatch) -> pa.RecordBatch:
         others = iter(crossed.columns)
         packed: list[pa.Array] = unpack(crossed.column(crossed.num_columns - 1), self.packed) if self.packed else []
-        arrays = [next(others) if place is None else packed[place] for _, place in self.columns]
+        arrays = [next(others) if passed is None else taken(packed, passed) for _, passed in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.columns])
 
 
@@ -74,25 +75,22 @@ class RowSource(Protocol):
         """All columns, or what crosses of them."""
 
 
-def narrowed(frame: DataFrame, source: RowSource) -> tuple[DataFrame, Restoring] | None:
+def narrowed(frame: DataFrame, use: ColumnUse, source: RowSource) -> tuple[DataFrame, Restoring] | None:
     """The same rows with fewer columns crossing, for a last step that restores them; None where nothing is to gain.
 
-    frame: a query over `source.frame()`, of a session in this process.
+    frame: a query over `source.frame()`, of a session in this process. use: its own.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    use = None if _uses_cache(frame) else column_use(_without_ctes(frame))
-    if use is None:
-        return None
     result = to_arrow_schema(frame.schema, timezone="UTC")
     passed = {
         place: column
         for place, column in use.passed.items()
-        if can_pack(source.schema.field(column).type)
-        and _same_layout(source.schema.field(column).type, result.field(place).type)
+        if can_pack(source.schema.field(column.column).type)
+        and can_take(source.schema.field(column.column).type, column, result.field(place).type)
     }
-    packed = tuple(sorted(set(passed.values())))
-    plain = tuple(sorted(use.used | set(use.passed.values()) - set(packed)))
+    packed = tuple(sorted({column.column for column in passed.values()}))
+    plain = tuple(sorted(use.used | {column.column for column in use.passed.values()} - set(packed)))
     if not plain and not packed:
         # A query that only counts rows: a batch without columns would have none.
         plain = (min(range(len(source.schema)), key=lambda column: _cost(source.schema.field(column).type)),)
@@ -100,9 +98,11 @@ def narrowed(frame: DataFrame, source: RowSource) -> tuple[DataFrame, Restoring]
         return None
     crossing = Crossing(plain, packed)
     rewritten = _Rewriting(frame, use).rewritten(source.frame(crossing), crossing, set(passed))
-    kinds = {column: result.field(place).type for place, column in passed.items()}
+    kinds = {column: source.schema.field(column).type for column in packed}
+    kinds |= {column.column: result.field(place).type for place, column in passed.items() if not column.as_text}
     columns = tuple(
-        (name, packed.index(passed[place]) if place in passed else None) for place, name in enumerate(result.names)
+        (name, Passed(packed.index(passed[place].column), passed[place].as_text) if place in passed else None)
+        for place, name in enumerate(result.names)
     )
     return rewritten, Restoring(tuple(kinds[column] for column in packed), columns)
 
@@ -115,51 +115,16 @@ def _cost(kind: pa.DataType) -> int:
         return 1 << 30
 
 
-def _same_layout(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of the types have the same bytes: they may differ in names of nested fields."""
-    if pa.types.is_nested(one) and pa.types.is_nested(other):
-        same = one.id == other.id and one.num_fields == other.num_fields
-        return same and all(
-            _same_layout(one.field(number).type, other.field(number).type) for number in range(one.num_fields)
-        )
-    return bool(one == other)
-
-
-def _uses_cache(frame: DataFrame) -> bool:
-    """Whether a part of the query is cached: Spark finds it by its plan, which must stay as it is."""
-    dataframe: Any = frame
-    if dataframe.sparkSession._jsparkSession.sharedState().cacheManager().isEmpty():
-        return False
-    nodes = [dataframe._jdf.queryExecution().withCachedData()]
-    while nodes:
-        node = nodes.pop()
-        if kind_of(node) == "InMemoryRelation":
-            return True
-        nodes += each(node.children())
-    return False
-
-
-def _without_ctes(frame: DataFrame) -> Plan:
-    """The analysed plan, `WITH` parts where they are used: the optimizer does it too, for those that are used once."""
-    execution: Any = frame._jdf
-    inline = _jvm(frame).org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
-    return inline.apply(execution.queryExecution().analyzed())
-
-
-def _jvm(frame: DataFrame) -> Any:
-    return frame.sparkSession._jvm
-
-
 class _Rewriting:
     """Makes the plan that reads fewer columns, with the JVM's own classes."""
 
     def __init__(self, frame: DataFrame, use: ColumnUse) -> None:
         self._session: Any = frame.sparkSession
         self._use = use
-        jvm = _jvm(frame)
+        jvm = jvm_of(frame)
         self._sql = jvm.org.apache.spark.sql
         self._catalyst = jvm.org.apache.spark.sql.catalyst
-        self._to_seq = jvm.PythonUtils.toSeq
+        self._jvm = jvm
         self._none = jvm.scala.Option.empty()
 
     def rewritten(self, fewer: DataFrame, crossing: Crossing, left_out: set[int]) -> DataFrame:
@@ -210,4 +175,4 @@ class _Rewriting:
         return self._catalyst.plans.logical.Project(self._seq([*columns, *([cell] if cell is not None else [])]), child)
 
     def _seq(self, items: Sequence[Any]) -> Any:
-        return self._to_seq(list(items))
+        return scala_seq(self._jvm, items)

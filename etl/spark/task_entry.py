@@ -12,17 +12,19 @@ import pyarrow as pa
 
 from kseg.etl.spark.dataframe import TaskAttempt
 from kseg.etl.spark.narrowing import Restoring
+from kseg.etl.spark.selection import Selection
 from kseg.etl.tables.parquet.writer import LandingPlan, land
 
 
 class Writer:
-    """Lands a task's rows; picklable."""
+    """Lands a task's rows; picklable. selection: makes them from those that it is given."""
 
-    def __init__(self, plan: LandingPlan) -> None:
-        self.plan = plan
+    def __init__(self, plan: LandingPlan, selection: Selection | None = None) -> None:
+        self.plan, self.selection = plan, selection
 
     def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-        return land(batches, self.plan, task=attempt.number, attempt=attempt.attempt_id)
+        rows = batches if self.selection is None else map(self.selection.apply, batches)
+        return land(rows, self.plan, task=attempt.number, attempt=attempt.attempt_id)
 
 
 def landing_function(

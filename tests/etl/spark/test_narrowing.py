@@ -3,86 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
+from record_source import SCHEMA, Source, landed, sql
 
-from kseg.etl.source.decode_options import DecodeOptions
-from kseg.etl.spark.narrowing import CELLS, Crossing, narrowed
-from kseg.etl.transform.sql import SqlStep
+from kseg.etl.spark.column_use import column_use
+from kseg.etl.spark.narrowing import CELLS, narrowed
 
 pytestmark = pytest.mark.spark
-
-SCHEMA = DecodeOptions(addresses=True).schema
-HEADERS = [
-    [{"key": "trace", "value": b"1"}, {"key": "trace", "value": b"1"}, {"key": "none", "value": None}],
-    None,
-    [],
-    [{"key": "b", "value": b"\x00\xff"}],
-]
-
-
-def records() -> pa.RecordBatch:
-    rows = [
-        {
-            "key": None if number % 3 == 0 else f"k{number}".encode(),
-            "value": None if number == 5 else f'{{"n": {number}}}'.encode(),
-            "topic": "orders",
-            "partition": number % 2,
-            "offset": number,
-            "timestamp": None if number == 7 else datetime(2026, 1, 1, 0, 0, number, number, tzinfo=UTC),
-            "timestampType": 0,
-            "headers": HEADERS[number % 4],
-            "_kseg_topic": "orders",
-            "_kseg_partition": number % 2,
-            "_kseg_offset": number,
-        }
-        for number in range(12)
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-
-
-@dataclass
-class Source:
-    """The records above, in the way in which tasks give them. crossed: what was asked for."""
-
-    spark: Any
-    schema: pa.Schema = SCHEMA
-    crossed: list[Crossing] = field(default_factory=list)
-
-    def frame(self, crossing: Crossing | None = None) -> DataFrame:
-        batches = [records().slice(0, 5), records().slice(5)]
-        if crossing is not None:
-            self.crossed.append(crossing)
-            batches = [crossing.apply(batch) for batch in batches]
-        data = pa.Table.from_batches(batches)
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, data.schema) as writer:
-            writer.write_table(data)
-        content = stream.getvalue().to_pybytes()
-
-        def kseg_read_ranges(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from pa.ipc.open_stream(content)
-
-        frame: DataFrame = self.spark.range(0, 1, 1, 1).mapInArrow(kseg_read_ranges, from_arrow_schema(data.schema))
-        return frame
-
-
-def landed(frame: DataFrame) -> list[dict[str, Any]]:
-    """What a last step in a worker gets."""
-    return sorted((row.asDict(recursive=True) for row in frame.collect()), key=repr)
 
 
 def both(spark: Any, step: Callable[[DataFrame], DataFrame]) -> tuple[Source, DataFrame, DataFrame | None]:
     source = Source(spark)
     frame = step(source.frame())
-    found = narrowed(frame, source)
+    use = column_use(frame)
+    found = None if use is None else narrowed(frame, use, source)
     if found is None:
         return source, frame, None
     fewer, restoring = found
@@ -93,22 +33,18 @@ def both(spark: Any, step: Callable[[DataFrame], DataFrame]) -> tuple[Source, Da
             rows = restoring.apply(batch)
             assert rows.schema.names == kinds.names
             for column in rows.columns:
-                column.validate(full=True)
+                column.validate(full=not pa.types.is_string(column.type))  # text need not be UTF-8
             yield pa.RecordBatch.from_arrays([*rows.columns], schema=kinds)
 
     restored = frame.schema
     return source, frame, fewer.mapInArrow(restore, restored)
 
 
-def sql(query: str) -> Callable[[DataFrame], DataFrame]:
-    return SqlStep(query, "transform[0].sql").apply
-
-
 # The query, and the columns that cross as they are; None: nothing is gained.
 QUERIES: list[tuple[str, set[str] | None]] = [
     ("SELECT * FROM __rows__", set()),
-    ("SELECT *, CAST(value AS STRING) AS v, CAST(key AS STRING) AS k FROM __rows__", {"key", "value"}),
-    ("SELECT topic, partition, offset, CAST(value AS STRING) AS v FROM __rows__", {"value"}),
+    ("SELECT *, CAST(value AS STRING) AS v, CAST(key AS STRING) AS k FROM __rows__", set()),
+    ("SELECT topic, partition, offset, CAST(value AS STRING) AS v FROM __rows__", set()),
     ("SELECT headers AS h, topic AS t, partition, offset, headers FROM __rows__", set()),
     ("SELECT headers[0].key AS first, headers, topic, offset FROM __rows__ WHERE size(headers) > 0", {"headers"}),
     ("SELECT size(headers) AS n, topic, partition, offset FROM __rows__", {"headers"}),
@@ -210,5 +146,5 @@ def test_steps_after_one_another_are_one_query(spark: Any) -> None:
 
 def test_a_frame_that_does_not_read_the_records_is_left_as_it_is(spark: Any) -> None:
     source = Source(spark)
-    assert narrowed(spark.range(3), source) is None
+    assert column_use(spark.range(3)) is None
     assert not source.crossed
