@@ -40,7 +40,10 @@ def wait(batch):
     return batch
 """
 #: Two ways to wait for Spark: an RDD's action, and a DataFrame's.
-STEPS = {"arrow": [{"arrow": "gate:wait"}], "sql": [{"arrow": "gate:wait"}, {"sql": "SELECT * FROM __rows__"}]}
+STEPS = {
+    "arrow": [{"arrow": "gate:wait"}],
+    "sql": [{"arrow": "gate:wait"}, {"sql": "SELECT * FROM __rows__ WHERE offset >= 0"}],
+}
 JOB = """
 version: 1
 name: stopped

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from record_source import SCHEMA, Source, landed, sql
 
 from kseg.etl.spark.column_use import column_use
 from kseg.etl.spark.narrowing import CELLS, narrowed
+from record_source import SCHEMA, Source, landed, sql
 
 pytestmark = pytest.mark.spark
 

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
-from record_source import SCHEMA, Source, landed, records, sql
 
 from kseg.etl.spark.column_use import column_use
 from kseg.etl.spark.selection import Selection, selected
+from record_source import SCHEMA, Source, landed, records, sql
 
 pytestmark = pytest.mark.spark
 
