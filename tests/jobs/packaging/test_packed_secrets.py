@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -47,13 +49,22 @@ spark:
 def contents(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
     """A file, and all files in it where it is an archive, archives in archives too."""
     yield name, data
-    if zipfile.is_zipfile(io.BytesIO(data)):
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for one in archive.namelist():
-                yield from contents(archive.read(one), f"{name}/{one}")
+    if name.endswith(".tar.gz"):
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive:
+                inside = archive.extractfile(member) if member.isfile() else None
+                text = inside.read() if inside is not None else f"{member.name} {member.linkname}".encode()
+                yield from contents(text, f"{name}/{member.name}")
+    elif zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as zipped:
+            for one in zipped.namelist():
+                yield from contents(zipped.read(one), f"{name}/{one}")
 
 
-def test_no_secret_is_packed_or_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_packed_or_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: Callable[[int, int], int]
+) -> None:
+    """In full counts the environment that `--archive` packs is searched, too: half a gigabyte of 10,000 files."""
     for name, value in {
         "BOB_PASSWORD": OF_ENVIRONMENT,
         "STORE_KEY": OF_STORE,
@@ -71,13 +82,16 @@ def test_no_secret_is_packed_or_printed(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "job.yaml").write_text(JOB)
 
     words = ["package", "--out", str(tmp_path / "dist"), "--job", str(tmp_path / "job.yaml")]
-    printed = [CliRunner().invoke(cli, [*words, *more]) for more in ([], ["--json"])]
+    archived = ["--archive", "--driver"] if scale(0, 1) else []
+    printed = [CliRunner().invoke(cli, [*words, *more]) for more in ([], [*archived, "--json"])]
     assert [one.exit_code for one in printed] == [0, 0], printed[0].output
-
-    found = dict(one for file in (tmp_path / "dist").iterdir() for one in contents(file.read_bytes(), file.name))
-    assert any(name.endswith("-modules.zip/steps/shout.py") for name in found), "the job's own code is packed"
     assert "orders" in json.dumps(json.loads(printed[1].stdout))
-    found |= {f"output {number}": one.output.encode() for number, one in enumerate(printed)}
-    for name, data in found.items():
+
+    found = [(f"output {number}", one.output.encode()) for number, one in enumerate(printed)]
+    searched = set()
+    for name, data in chain(found, *(contents(file.read_bytes(), file.name) for file in (tmp_path / "dist").iterdir())):
+        searched.add(name)
         for secret in (*SECRETS, BESIDE):
             assert secret.encode() not in data, (name, secret)
+    assert any(name.endswith("-modules.zip/steps/shout.py") for name in searched), "the job's own code is packed"
+    assert any(name.endswith("site-packages/kseg/jobs/cli.py") for name in searched) is bool(archived)
