@@ -21,7 +21,7 @@ that every commit looks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -38,8 +38,10 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
 from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
+from kseg.etl.operations.table_history import TableHistory
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
+from kseg.etl.planning.source_acceptance import OPTION, first_offsets
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.group_commit import fence
 from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
@@ -83,6 +85,7 @@ def rebuild_ledger(
     job: Job,
     *,
     lost: Sequence[str] = (),
+    accepted: Sequence[str] = (),
     dry_run: bool = False,
     take_over: bool = False,
     progress: Progress | None = None,
@@ -90,9 +93,11 @@ def rebuild_ledger(
     """Make the job's part of a new ledger from its tables and its group.
 
     lost: ids of the ledgers that were this job's; needed where the tables name several for a job of this name.
+    accepted: TOPIC or TOPIC:PARTITION:OFFSET whose log is another one (from an offset on) than when rows were landed:
+        these rows stay, as those of an older generation, and offsets from there on are read.
 
     Raises:
-        ConfigurationError: rows have no addresses.
+        ConfigurationError: rows have no addresses; what is accepted is no log of the job's.
         Refused: the ledger knows this job; nothing has landed; it is not clear which ledgers or rows are this job's;
             rows lie beyond the log's end.
     """
@@ -108,14 +113,14 @@ def rebuild_ledger(
                 ledger=job.ledger,
             )
         if dry_run:
-            found = _Rebuilding.of(context, lost)
+            found = _Rebuilding.of(context, lost, accepted)
             found.read_rows()
             return found.report("dry-run")
         with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
-            before = _Rebuilding.of(context, lost)
+            before = _Rebuilding.of(context, lost, accepted)
             before.fence_lost_drivers(lease)
             # Read again: until the fence a lost driver may have landed, and committed the group's offsets.
-            found = _Rebuilding.of(context, before.lost)
+            found = _Rebuilding.of(context, before.lost, accepted)
             found.read_rows()
             events = found.events()
             lease.transition(lambda _: events)
@@ -126,7 +131,8 @@ def rebuild_ledger(
 class _Rebuilding:
     """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's.
 
-    began: first offsets of runs that routed rows to several tables, which may not have landed them all."""
+    began: first offsets of runs that routed rows to several tables, which may not have landed them all. accepted: by
+    partition the offset from which on its log is another one than the tables' rows are of."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -137,10 +143,11 @@ class _Rebuilding:
     landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
     reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     began: dict[TopicPartition, int] = field(default_factory=dict)
+    accepted: Mapping[TopicPartition, int] = field(default_factory=dict)
     rows: int = 0
 
     @classmethod
-    def of(cls, context: JobContext, lost: Sequence[str]) -> _Rebuilding:
+    def of(cls, context: JobContext, lost: Sequence[str], accepted: Sequence[str]) -> _Rebuilding:
         job, snapshot = context.job, context.inputs.snapshot()
         tables: dict[str, TableAccess] = {}
         found: dict[str, Mapping[str, int]] = {}
@@ -150,7 +157,7 @@ class _Rebuilding:
             if access is not None and now is not None:
                 tables[table], found[table] = access, access.transactions(APP_ROOT, now)
         group = context.inputs.group_view(snapshot.partitions)
-        rebuilding = cls(context, snapshot, group, tables, found, ())
+        rebuilding = cls(context, snapshot, group, tables, found, (), accepted=first_offsets(snapshot, accepted))
         rebuilding.lost = rebuilding._lost_ledgers(lost)
         return rebuilding
 
@@ -201,7 +208,7 @@ class _Rebuilding:
         """Which offsets have landed, by the tables' rows and histories."""
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
-            by_run = _History.of(access)
+            by_run = TableHistory.of(access)
             # As many changes as generations: later runs go on counting. Where the earlier ones began is not known.
             self.reopened |= {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
@@ -215,6 +222,9 @@ class _Rebuilding:
                         self.began[tp] = min(offsets.intervals[0][0], self.began.get(tp, NO_END))
                     else:
                         self.landed[tp] = self.landed.get(tp, EMPTY).union(offsets)
+        for tp, first in self.accepted.items():
+            self.landed[tp] = self.landed.get(tp, EMPTY).intersect(OffsetSet.single(0, first))
+            self.reopened[tp] = (*self.reopened.get(tp, ()), first)
         for tp, offsets in self.landed.items():
             end = max((last for _, last in offsets), default=0)
             if tp in self.snapshot.bounds and end > self.snapshot.bounds[tp].high_watermark:
@@ -222,13 +232,14 @@ class _Rebuilding:
                     "rows-beyond-log",
                     f"the tables have rows up to offset {end}, and the log ends at "
                     f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that the rows came from",
-                    remedy="check bootstrap.servers; if the topic was recreated, land it in another table",
+                    remedy=f"check bootstrap.servers; if the topic was recreated: `kseg repair JOB --rebuild-ledger "
+                    f"{OPTION} {tp.topic}`, which reads it from its first offset and keeps the rows that there are",
                     topic=tp.topic,
                     partition=tp.partition,
                 )
 
     def _rows(
-        self, table: str, access: TableAccess, history: _History
+        self, table: str, access: TableAccess, history: TableHistory
     ) -> Iterator[tuple[TopicPartition, OffsetSet, set[str], int]]:
         address = _address(table, access)
         owned: dict[str | None, bool] = {}
@@ -257,7 +268,7 @@ class _Rebuilding:
                 if len(here):
                     yield tp, _as_set(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
 
-    def _is_ours(self, table: str, run_id: str | None, history: _History) -> bool:
+    def _is_ours(self, table: str, run_id: str | None, history: TableHistory) -> bool:
         name = self.context.job.name
         if run_id is None:
             return False
@@ -289,6 +300,8 @@ class _Rebuilding:
         found = self.group.offsets.get(tp) if self.group is not None else None
         if found is None or found.offset < 0 or ledger_of(found.metadata) not in self.lost:
             return None
+        if found.offset > self.accepted.get(tp, NO_END):  # of records that are gone
+            return None
         return ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
 
     def bases(self) -> dict[TopicPartition, int]:
@@ -300,6 +313,8 @@ class _Rebuilding:
                 bases[tp] = committed.offset
             elif first < NO_END:
                 bases[tp] = first
+        for tp, first in self.accepted.items():
+            bases[tp] = min(first, bases.get(tp, first))
         return bases
 
     def events(self) -> list[ev.Event]:
@@ -332,88 +347,9 @@ class _Rebuilding:
             report.notes.append(
                 "where the group has no offset of the lost ledger, the next run reads all offsets that have no row"
             )
+        if self.accepted:
+            report.notes.append("rows of reopened offsets stay in their tables, as rows of the older generation")
         return report
-
-
-@dataclass(slots=True)
-class _Change:
-    """A partition's newest generation. first: where it begins, or later. numbers: its first incremental run's, by mark.
-
-    Where the history does not go back to its first run, what this one has read lies below `first`: records of today.
-    """
-
-    generation: int
-    first: int
-    numbers: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _History:
-    """What a table's history shows of runs. owners: ledger and job. ranges: as each run planned them. generations: of
-    its partitions, where above 0. changes: partitions with runs of several generations. routed: runs that had rows of
-    one range for several tables."""
-
-    owners: Mapping[str, tuple[str, str]]
-    ranges: Mapping[str, Sequence[Sequence[Any]]]
-    generations: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
-    changes: Mapping[TopicPartition, _Change] = field(default_factory=dict)
-    routed: Collection[str] = ()
-
-    @classmethod
-    def of(cls, access: TableAccess) -> _History:
-        owners: dict[str, tuple[str, str]] = {}
-        ranges: dict[str, Sequence[Sequence[Any]]] = {}
-        generations: dict[str, dict[TopicPartition, int]] = {}
-        routed: set[str] = set()
-        for commit in access.history():
-            details = commit.details
-            run = details.get("run", details.get("kseg"))
-            if isinstance(run, str) and "mode" in details:
-                owners[run] = str(details.get("ledger")), str(details.get("job"))
-                ranges.setdefault(run, details.get("ranges") or ())
-                if "routed" in details:
-                    routed.add(run)
-                if found := details.get("generations"):
-                    generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
-        return cls(owners, ranges, generations, _changes(ranges, generations), routed)
-
-    def is_older(self, run_id: str, tp: TopicPartition) -> bool:
-        """Whether a run has read the partition in an older generation than the newest one."""
-        change = self.changes[tp]
-        if run_id in self.ranges:
-            return self.generations.get(run_id, {}).get(tp, 0) < change.generation
-        parts = parse_run_id(run_id)
-        # Releases that gave ids without a mark knew no generations. For a backfill it is unknown.
-        return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
-
-    def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
-        """Of a run that has rows in the table. One without any may have been abandoned since."""
-        for topic, partition, start, end in self.ranges.get(run, ()):
-            tp = TopicPartition(topic, partition)
-            if tp in self.changes and self.is_older(run, tp):
-                end = min(end, self.changes[tp].first)
-            if offsets := OffsetSet.single(start, end):
-                yield tp, offsets
-
-
-def _changes(
-    ranges: Mapping[str, Sequence[Sequence[Any]]], generations: Mapping[str, Mapping[TopicPartition, int]]
-) -> dict[TopicPartition, _Change]:
-    found: dict[TopicPartition, _Change] = {}
-    for run_id, of_run in generations.items():
-        for topic, partition, start, _ in ranges[run_id]:
-            tp = TopicPartition(topic, partition)
-            number = of_run.get(tp, 0)
-            change = found.get(tp)
-            if change is None or change.generation < number:
-                change = found[tp] = _Change(number, start)
-            if change.generation > number:
-                continue
-            change.first = min(change.first, start)
-            parts = parse_run_id(run_id)
-            if parts is not None and parts.number is not None:
-                change.numbers[parts.mark] = min(parts.number, change.numbers.get(parts.mark, parts.number))
-    return {tp: change for tp, change in found.items() if change.generation}
 
 
 def _address(table: str, access: TableAccess) -> AddressColumns:

@@ -49,6 +49,26 @@ class NamedSource:
         return self.topic == change.topic and self.partition in (None, change.partition)
 
 
+def first_offsets(snapshot: SourceSnapshot, words: Sequence[str]) -> dict[TopicPartition, int]:
+    """From which offset on each named log is another one, where no ledger knows it as it was.
+
+    Raises ConfigurationError: it is no log of the snapshot, or a partition without an offset.
+    """
+    firsts: dict[TopicPartition, int] = {}
+    for word in words:
+        named = NamedSource.parse(word)
+        if named.partition is not None and named.offset is None:
+            message = f"without a ledger it is unknown from which offset on {word} has changed"
+            raise ConfigurationError.of(OPTION, message, f"give TOPIC, or TOPIC:PARTITION:OFFSET: {word}:0")
+        found = [
+            tp for tp in snapshot.partitions if tp.topic == named.topic and named.partition in (None, tp.partition)
+        ]
+        if not found:
+            raise ConfigurationError.of(OPTION, f"the job reads no {word}", "give a topic of the job")
+        firsts |= dict.fromkeys(found, named.offset or 0)
+    return firsts
+
+
 def accept(
     snapshot: SourceSnapshot, state: JobState, ends: EpochEnds, named: Sequence[NamedSource]
 ) -> ev.SourceAccepted | None:

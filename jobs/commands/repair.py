@@ -33,7 +33,8 @@ _ACTIONS = {
 
 
 def _check(no_verify: bool, **given: object) -> None:
-    if sum(bool(given[action]) for action in _ACTIONS) != 1:
+    both = bool(given["rebuild_ledger"] and given["accept_source"])
+    if sum(bool(given[action]) for action in _ACTIONS) - both != 1:
         raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
     if no_verify and not given["accept_table"]:
         raise click.UsageError("--no-verify needs --accept-table")
@@ -68,7 +69,7 @@ Examples:
     multiple=True,
     metavar="TOPIC[:PARTITION[:OFFSET]]",
     help="Continue with a truncated log, a recreated topic or another cluster. Offsets from the change on (or from "
-    "OFFSET on) are read again; rows that have landed stay. Repeatable.",
+    "OFFSET on) are read again; rows that have landed stay. With --rebuild-ledger, too. Repeatable.",
 )
 @click.option(
     "--rebuild-ledger",
@@ -105,11 +106,11 @@ def repair(
     RUN is a run's id, or a unique beginning of it or of its part after the first dash. `kseg status` lists the runs,
     and shows what is wrong with a table. docs/reference/ledger.md has the command for each refusal.
     """
-    if accept_source:
+    if accept_source and not rebuild_ledger:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)
     job = load_job(invocation, job_file, starts_spark=True)
     if rebuild_ledger:
-        return _rebuild(job, invocation, lost=lost_ledger, dry_run=dry_run, take_over=take_over)
+        return _rebuild(job, invocation, lost=lost_ledger, accepted=accept_source, dry_run=dry_run, take_over=take_over)
     if accept_table is not None:
         return _accept(job, accept_table, invocation, verify_rows=not no_verify, dry_run=dry_run, take_over=take_over)
     from kseg.etl.operations.repair import abandon as abandon_run

@@ -159,7 +159,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "rows-beyond-log": Explanation(
         "a ledger was to be rebuilt, and rows lie beyond the log's end",
-        "correct `bootstrap.servers`; if the topic was recreated, land it in another table",
+        "correct `bootstrap.servers`; if the topic was recreated, `kseg repair JOB --rebuild-ledger --accept-source "
+        "TOPIC` ([a lost ledger](../guides/replacing.md#a-lost-ledger))",
     ),
     "rows-of-unknown-run": Explanation(
         "a replacement or a rebuilt ledger finds rows of a run that it does not know, in a table that "

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
+import re
 import shutil
 import uuid
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
@@ -16,6 +20,7 @@ from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
 from kseg.etl.run.pipeline import run_ingest
+from kseg.jobs.cli import cli
 
 
 def lose_ledger(job: Any) -> None:
@@ -166,12 +171,50 @@ def test_it_does_not_guess(topic, home):
     assert rebuild_ledger(job.job, lost=[first, second]).lost == tuple(sorted([first, second]))
 
 
-def test_rows_of_a_topic_that_is_not_this_one_are_no_offsets_of_it(topic, home, records):
-    job = home(topic)
+def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, home, records):
+    """The refusal's own command leads out of it: the new topic lands whole, and nothing of the other one twice."""
+    other = records.topic(1)
+    records.write_mixed(other, 1, rounds=1)
+    job = home(topic, other)
     job.ingest()
+    old, kept = offsets(job, "first"), offsets(job, "rest")
     lose_ledger(job)
     records.kafka.make_anew(topic, 2)
     records.forget_metadata()
+    producer = Producer(records.settings)
+    for number in range(8):
+        producer.produce(topic, b"new %d" % number, partition=number % 2)
+    assert producer.flush(60) == 0
     with pytest.raises(Refused) as caught:
         rebuild_ledger(job.job)
     assert caught.value.code == "rows-beyond-log"
+    command = re.search(r"`kseg (.*?)`", caught.value.remedy or "")
+    assert command is not None, caught.value.remedy
+    words = [str(job.file) if word == "JOB" else word for word in command[1].split()]
+    done = CliRunner().invoke(cli, [*words, "--json", "--progress", "none"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["status"] == "rebuilt"
+    job.ingest()
+    assert offsets(job, "first") == sorted([*old, *((p, at) for p in (0, 1) for at in range(4))])
+    assert offsets(job, "rest") == kept
+    assert job.frontiers() == job.group_offsets() == records.ends(topic) | records.ends(other)
+    assert job.ingest().status == "nothing-to-do"
+    assert verify(job.job).ok
+
+
+def offsets(job: Any, table: str) -> list[tuple[int, int]]:
+    rows = job.table(table).to_pyarrow_table(columns=["partition", "offset"])
+    return sorted(zip(*(rows[name].to_pylist() for name in ("partition", "offset")), strict=True))
+
+
+def test_a_log_that_is_another_one_is_named_whole_or_from_an_offset_on(topic, home):
+    job = home(topic)
+    job.ingest()
+    lose_ledger(job)
+    for words, message in [(["nothing"], "the job reads no nothing"), ([f"{topic}:0"], "from which offset on")]:
+        with pytest.raises(ConfigurationError, match=message):
+            rebuild_ledger(job.job, accepted=words, dry_run=True)
+    whole = {p.partition: p for p in rebuild_ledger(job.job, dry_run=True).partitions}
+    first = {p.partition: p for p in rebuild_ledger(job.job, accepted=[f"{topic}:0:5"], dry_run=True).partitions}
+    assert (first[0].frontier, first[0].landed) == (5, 5)
+    assert first[1] == whole[1]

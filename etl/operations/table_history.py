@@ -1,0 +1,94 @@
+"""What a table's history shows of the runs that have landed in it: whose they were, and which offsets they read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import parse_run_id
+from kseg.etl.tables.protocol import TableAccess
+
+
+@dataclass(slots=True)
+class Change:
+    """A partition's newest generation. first: where it begins, or later. numbers: its first incremental run's, by mark.
+
+    Where the history does not go back to its first run, what this one has read lies below `first`: records of today.
+    """
+
+    generation: int
+    first: int
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """What a table's history shows of runs. owners: ledger and job. ranges: as each run planned them. generations: of
+    its partitions, where above 0. changes: partitions with runs of several generations. routed: runs that had rows of
+    one range for several tables."""
+
+    owners: Mapping[str, tuple[str, str]]
+    ranges: Mapping[str, Sequence[Sequence[Any]]]
+    generations: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    changes: Mapping[TopicPartition, Change] = field(default_factory=dict)
+    routed: Collection[str] = ()
+
+    @classmethod
+    def of(cls, access: TableAccess) -> TableHistory:
+        """As far as the history goes back."""
+        owners: dict[str, tuple[str, str]] = {}
+        ranges: dict[str, Sequence[Sequence[Any]]] = {}
+        generations: dict[str, dict[TopicPartition, int]] = {}
+        routed: set[str] = set()
+        for commit in access.history():
+            details = commit.details
+            run = details.get("run", details.get("kseg"))
+            if isinstance(run, str) and "mode" in details:
+                owners[run] = str(details.get("ledger")), str(details.get("job"))
+                ranges.setdefault(run, details.get("ranges") or ())
+                if "routed" in details:
+                    routed.add(run)
+                if found := details.get("generations"):
+                    generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
+        return cls(owners, ranges, generations, _changes(ranges, generations), routed)
+
+    def is_older(self, run_id: str, tp: TopicPartition) -> bool:
+        """Whether a run has read the partition in an older generation than the newest one."""
+        change = self.changes[tp]
+        if run_id in self.ranges:
+            return self.generations.get(run_id, {}).get(tp, 0) < change.generation
+        parts = parse_run_id(run_id)
+        # Releases that gave ids without a mark knew no generations. For a backfill it is unknown.
+        return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
+
+    def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
+        """Of a run that has rows in the table. One without any may have been abandoned since."""
+        for topic, partition, start, end in self.ranges.get(run, ()):
+            tp = TopicPartition(topic, partition)
+            if tp in self.changes and self.is_older(run, tp):
+                end = min(end, self.changes[tp].first)
+            if offsets := OffsetSet.single(start, end):
+                yield tp, offsets
+
+
+def _changes(
+    ranges: Mapping[str, Sequence[Sequence[Any]]], generations: Mapping[str, Mapping[TopicPartition, int]]
+) -> dict[TopicPartition, Change]:
+    found: dict[TopicPartition, Change] = {}
+    for run_id, of_run in generations.items():
+        for topic, partition, start, _ in ranges[run_id]:
+            tp = TopicPartition(topic, partition)
+            number = of_run.get(tp, 0)
+            change = found.get(tp)
+            if change is None or change.generation < number:
+                change = found[tp] = Change(number, start)
+            if change.generation > number:
+                continue
+            change.first = min(change.first, start)
+            parts = parse_run_id(run_id)
+            if parts is not None and parts.number is not None:
+                change.numbers[parts.mark] = min(parts.number, change.numbers.get(parts.mark, parts.number))
+    return {tp: change for tp, change in found.items() if change.generation}
