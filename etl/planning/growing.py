@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,6 +16,13 @@ from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.tables.parquet.align import side_by_side
 from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
 from kseg.etl.tables.parquet.widening import fit
+
+_KEEP: Final = "register a schema that keeps the column's type, or land in another table by another job"
+_OF_KINDS: Final = (
+    "fields of one name are one column for records of all subjects: give the field another name in one kind's schema; "
+    "or land each kind by a job of its own, with its subject alone, decode.on_error: dead_letter and "
+    "sink.dead_letters.max: 100%: there records of the other kinds are dead letters"
+)
 
 
 def grown(
@@ -86,7 +93,7 @@ class Growing:
         wider = self._widened(writer)
         if wider is not None and self._widen:
             return wider
-        remedy = "register a schema that keeps the column's type, or land in another table by another job"
+        remedy = _OF_KINDS if self._payload.several else _KEEP
         if wider is not None:
             remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
         rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))

@@ -44,8 +44,9 @@ def merged(
     """The reader's schema with what the writer's has besides; the same object where that is nothing.
 
     add_fields: False leaves fields out that the reader lacks. widen: where the reader's type may be promoted to the
-    writer's it becomes that: for a table that is not there yet. any_name: the records themselves, but not those within
-    them, match whatever they are called; the writer's name becomes an alias.
+    writer's it becomes that: for a table that is not there yet. any_name: records and enums match whatever they are
+    called, those of fields too; the writer's name becomes an alias. Members of a union of several types, which their
+    names tell apart, do not.
 
     Raises:
         IncompatibleSchemas: a column would have to change its type; both are in the message.
@@ -75,7 +76,7 @@ class _Merge:
         if is_null(writer):
             return reader
         match reader, writer:
-            case Record(), Record() if _alike(reader, writer) or (self._any_name and not place):
+            case Record(), Record() if self._any_name or _alike(reader, writer):
                 return self._record(reader, writer, place or simple_name(reader.name))
             case Array(), Array():
                 items = self.of(reader.items, writer.items, f"{place}[]")
@@ -83,7 +84,7 @@ class _Merge:
             case Map(), Map():
                 values = self.of(reader.values, writer.values, f"{place}{{}}")
                 return reader if values is reader.values else Map(values)
-            case Enum(), Enum() if _alike(reader, writer):
+            case Enum(), Enum() if self._any_name or _alike(reader, writer):
                 return self._enum(reader, writer)
             case Primitive() | Fixed(), Primitive() | Fixed() if not _loses_digits(reader, writer):
                 return _value(reader, writer, place, self._widen)

@@ -322,16 +322,23 @@ def test_dead_letters_of_a_registry_s_job_land_once_their_schema_is_known(
 def test_each_kind_of_record_lands_in_a_table_of_its_own_fields(
     records: Any, home: Any, registry: SharedRegistry
 ) -> None:
-    """Two kinds in one topic, by RecordNameStrategy; one is renamed and grows, through a death between the tables."""
+    """Two kinds in one topic, by RecordNameStrategy, with records of their own in one field; one is renamed and grows,
+    through a death between the tables."""
     topic = records.topic(1)
     unique = topic.rpartition("-")[2]
     names = [f"{kind}{unique}" for kind in ("Order", "Payment")]
     orders = Orders(records, registry, topic)
-    order = schema(("id", "long"), ("size", "int"), name=names[0])
-    payment = schema(("id", "long"), ("paid", "double"), name=names[1])
+    shop, bank = (
+        {"type": "record", "name": name, "fields": [{"name": field, "type": "int"}]}
+        for name, field in (("Shop", "till"), ("Bank", "branch"))
+    )
+    order = schema(("id", "long"), ("size", "int"), ("at", shop), name=names[0])
+    payment = schema(("id", "long"), ("paid", "double"), ("at", bank), name=names[1])
     for number in range(0, 8, 2):
-        orders.write(order, {"id": number, "size": 3}, strategy=record_subject_name_strategy)
-        orders.write(payment, {"id": number + 1, "paid": 9.5}, strategy=record_subject_name_strategy)
+        orders.write(order, {"id": number, "size": 3, "at": {"till": 5}}, strategy=record_subject_name_strategy)
+        orders.write(
+            payment, {"id": number + 1, "paid": 9.5, "at": {"branch": 6}}, strategy=record_subject_name_strategy
+        )
     routes = {f"shop.{name}": {"path": f"./lake/{kind}"} for name, kind in zip(names, ("a", "b"), strict=True)}
     job = home(
         topic,
@@ -341,19 +348,51 @@ def test_each_kind_of_record_lands_in_a_table_of_its_own_fields(
     )
     job.die("land:a:committed")
     job.ingest(take_over=True)
-    assert of_table(job, "a") == [{"id": number, "size": 3} for number in range(0, 8, 2)]
-    assert of_table(job, "b") == [{"id": number + 1, "paid": 9.5} for number in range(0, 8, 2)]
+    at_till, at_branch = {"till": 5, "branch": None}, {"till": None, "branch": 6}
+    assert of_table(job, "a") == [{"id": number, "size": 3, "at": at_till} for number in range(0, 8, 2)]
+    assert of_table(job, "b") == [{"id": number + 1, "paid": 9.5, "at": at_branch} for number in range(0, 8, 2)]
     fields = [{"name": "id", "type": "long"}, {"name": "total", "type": "double", "aliases": ["paid"]}]
     fields.append({"name": "by", "type": ["null", "string"]})
     renamed = json.dumps({"type": "record", "name": names[1], "namespace": "shop", "fields": fields})
     registry.client.set_compatibility(subject_name=f"shop.{names[1]}", level="NONE")
     orders.write(renamed, {"id": 9, "total": 1.5, "by": "card"}, strategy=record_subject_name_strategy)
     job.ingest()
-    assert of_table(job, "b")[-1] == {"id": 9, "paid": 1.5, "by": "card"}
-    assert [*of_table(job, "a")[0]] == ["id", "size"]
+    assert of_table(job, "b")[-1] == {"id": 9, "paid": 1.5, "at": None, "by": "card"}
+    assert [*of_table(job, "a")[0]] == ["id", "size", "at"]
     found = verify(job.job)
     assert found.ok, found.findings
     assert found.headline.startswith("all rows agree")
+
+
+def test_kinds_that_differ_in_a_field_s_type_land_by_a_job_each(
+    records: Any, home: Any, registry: SharedRegistry
+) -> None:
+    """What the refusal says leads out of it."""
+    topic = records.topic(1)
+    names = [f"{kind}{topic.rpartition('-')[2]}" for kind in ("Order", "Payment")]
+    orders = Orders(records, registry, topic)
+    for name, kind, value in zip(names, ("string", "long"), ("a", 7), strict=True):
+        orders.write(schema(("id", kind), name=name), {"id": value}, strategy=record_subject_name_strategy)
+    subjects = [f"shop.{name}" for name in names]
+    sink = {"path": None, "route_by": "schema", "routes": {one: {"path": f"./lake/{one}"} for one in subjects}}
+    both = home(
+        topic,
+        decode={"value": {**DECODE["value"], "subject": subjects}},
+        registry={"url": registry.url},
+        sink=sink,
+    )
+    with pytest.raises(Refused) as caught:
+        both.ingest()
+    assert caught.value.code == "schema-conflict"
+    for words in ("give the field another name", "decode.on_error: dead_letter", "sink.dead_letters.max: 100%"):
+        assert words in (caught.value.remedy or "")
+    for subject, value in zip(subjects, ("a", 7), strict=True):
+        decode = {"value": {**DECODE["value"], "subject": subject}, "on_error": "dead_letter"}
+        letters = {"path": "./lake/dead", "max": "100%"}
+        job = home(topic, decode=decode, registry={"url": registry.url}, sink={"dead_letters": letters})
+        job.ingest()
+        assert of_table(job, "first") == [{"id": value}]
+        assert verify(job.job).ok
 
 
 def test_a_plan_checks_the_columns_of_a_registry_s_rows(records: Any, home: Any, registry: SharedRegistry) -> None:

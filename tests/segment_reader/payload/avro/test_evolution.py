@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from typing import Any
 
+import fastavro
+import pyarrow as pa
 import pytest
 
+from kseg.segment_reader.payload.avro.decoder import avro_decoder
 from kseg.segment_reader.payload.avro.evolution import columns_of, merged
 from kseg.segment_reader.payload.avro.resolution import resolve
-from kseg.segment_reader.payload.avro.schema import Schema, parse_schema
+from kseg.segment_reader.payload.avro.schema import Record, Schema, Union, parse_schema
 from kseg.segment_reader.payload.avro.schema_json import schema_text
 from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
@@ -171,7 +176,6 @@ def test_a_table_that_is_not_there_yet_gets_the_wider_type(reader: Any, writer: 
 
 
 def test_records_of_other_names_are_one_table_where_that_is_asked_for() -> None:
-    """The records themselves, and none within them: what a field's record is called tells kinds of values apart."""
     order = parse_schema('{"type":"record","name":"shop.Order","fields":[{"name":"id","type":"int"}]}')
     payment = (
         '{"type":"record","name":"shop.Payment","fields":[{"name":"id","type":"int"},{"name":"paid","type":"long"}]}'
@@ -183,6 +187,39 @@ def test_records_of_other_names_are_one_table_where_that_is_asked_for() -> None:
     again = parse_schema(schema_text(both))
     assert merged(again, parse_schema(payment)) is again, "its name is an alias by then"
     assert resolve(parse_schema(payment), again)
-    inner = '{"type":"record","name":"R","fields":[{"name":"at","type":{"type":"record","name":"%s","fields":[]}}]}'
+
+
+_OF_KIND = """{"type": "record", "name": "%(kind)s", "fields": [
+    {"name": "at", "type": ["null", {"type": "record", "name": "%(kind)sPlace", "fields": [
+        {"name": "%(kind)s_x", "type": "int"}, {"name": "note", "type": "string"}]}]},
+    {"name": "states", "type": {"type": "array", "items":
+        {"type": "enum", "name": "%(kind)sState", "symbols": ["%(kind)s", "DONE"]}}},
+    {"name": "again", "type": "%(kind)sPlace"}]}"""
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_records_and_enums_of_their_fields_match_too(engine: Any) -> None:
+    """Each kind is decoded by its own schema into the columns of both; the names within are aliases."""
+    kinds = [parse_schema(_OF_KIND % {"kind": kind}) for kind in ("Order", "Payment")]
     with pytest.raises(IncompatibleSchemas):
-        merged(parse_schema(inner % "A"), parse_schema(inner % "B"), any_name=True)
+        merged(kinds[0], replace(kinds[1], aliases=("Order",)))
+    text = schema_text(merged(*kinds, any_name=True))
+    both = parse_schema(text)
+    for kind, schema in zip(("Order", "Payment"), kinds, strict=True):
+        assert merged(both, schema, any_name=True) is both, "nothing is left to add"
+        place = {f"{kind}_x": 7, "note": kind}
+        payload = io.BytesIO()
+        value = {"at": place, "states": [kind, "DONE"], "again": place}
+        fastavro.schemaless_writer(payload, fastavro.parse_schema(json.loads(_OF_KIND % {"kind": kind})), value)
+        rows = avro_decoder(schema, both, engine=engine).decode(pa.array([payload.getvalue()])).rows
+        whole = dict.fromkeys(("Order_x", "Payment_x")) | place
+        assert rows.to_pylist() == [value | {"at": whole, "again": whole}]
+
+
+def test_members_of_a_union_of_several_types_are_told_apart_by_their_names() -> None:
+    union = """{"type": "record", "name": "R", "fields": [{"name": "at", "type":
+        ["string", {"type": "record", "name": "%s", "fields": [{"name": "x", "type": "int"}]}]}]}"""
+    both = merged(parse_schema(union % "A"), parse_schema(union % "B"), any_name=True)
+    assert isinstance(both, Record)
+    assert isinstance(both.fields[0].schema, Union)
+    assert [getattr(branch, "name", None) for branch in both.fields[0].schema.branches][-2:] == ["A", "B"]
