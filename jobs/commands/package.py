@@ -93,13 +93,13 @@ def package(
     whole = Packed(written[2], tuple(py_files), packed, _jars(job), logging)
     written.append(logging)
     given = job_file or "JOB.yaml"
-    master = job.spark.master if job is not None and not job.spark.master.startswith("local") else _SOMEWHERE
-    client = spark_submit(whole, master, "client", ["ingest", given])
+    master = job.spark.master if job is not None and not job.spark.master.startswith("local") else None
+    client = spark_submit(whole, master or _SOMEWHERE, "client", ["ingest", given])
     commands = {"client": client}
-    standalone = master.startswith("spark://")  # runs Python drivers in client mode alone
-    if not standalone and (packed is None or driver):
+    runs_drivers = master is None or not master.startswith("spark://")  # standalone: in client mode alone, Python's
+    if runs_drivers and (packed is None or driver):
         commands["cluster"] = spark_submit(
-            whole, master, "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
+            whole, master or "yarn", "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
         )
     document = {
         "out": str(out.absolute()),
