@@ -284,6 +284,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # interpret it. The sessions that kseg starts itself, in processes of their own, run as Spark does by default.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # A statement's plan as text, and where in Python each of its expressions was made, are for people who look on.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.adaptive.enabled": "false",
         # Hash tables and sorts of a task take their memory by pages, which in a heap of this size are tens of megabytes
         # large: for a hundred rows the heap filled, and was collected whole every dozen statements.
