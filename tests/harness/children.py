@@ -74,6 +74,10 @@ class Child:
                 return dict(answer)
         return None
 
+    @property
+    def ended(self) -> bool:
+        return self._children.ended(self.pid)
+
     def stopped(self) -> bool:
         """Wait until it is stopped or has ended: which of the two."""
         return os.WIFSTOPPED(self._children.wait(self.pid))

@@ -7,22 +7,16 @@ whatever order, and also from its workers.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
-COMMAND_SECONDS = 300
 RACED = re.compile(r"/_kseg/race-[0-9a-f]+/\d+$")
 """Keys that contenders race for when a ledger or a table is made, some hundred writes; of these the first one alone."""
 
@@ -37,7 +31,7 @@ class Writes:
     kill_at: int = 0
     seen: list[str] = field(default_factory=list)
     killed_at: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    process: Any = None
     _one: Any = field(default_factory=threading.Lock)
 
     def __call__(self, asked: Any) -> bool:
@@ -51,14 +45,12 @@ class Writes:
             self.seen.append(asked.path)
             if len(self.seen) == self.kill_at:
                 self.killed_at = asked.path
-                assert self.process is not None
                 self.process.kill()
-                self.process.wait(60)
                 return True
             return False
 
     def _gone(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+        return bool(self.process.ended)
 
 
 @pytest.fixture
@@ -69,24 +61,21 @@ def topic(records: Any) -> str:
 
 
 @pytest.fixture
-def ingest(s3: Any, tmp_path: Path) -> Callable[..., Writes]:
-    """ingest(job, at): the command, killed at its write of this number; what it has written."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+def ingest(s3: Any, children: Any) -> Callable[..., Writes]:
+    """ingest(job, at): the command, killed at its write of this number, with its JVM; what it has written."""
 
     def run(job: Any, at: int = 0) -> Writes:
-        words = [sys.executable, "-m", "kseg.jobs.cli", "ingest", str(job.file), "--progress", "none"]
-        log = tmp_path / "command.log"
-        with log.open("wb") as output:
-            writes = Writes(at)
-            with subprocess.Popen(words, stdout=output, stderr=output, env=environment) as process:
-                writes.process = process
-                s3.carried_out = writes
-                try:
-                    code = process.wait(COMMAND_SECONDS)
-                finally:
-                    process.kill()
-                    s3.carried_out = None
-        assert code == (-signal.SIGKILL if writes.killed_at else 0), log.read_text()
+        process = children.start(own_jvm=True)
+        writes = s3.carried_out = Writes(at, process=process)
+        line = ["ingest", str(job.file), "--progress", "none"]
+        process.send({"do": "kseg", "arguments": line, "environment": job.environment})
+        answer = process.outcome()
+        s3.carried_out = None
+        if writes.killed_at:
+            process.killed()
+        else:
+            assert answer is not None, process.tail()
+            assert answer["exit"] == 0, answer
         return writes
 
     return run
