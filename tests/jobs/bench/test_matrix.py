@@ -1,4 +1,5 @@
-"""The matrix of workloads runs on topics that librdkafka wrote, and counts its own processes alone."""
+"""The matrix of workloads counts its own processes alone, and its values are what statements read. It is run in
+`test_measuring.py`."""
 
 from __future__ import annotations
 
@@ -9,36 +10,8 @@ import sys
 from random import Random
 
 import psutil
-import pytest
 
-from kseg.jobs.bench.matrix import TOPICS, WORKLOADS, cpu_seconds
-
-# In a process of its own, as `kseg bench` is: it has a Spark session with the connector's jars.
-MEASURE = """
-import json
-from dataclasses import replace
-from kseg.etl.telemetry.progress import NULL_PROGRESS
-from kseg.jobs.bench.efforts import QUICK
-from kseg.jobs.bench.matrix import Effort
-from kseg.jobs.bench.measuring import measure
-
-effort = replace(QUICK, matrix=Effort(rows=5000, rounds=1, warm_up=0))
-print(json.dumps(measure(effort, ("matrix",), NULL_PROGRESS)))
-"""
-
-
-@pytest.mark.slow
-def test_every_workload_lands_all_rows_on_both_sides() -> None:
-    """A side that lands another number, as readers of aborted records do, fails the measurement."""
-    done = subprocess.run([sys.executable, "-c", MEASURE], check=True, capture_output=True, text=True, timeout=560)
-    found = json.loads(done.stdout)["matrix"]
-    assert sorted(entry["workload"] for entry in found) == sorted(workload.name for workload in WORKLOADS)
-    for entry in found:
-        assert entry["rows"] == 5000
-        for figures in (entry["krows_per_second"], entry["cpu_seconds_a_million_rows"]):
-            assert figures.keys() == {"ours", "spark_tuned"}
-            assert all(figure > 0 for figure in figures.values())
-
+from kseg.jobs.bench.matrix import TOPICS, cpu_seconds
 
 BUSY = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\nimport sys\nsys.stdin.read()"
 

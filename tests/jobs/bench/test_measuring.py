@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
+from kseg.jobs.bench.matrix import WORKLOADS
 
 
 def test_medians_and_ratios_are_those_of_the_runs() -> None:
@@ -44,16 +45,20 @@ def test_a_peak_is_the_processs_own() -> None:
     assert int(told.stdout) < 300 << 20
 
 
-# The sections that need Spark, with as little as there is to measure; the others have tests of their own.
+# The sections that need Spark, with as little as there is to measure; the others have tests of their own. One process
+# measures them all, as `kseg bench` does: its sessions have the connector's jars.
 MEASURE = """
 import json
+from dataclasses import replace
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.jobs.bench import matrix
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
-from kseg.etl.telemetry.progress import NULL_PROGRESS
-from dataclasses import replace
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
-print(json.dumps(measure(effort, ("decode", "produce", "spark", "typed", "memory"), NULL_PROGRESS)))
+effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0))
+sections = ("decode", "produce", "spark", "typed", "memory", "matrix")
+print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
 """
 
 
@@ -81,3 +86,15 @@ def test_a_benchmark_tells_ratios_codecs_and_memory(least: dict[str, Any]) -> No
     assert {"records", "columns", "confluent_kafka"} <= least["produce"]["krows_per_second"].keys()
     assert "cold" not in least
     assert "files" not in least
+
+
+@pytest.mark.slow
+def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any]) -> None:
+    """A side that lands another number, as readers of aborted records do, fails the measurement."""
+    found = least["matrix"]
+    assert sorted(entry["workload"] for entry in found) == sorted(workload.name for workload in WORKLOADS)
+    for entry in found:
+        assert entry["rows"] == 5000
+        for figures in (entry["krows_per_second"], entry["cpu_seconds_a_million_rows"]):
+            assert figures.keys() == {"ours", "spark_tuned"}
+            assert all(figure > 0 for figure in figures.values())
