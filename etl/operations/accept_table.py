@@ -18,7 +18,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
-from kseg.etl.operations.table_check import Finding
+from kseg.etl.operations.verdicts import Finding
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
 from kseg.etl.run.context import JobContext

@@ -3,18 +3,20 @@
 A run's decoding is its plan's: the job file and the schemas that it has pinned, whatever both say today. Runs that
 decode alike are one `Decoding`, read together. Rows of runs whose decoding is not known any more, or that a transform
 made, are compared by their addresses alone.
+
+Which records make which rows is said here; who compares reads them (`spark_comparison`, `driver_comparison`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
@@ -26,15 +28,14 @@ from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
-from kseg.etl.operations.fingerprints import ADDRESS_ALONE, fingerprints, is_within, side_table
 from kseg.etl.operations.landings import TableLandings
 from kseg.etl.operations.repair import as_planned
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.schemas import framed_schemas
 from kseg.etl.run.sink_rows import sink_schema_of
-from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.range_results import NoAccumulator
+from kseg.etl.source.decode_options import DecodeOptions
+from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tables.parquet.schema import (
     KSEG_ADDRESS,
     LATE_COLUMN,
@@ -49,15 +50,16 @@ from kseg.etl.transform.route import as_landed
 from kseg.etl.transform.topics import rows_by_topic
 from kseg.etl.transform.transform import BatchSteps, transform_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from kseg.etl.spark.range_results import RangeResults
-
 ByPartition = dict[TopicPartition, OffsetSet]
+
+TypesOf = Callable[[list[str]], pa.Schema]
+"""The types of these columns of a table, as rows are landed in it."""
 
 RAW: Final = 0
 """The kind of rows that are records as they are, without any decoding."""
+
+ADDRESS_ALONE: Final = -1
+"""The kind of rows that are compared by their addresses alone."""
 
 SAMPLE: Final = 20_000
 """Records of a table that the decoder in plain Python decodes, where it is asked for; in blocks of `SAMPLE_BLOCK`."""
@@ -160,9 +162,9 @@ def _all_writers(runs: list[RunState]) -> dict[str, PinnedSchemas]:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Offsets that are read in one way. kind: of their rows (`fingerprints`). decoding: None where they are raw, or
-    compared by address alone."""
+class Part:
+    """Offsets that are read in one way. kind: of their rows, which differ from those of other kinds. decoding: None
+    where they are raw, or compared by address alone."""
 
     kind: int
     offsets: ByPartition
@@ -173,6 +175,27 @@ class _Part:
     def address(self) -> AddressColumns:
         """Where rows have their address as they are read."""
         return KSEG_ADDRESS if self.decoding is not None else OWN_ADDRESS
+
+    def holds(self, address: tuple[str, int, int]) -> bool:
+        """Whether the offset is one of these."""
+        topic, partition, offset = address
+        return offset in self.offsets.get(TopicPartition(topic, partition), EMPTY)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a part are made, wherever they are read. steps: on the records. routes: of its rows those that
+    have one of these are meant; none: all are. beyond: whether offsets are read with them that are not the part's."""
+
+    tasks: tuple[RangeTask, ...]
+    options: DecodeOptions
+    steps: BatchSteps
+    routes: Sequence[str] = ()
+    beyond: bool = False
+
+    def is_routed(self, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """Of each row, whether it has one of the routes."""
+        return pc.is_in(rows.column(ROUTE_COLUMN), pa.array(self.routes, pa.string()))
 
 
 @dataclass
@@ -194,8 +217,12 @@ class ExpectedRows:
     whole: bool = True
     decoded: bool = False
     reference: bool = False
-    results: list[RangeResults] = field(default_factory=list)
     sampled: int = 0
+
+    def __contains__(self, address: tuple[str | None, int | None, int | None]) -> bool:
+        topic, partition, offset = address
+        of_partition = self.offsets.get(TopicPartition(topic, partition), EMPTY)  # type: ignore[arg-type]
+        return offset is not None and offset in of_partition
 
     @cached_property
     def decodings(self) -> list[Decoding]:
@@ -220,21 +247,21 @@ class ExpectedRows:
         return RAW if self.whole and not self.decoded else ADDRESS_ALONE
 
     @cached_property
-    def parts(self) -> list[_Part]:
+    def parts(self) -> list[Part]:
         due = {tp: now for tp, of_tp in self.offsets.items() if (now := of_tp.subtract(self.absent.get(tp, EMPTY)))}
         if not self._by_run:
-            return [_Part(self.kind_of_others, due)]
+            return [Part(self.kind_of_others, due)]
         parts = []
         for number, one in enumerate(self.decodings, 1):
             mine = _within(due, self._claimed(one.runs))
             sample = _sample(mine, SAMPLE) if self.reference and self.decoded else {}
             self.sampled += sum(of_tp.length for of_tp in sample.values())
             kind = self._kind(number, one)
-            parts.append(_Part(kind, sample, one, "reference"))
-            parts.append(_Part(kind, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
+            parts.append(Part(kind, sample, one, "reference"))
+            parts.append(Part(kind, {tp: mine[tp].subtract(sample.get(tp, EMPTY)) for tp in mine}, one))
         others = [run for run in (*self.landed.standing, *self.landed.kept) if run not in self.kinds]
         theirs = union_of([self._claimed(others), self.landed.older])
-        parts.append(_Part(self.kind_of_others, _within(due, theirs)))
+        parts.append(Part(self.kind_of_others, _within(due, theirs)))
         return [part for part in parts if any(part.offsets.values())]
 
     def _claimed(self, runs: Iterable[str]) -> ByPartition:
@@ -247,10 +274,10 @@ class ExpectedRows:
         length = sum(of_tp.length for one in offsets for of_tp in one.values())
         return length != sum(of_tp.length for of_tp in union_of(offsets).values())
 
-    def columns(self, table: DataFrame) -> list[str]:
-        """Those of the table that are compared."""
+    def columns(self, names: Iterable[str]) -> list[str]:
+        """Of the table's columns those that are compared."""
         ours = {RUN_COLUMN, LATE_COLUMN, *KSEG_ADDRESS} if self.decoded else {RUN_COLUMN, LATE_COLUMN}
-        columns = [name for name in table.columns if name not in ours] if self.whole else []
+        columns = [name for name in names if name not in ours] if self.whole else []
         if not self.decoded:
             return columns
         made: set[str] = set()
@@ -259,93 +286,42 @@ class ExpectedRows:
                 made |= part.decoding.columns({tp.topic for tp, of_tp in part.offsets.items() if of_tp})
         return [name for name in columns if name.lower() in made]
 
-    def frame(self, table: DataFrame, columns: list[str], partition_by: Iterable[str] = ()) -> DataFrame:
-        """Address, `expected` (an array of fingerprints) and `exact` (whether they are of whole rows), a row an
-        address."""
-        from pyspark.sql import functions as f
+    def of_all_records(self) -> Part:
+        """The addresses of all records that are there, whatever table they are due in."""
+        return Part(ADDRESS_ALONE, dict(self.offsets))
 
-        frames = []
-        for part in self.parts:
-            rows = self._read(part, table, columns, partition_by)
-            address = part.address
-            compared = columns if part.kind != ADDRESS_ALONE else []
-            rows = fingerprints(rows, address, compared, "expected", kind=part.kind)
-            frames.append(rows.withColumn("exact", f.lit(part.kind != ADDRESS_ALONE)))
-        if not frames:
-            frames = [self._nothing()]
-        frame = reduce(lambda one, other: one.unionByName(other), frames)
-        if not self.overlap:
-            return frame.withColumn("expected", f.array("expected"))
-        by_address = frame.groupBy(*OWN_ADDRESS)
-        return by_address.agg(f.collect_set("expected").alias("expected"), f.min("exact").alias("exact"))
+    def reading(
+        self, part: Part, types: TypesOf, columns: list[str], partition_by: Iterable[str] = (), *, cores: int = 1
+    ) -> Reading:
+        """How the part's rows are read.
 
-    def addresses(self) -> DataFrame:
-        """Of all records that are there, whatever table they are due in."""
-        part = _Part(ADDRESS_ALONE, dict(self.offsets))
-        table = self._nothing()  # its columns are not looked at where addresses alone are read
-        return self._read(part, table, [], ()).select(*OWN_ADDRESS)
-
-    def _nothing(self) -> DataFrame:
-        empty = side_table(self.context, [], [f"_{name}" for name in OWN_ADDRESS])
-        named = empty.toDF(*OWN_ADDRESS)
-        from pyspark.sql import functions as f
-
-        return fingerprints(named, OWN_ADDRESS, [], "expected", kind=ADDRESS_ALONE).withColumn("exact", f.lit(False))
-
-    def _read(self, part: _Part, table: DataFrame, columns: list[str], partition_by: Iterable[str]) -> DataFrame:
+        types, columns: of the table, those that are compared. partition_by: the table's. cores: that will read.
+        """
         context = self.context
-        spark = context.spark.session(delta=True)
-        read = {tp: _without_holes(of_tp) for tp, of_tp in part.offsets.items() if of_tp}
+        wanted = {tp: of_tp for tp, of_tp in part.offsets.items() if of_tp}
+        read = {tp: _without_holes(of_tp) for tp, of_tp in wanted.items()}
         ranges = [one for tp, of_tp in read.items() for one in of_tp.ranges(tp)]
-        cores = context.spark.workers().defaultParallelism
         tasks = read_tasks(context.job, context.clients.logs, ranges, self.state.topics, min_tasks=cores)
-        gathered = NoAccumulator() if context.spark.remote else None
-        # Of raw rows the steps make the partition columns that are made of others; addresses alone need none.
+        beyond = read != wanted
         options = read_options(context.job)
-        made_of = transform_of(context.job).on_batches.steps if part.kind == RAW else ()
-        steps = BatchSteps(tuple(map(as_landed, made_of)))
-        routes: set[str] = set()
-        if (how := part.decoding) is not None:
-            own = read_options(how.job)
-            options = replace(options, provenance=own.provenance, addresses=True)
-            steps = how.steps(part.engine)
-            routes.update(route for run in how.runs for route in self.landed.routes.get(run, ()))
-            topics = [tp.topic for tp, of_tp in part.offsets.items() if of_tp]
-            without = how.without(topics, routes) if part.kind != ADDRESS_ALONE else frozenset()
-            if how.decodes and part.kind != ADDRESS_ALONE:
-                fitted = _arrow_schema(table, [*KSEG_ADDRESS, *columns])
-                if routes:
-                    fitted = fitted.append(pa.field(ROUTE_COLUMN, pa.string()))
-                steps = BatchSteps((*steps.steps, FitStep(fitted, without, frozenset(partition_by))))
-            elif without:
-                steps = BatchSteps((*steps.steps, BlankStep(without)))
-        frame, results = rows(spark, tasks, context.clients.task_origin, options, steps, gathered=gathered)
-        self.results.append(results)
-        if routes:
-            from pyspark.sql import functions as f
-
-            frame = frame.where(f.col(ROUTE_COLUMN).isin(*sorted(routes)))
-        if read != {tp: of_tp for tp, of_tp in part.offsets.items() if of_tp}:
-            address = part.address
-            wanted = ((*tp, *interval) for tp, of_tp in part.offsets.items() for interval in of_tp)
-            names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
-            frame = frame.join(side_table(context, wanted, names), is_within(address, "_kseg_a"), "left_semi")
-        return frame
-
-    @contextmanager
-    def typed_errors(self) -> Iterator[None]:
-        """Around an action on the frame: the errors of its tasks as what they were raised as."""
-        with ExitStack() as all_of_them:
-            for results in self.results:
-                all_of_them.enter_context(results.typed_errors())
-            yield
-
-
-def _arrow_schema(table: DataFrame, columns: list[str]) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    made = to_arrow_schema(table.select([f"`{name}`" for name in columns]).schema, timezone="UTC")
-    return pa.schema([pa.field(field.name, field.type) for field in made])
+        how = part.decoding
+        if how is None:
+            # Of raw rows the steps make the partition columns that are made of others; addresses alone need none.
+            made_of = transform_of(context.job).on_batches.steps if part.kind == RAW else ()
+            return Reading(tasks, options, BatchSteps(tuple(map(as_landed, made_of))), beyond=beyond)
+        own = read_options(how.job)
+        options = replace(options, provenance=own.provenance, addresses=True)
+        steps = how.steps(part.engine)
+        routes = sorted({route for run in how.runs for route in self.landed.routes.get(run, ())})
+        without = how.without({tp.topic for tp in wanted}, routes) if part.kind != ADDRESS_ALONE else frozenset()
+        if how.decodes and part.kind != ADDRESS_ALONE:
+            fitted = types([*KSEG_ADDRESS, *columns])
+            if routes:
+                fitted = fitted.append(pa.field(ROUTE_COLUMN, pa.string()))
+            steps = BatchSteps((*steps.steps, FitStep(fitted, without, frozenset(partition_by))))
+        elif without:
+            steps = BatchSteps((*steps.steps, BlankStep(without)))
+        return Reading(tasks, options, steps, routes, beyond)
 
 
 def _within(offsets: ByPartition, others: Mapping[TopicPartition, OffsetSet]) -> ByPartition:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kseg.etl.operations.expected_rows import ADDRESS_ALONE
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, AddressColumns
 
@@ -17,24 +18,23 @@ if TYPE_CHECKING:
 BROADCAST_ROWS: Final = 200_000
 """Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
 
-ADDRESS_ALONE: Final = -1
-"""The kind of rows that are compared by their addresses alone."""
-
 
 def fingerprints(
     frame: DataFrame, address: AddressColumns, columns: list[str], name: str, *keep: str, kind: Column | int = 0
 ) -> DataFrame:
     """Address and fingerprint of each row, and the columns to keep beside them.
 
-    kind: which kind of row each is. Rows of different kinds differ; rows of `ADDRESS_ALONE` do not.
+    columns: null where rows lack one. kind: which kind of row each is. Rows of different kinds differ; rows of
+    `ADDRESS_ALONE` do not.
     """
     from pyspark.sql import functions as f
 
     where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
     # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
-    types = {field.name: field.dataType for field in frame.schema}
-    values = [_hashable(f.col(f"`{c}`"), types[c]) for c in columns]
-    nulls = [f.col(f"`{c}`").isNull() for c in columns]
+    types = {field.name.lower(): field.dataType for field in frame.schema}
+    there = {c: f.col(f"`{c}`") if c.lower() in types else None for c in columns}
+    values = [_hashable(column, types[c.lower()]) for c, column in there.items() if column is not None]
+    nulls = [f.lit(True) if column is None else column.isNull() for column in there.values()]
     kind = f.lit(kind) if isinstance(kind, int) else kind
     fingerprint = f.struct(
         f.when(kind != ADDRESS_ALONE, f.xxhash64(kind, *values, *nulls)).otherwise(f.lit(0)).alias("one"),

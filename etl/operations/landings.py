@@ -308,7 +308,7 @@ class CountFault:
 
 
 def miscounted(
-    found: TableLandings, state: JobState, there: Mapping[str, int], *, job: Job, exact: bool
+    found: TableLandings, state: JobState, there: Mapping[str | None, int], *, job: Job, exact: bool
 ) -> tuple[list[CountFault], list[str]]:
     """Runs whose rows are not as many as the ledger says; and those that cannot be compared alone or at all.
 

@@ -7,15 +7,14 @@
     one that keeps the number of rows    the addresses, but for those of open dead letters
     one that changed it in some run      counts: rows in the table against those that its runs wrote
 
-Each table is compared with what its runs have landed (`etl.operations.landings`) by Spark
-(`etl.operations.table_check`).
+Each table is compared with what its runs have landed (`etl.operations.landings`), a small one in this process, others
+by Spark (`etl.operations.table_check`).
 Offsets that retention has removed from Kafka cannot be read again: they are counted separately and are no finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,17 +27,14 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.operations.dead_letters import DeadLetters
 from kseg.etl.operations.landings import TableLandings, landings
-from kseg.etl.operations.table_check import MAX_FINDINGS, Compared, Finding, TableCheck
+from kseg.etl.operations.table_check import TableCheck
+from kseg.etl.operations.verdicts import MAX_FINDINGS, Compared, Finding
 from kseg.etl.planning.losses import recorded_losses
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.errors import table_missing
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
-
-_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-_ROWS_IN_A_PARTITION = 250_000  # an address and a fingerprint each: some megabytes
-_MOST_PARTITIONS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +114,13 @@ def verify(
     segments: Sequence[str] = (),
     tables: Collection[str] | None = None,
     reference: bool = False,
+    in_spark: bool = False,
 ) -> VerifyReport:
     """Compare the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
 
     segments: compare with these files, as far as they reach, instead of with the brokers. tables: only these of the
     job's tables; None: all. reference: of jobs that decode, a sample of the records is decoded in plain Python, in
-    place of the compiled decoders.
+    place of the compiled decoders. in_spark: Spark compares small tables, too.
 
     Raises:
         Refused: there is no ledger, or a table that rows have landed in is gone.
@@ -158,9 +155,10 @@ def verify(
             above = _above_the_log(readable, snapshot)
             readable = {tp: offsets.subtract(above.get(tp, EMPTY)) for tp, offsets in readable.items()}
             absent = letters.excused(landed)
-            checker = TableCheck(context, state, landed, readable, _others(access, state), absent, reference)
+            others = _others(access, state)
+            checker = TableCheck(context, state, landed, readable, others, absent, reference, in_spark)
             offsets = sum(o.length for o in readable.values())
-            with context.spark.typed_errors(), _shuffles_for(context, offsets):
+            with context.spark.typed_errors():
                 found = checker.counts() if compared == "counts" else checker.rows(compared)
             unreadable = sum(o.length for o in landed.compared.values()) - offsets
             report.tables.append(
@@ -255,26 +253,6 @@ def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
         )
     if landed.open_runs:
         yield f"{len(landed.open_runs)} runs have not ended ({', '.join(landed.open_runs[:3])}): not compared"
-
-
-@contextmanager
-def _shuffles_for(context: JobContext, rows: int) -> Iterator[None]:
-    """Set the number of shuffle partitions for this many rows, unless the user has set it.
-
-    Spark's default is 200 for any size, and a cached frame's are not coalesced: a small table on a small cluster would
-    wait minutes for thousands of empty tasks, and a large one would have partitions beyond a task's memory.
-    """
-    spark = context.spark.session(delta=True)
-    if _SHUFFLE_PARTITIONS in spark.conf.getAll:
-        yield
-        return
-    partitions = min(-(-rows // _ROWS_IN_A_PARTITION), _MOST_PARTITIONS)
-    spark.conf.set(_SHUFFLE_PARTITIONS, str(max(partitions, 1)))
-    try:
-        yield
-    finally:
-        if not context.spark.remote:  # that session ends with the context, and its server may be gone
-            spark.conf.unset(_SHUFFLE_PARTITIONS)
 
 
 def _compared(job: Job, letters: DeadLetters) -> Compared:

@@ -112,6 +112,16 @@ class Targets:
         else:
             yield from batches_of(self._by_spark(table).frame().select(*map(quoted, columns)))
 
+    def is_small(self, table: str, *, rows: int, file_bytes: int) -> bool:
+        """Whether delta-rs reads and writes this table of a path, and its rows and files are no more than these."""
+        if is_name(table):
+            return False
+        access = DeltaAccess(table)
+        now = access.state()
+        if now is None or now.rows is None or now.rows > rows or access.file_bytes() > file_bytes:
+            return False
+        return access.readable and not access.spark_reasons()
+
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
         for table in tables:

@@ -31,11 +31,17 @@ from kseg.jobs.invocation.result import Result
     is_flag=True,
     help="With decode: decode a sample of the records in plain Python instead of by the compiled decoders.",
 )
+@click.option(
+    "--spark",
+    "in_spark",
+    is_flag=True,
+    help="Have Spark compare small tables, too. Else this process does, without a JVM.",
+)
 @remote_option
 @run_file_option
 @command_config_option
 @common_options
-def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...], reference: bool) -> Result:
+def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...], reference: bool, in_spark: bool) -> Result:
     """Read the landed offsets from Kafka again and compare them with the tables, row by row.
 
     Every gap, duplicate and mismatch is reported; exit 1 if there is one. All columns are compared; with `decode:` the
@@ -46,6 +52,6 @@ def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...], ref
     job = load_job(invocation, job_file, starts_spark=True)
     from kseg.etl.operations.verify import verify as verify_job
 
-    report = verify_job(job, progress=invocation.progress, segments=segments, reference=reference)
+    report = verify_job(job, progress=invocation.progress, segments=segments, reference=reference, in_spark=in_spark)
     code = ExitCode.DONE if report.ok else ExitCode.FAILED
     return Result(report.to_json(), f"{job.name}: {report.headline}", int(code))

@@ -152,6 +152,13 @@ class DeltaAccess(TableAccess):
         table = self.load()
         return table is None or is_readable(table)
 
+    def file_bytes(self) -> int:
+        """The size of the newest snapshot's data files together."""
+        table = self.load()
+        with self._reading():
+            sizes = pa.chunked_array(table.get_add_actions().column("size_bytes")) if table is not None else None
+            return int(pc.sum(sizes).as_py() or 0) if sizes is not None else 0
+
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         return incidents_since(self.location.open(), recorded, now)
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from kseg.etl.operations.verify import verify
+from verified import verify
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000

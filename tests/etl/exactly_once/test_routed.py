@@ -20,9 +20,9 @@ from kseg.etl.decoding.errors import NoRouteForRecord
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.status import status
-from kseg.etl.operations.verify import verify
 from run_steps import steps_of
 from skips import IN_FULL
+from verified import verify
 
 DECODE = {
     "value": {"format": "json", "schema": {"columns": {"kind": "string", "id": "bigint"}}},

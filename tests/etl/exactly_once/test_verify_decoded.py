@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 from deltalake import write_deltalake
 
 from kseg.etl.ledger import maintenance
-from kseg.etl.operations.verify import VerifyReport, verify
+from kseg.etl.operations.verify import VerifyReport
+from verified import verify
 
 COLUMNS = {
     "id": "bigint",

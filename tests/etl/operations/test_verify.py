@@ -1,4 +1,7 @@
-"""`kseg verify` finds what was done to a table behind the ledger's back, and nothing where nothing was done."""
+"""`kseg verify` finds what was done to a table behind the ledger's back, and nothing where nothing was done.
+
+Every comparison is made twice: in the driver, as tables of this size are, and by Spark, as large ones are.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
@@ -21,9 +25,12 @@ from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
-from kseg.etl.operations.verify import TableResult, VerifyReport, verify
+from kseg.etl.operations.verify import TableResult, VerifyReport
+from kseg.etl.operations.verify import verify as verify_once
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.spark.job_session import JobSession
+from verified import verify
 
 RECORDS = 60
 
@@ -97,6 +104,55 @@ def test_an_untouched_table_agrees_in_every_column(land: Callable[..., Landed]) 
     assert [(t.compared, t.rows, t.unreadable, t.findings) for t in report.tables] == [("rows", RECORDS, 0, 0)]
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def refuse(self: JobSession, **_: Any) -> None:
+        raise AssertionError("Spark is started")
+
+    def from_now_on() -> None:
+        for way in ("session", "context", "workers"):
+            monkeypatch.setattr(JobSession, way, refuse)
+
+    return from_now_on
+
+
+@pytest.mark.parametrize(
+    ("transform", "compared"),
+    [
+        ("[]", "rows"),
+        ('[{sql: "SELECT *, 1 AS n FROM __rows__"}]', "addresses"),
+        ('[{sql: "SELECT * FROM __rows__ WHERE offset > 3"}]', "counts"),
+    ],
+    ids=["no transform", "as many rows", "fewer rows"],
+)
+def test_a_small_table_needs_no_spark(
+    transform: str, compared: str, land: Callable[..., Landed], no_spark: Callable[[], None]
+) -> None:
+    landed = land(transform)
+    no_spark()
+    report = verify_once(landed.job)
+    assert (report.ok, [table.compared for table in report.tables]) == (True, [compared])
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        ("table_check.MOST_ROWS", RECORDS - 1),
+        ("table_check.MOST_FILE_BYTES", 1),
+        ("driver_comparison.MOST_ROW_BYTES", 1),
+    ],
+    ids=["rows", "file bytes", "memory"],
+)
+def test_a_table_beyond_a_limit_is_compared_by_spark(
+    limit: str, most: int, land: Callable[..., Landed], no_spark: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = land()
+    monkeypatch.setattr(f"kseg.etl.operations.{limit}", most)
+    no_spark()
+    with pytest.raises(AssertionError, match="Spark is started"):
+        verify_once(landed.job)
+
+
 def test_each_kind_of_damage_is_told_with_its_address(land: Callable[..., Landed]) -> None:
     landed = land()
     twice = landed.rows("partition = 0 AND offset = 3")
@@ -113,6 +169,18 @@ def test_each_kind_of_damage_is_told_with_its_address(land: Callable[..., Landed
         # A row that says it is another one's: its address is right, and its contents are not.
         "mismatch": [(1, 4), (1, 29)],
     }
+
+
+def test_a_column_that_somebody_has_added_is_null_in_every_record(land: Callable[..., Landed]) -> None:
+    landed = land()
+    row = landed.rows("partition = 0 AND offset = 3")
+    landed.delete("partition = 0 AND offset = 3")
+    DeltaTable(landed.table).alter.add_columns(Field("added", PrimitiveType("string")))
+    write_deltalake(landed.table, row, mode="append", schema_mode="merge")
+    assert verify(landed.job).ok
+    landed.delete("partition = 0 AND offset = 3")
+    write_deltalake(landed.table, row.append_column("added", pa.array(["x"])), mode="append")
+    assert landed.kinds() == {"mismatch": [(0, 3)]}
 
 
 def test_rows_of_offsets_that_hold_no_record_are_strangers(
@@ -263,7 +331,7 @@ def test_a_small_table_is_shuffled_in_one_partition_unless_somebody_has_said_how
         group = f"verify-{landed.topic}-{uuid.uuid4()}"
         spark.sparkContext.setJobGroup(group, "verify")
         try:
-            assert verify(landed.job).ok
+            assert verify_once(landed.job, in_spark=True).ok
         finally:
             spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker hears of jobs from there

@@ -332,14 +332,14 @@ def test_an_archive_is_enough_for_workers_with_a_bare_python_and_verify_tells_wh
     assert any(prefix.is_relative_to(folder.resolve()) for folder in cluster.work_dirs)
     landed_whole(job_file, prefix)
 
-    done = submit(instead(line, "verify", str(job_file), "--json"))
+    done = submit(instead(line, "verify", str(job_file), "--json", "--spark"))
     assert done.returncode == 0, done.stdout[-3000:]
     (told,) = json.loads(done.stdout.splitlines()[-1])["tables"]
     assert (told["compared"], told["rows"], told["findings"]) == ("addresses", ROWS, 0)
 
     DeltaTable(str(table_of(job_file))).delete("partition = 1 AND offset = 5")
     run_file = job_file.with_name("verify.json")
-    done = submit(instead(line, "verify", str(job_file), "--json", "--run-file", str(run_file)))
+    done = submit(instead(line, "verify", str(job_file), "--json", "--spark", "--run-file", str(run_file)))
     assert done.returncode == 1, done.stdout[-3000:]
     assert json.loads(run_file.read_text())["exit_code"] == 1
     (finding,) = json.loads(done.stdout.splitlines()[-1])["findings"]

@@ -1,0 +1,387 @@
+"""Compare one small table with Kafka in this process: by the rules of `spark_comparison`, without a JVM.
+
+    rows of the table (delta-rs) ─► in a compared range? ─► which claim has its run here? ─► by address ─┐
+    rows of Kafka (the tasks' reader, in turn) ───────────────────────────────────────────► by address ─┴─► verdicts
+
+Spark takes longer to start and to plan its query than this takes for a hundred thousand rows. Neither side's rows are
+kept: of each there is a digest by its address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.ledger.run_ids import mark_of, parse_run_id
+from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.expected_rows import ADDRESS_ALONE, ExpectedRows, Part, Reading
+from kseg.etl.operations.landings import TableLandings
+from kseg.etl.operations.verdicts import (
+    CLAIMS,
+    FOREIGN,
+    KEPT,
+    MAX_FINDINGS,
+    NO_RUN,
+    NOT_COMPARED,
+    OLDER,
+    REPLACED,
+    STANDING,
+    FoundAt,
+    Group,
+    Seen,
+    lacks_record,
+    older_claims,
+    rules,
+)
+from kseg.etl.source.packing import packed
+from kseg.etl.source.reader import read_range, reading_together
+from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, AddressColumns, delta_type
+from kseg.etl.transform.topics import rows_by_topic
+
+MOST_ROWS: Final = 100_000
+"""Rows of a table, and offsets that are read again, up to which there is no need of Spark."""
+
+MOST_FILE_BYTES: Final = 64 << 20
+MOST_ROW_BYTES: Final = 512 << 20
+"""Of both sides, as they are in memory; one batch of them at a time."""
+
+_STANDS: Final = (STANDING, KEPT, OLDER)
+
+_Address = tuple[str, int, int]
+_Digest = tuple[int, bytes] | None
+"""Of a row, with its kind; None where its address alone is compared."""
+
+
+class TooLarge(Exception):
+    """The rows are longer than their files let expect: Spark has to compare them."""
+
+
+@dataclass(slots=True)
+class _Row:
+    run: str | None
+    claim: int
+    digest: _Digest
+
+
+@dataclass(slots=True)
+class _Due:
+    """What is due at an address. exact: whether rows are compared."""
+
+    digests: list[_Digest]
+    exact: bool
+
+
+@dataclass
+class DriverComparison:
+    """The comparison of one table, whose rows `scan` gives.
+
+    others: what the run ids of other jobs in the table begin with. schema: the table's; address: of its rows.
+    """
+
+    expected: ExpectedRows
+    others: frozenset[str]
+    schema: pa.Schema
+    address: AddressColumns
+    partition_by: Sequence[str] = ()
+    _budget: _Budget = field(default_factory=lambda: _Budget())
+    _by_run: Counter[str | None] = field(default_factory=Counter)
+    _late: list[FoundAt] = field(default_factory=list)
+    _lacking: dict[_Address, FoundAt] = field(default_factory=dict)
+    _exact: dict[_Address, bool | None] = field(default_factory=dict)
+
+    def groups(self) -> list[Group]:
+        """Addresses by verdict.
+
+        Raises:
+            TooLarge: Spark has to compare these rows.
+            KafkaError, KsegError: either side cannot be read.
+        """
+        columns = self.expected.columns(self.schema.names)
+        # The table first: the state was read before it, and what Kafka gets meanwhile is above the offsets compared.
+        rows = self._rows_of_table(columns)
+        due = self._rows_of_kafka(columns)
+        return self._judged(rows, due)
+
+    def with_record(self, topics: Collection[str]) -> list[Group]:
+        """Of the rows without a record that is due in the table, those at whose address these topics have one."""
+        part = self.expected.of_all_records()
+        there = {
+            address
+            for batch in self._records(self.expected.reading(part, self._arrow, []), part)
+            for address in _addresses(batch, part.address)
+            if address in self._lacking and address[0] in topics
+        }
+        grouped: dict[tuple[bool | None, str], list[FoundAt]] = {}
+        for address in sorted(there):
+            grouped.setdefault((self._exact[address], address[0]), []).append(self._lacking[address])
+        return [
+            Group("stranger", "", exact, topic, len(found), found[:MAX_FINDINGS])
+            for (exact, topic), found in grouped.items()
+        ]
+
+    def late_marks(self) -> tuple[int, Sequence[FoundAt]]:
+        """Rows whose late mark is not what their time and their run's interval say; the first of them."""
+        return len(self._late), sorted(self._late)[:MAX_FINDINGS]
+
+    def rows_by_run(self) -> Mapping[str | None, int]:
+        """The rows of the whole table."""
+        return self._by_run
+
+    # --- the two sides
+
+    def _rows_of_table(self, columns: list[str]) -> dict[_Address, list[_Row]]:
+        expected = self.expected
+        claims = RowClaims(expected.landed, expected.state, self.others)
+        marks = LATE_COLUMN in self.schema.names and not expected.decoded and expected.whole
+        late_before = {run.run_id: run.plan.late_before_ms for run in expected.state.runs.values()}
+        wanted = [*self.address, RUN_COLUMN, *columns, *((LATE_COLUMN, "timestamp") if marks else ())]
+        access = expected.context.targets.access(expected.landed.table)
+        assert access is not None
+        rows: dict[_Address, list[_Row]] = {}
+        for batch in self._budget.spent_on(access.scan(list(dict.fromkeys(wanted)))):
+            runs = batch.column(RUN_COLUMN).to_pylist()
+            self._by_run.update(runs)
+            digests = _digests(batch, columns)
+            late = _late(batch) if marks else None
+            for at, (address, run) in enumerate(zip(_addresses(batch, self.address), runs, strict=True)):
+                if address not in expected:
+                    continue
+                if late is not None and _is_marked_wrong(late[at], late_before.get(run)):
+                    self._late.append(FoundAt(*address))
+                claim = claims.of(address, run)
+                if claim != NOT_COMPARED:
+                    kind = expected.kinds.get(run, expected.kind_of_others)
+                    digest = None if kind == ADDRESS_ALONE else (kind, digests[at])
+                    rows.setdefault(address, []).append(_Row(run, claim, digest))
+        return rows
+
+    def _rows_of_kafka(self, columns: list[str]) -> dict[_Address, _Due]:
+        due: dict[_Address, _Due] = {}
+        for part in self.expected.parts:
+            exact = part.kind != ADDRESS_ALONE
+            reading = self.expected.reading(part, self._arrow, columns, self.partition_by)
+            for batch in self._records(reading, part):
+                digests = _digests(batch, columns if exact else [])
+                for address, digest in zip(_addresses(batch, part.address), digests, strict=True):
+                    found = due.setdefault(address, _Due([], exact))
+                    found.digests.append((part.kind, digest) if exact else None)
+                    found.exact = found.exact and exact
+        return due
+
+    def _records(self, reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows that the part's records make."""
+        origin, options = self.expected.context.clients.logs.origin, reading.options
+        topics = {task.topic: None for task in reading.tasks}
+        made = rows_by_topic(reading.steps, options.schema, topics) if reading.steps else {}
+        for pack in packed(reading.tasks, cores=1):
+            with reading_together(pack, origin, options) as together:
+                for task in pack:
+                    bad_records = BadRecords()
+                    for records in self._budget.spent_on(read_range(task, origin, options, together=together)):
+                        batch = records
+                        if made:
+                            first = {
+                                "topic": task.topic,
+                                "partition": task.partition,
+                                "offset": records.column("offset")[0].as_py(),
+                            }
+                            batch = made[task.topic].apply(records, first, bad_records)
+                        if reading.routes:
+                            batch = batch.filter(reading.is_routed(batch))
+                        if reading.beyond:
+                            here = [part.holds(address) for address in _addresses(batch, part.address)]
+                            batch = batch.filter(pa.array(here, pa.bool_()))
+                        if batch.num_rows:
+                            yield batch
+
+    def _arrow(self, columns: list[str]) -> pa.Schema:
+        return pa.schema([pa.field(name, delta_type(self.schema.field(name).type)) for name in columns])
+
+    # --- both, by address
+
+    def _judged(self, rows: dict[_Address, list[_Row]], due: dict[_Address, _Due]) -> list[Group]:
+        landed = self.expected.landed
+        copies = Intervals((c.topic, c.partition, c.start, c.end, c.copies) for c in landed.copies())
+        addresses = sorted(rows.keys() | due.keys())
+        seen = [_seen(rows.get(address, ()), due.get(address), copies.at(address) or 1) for address in addresses]
+        arrays = np.array(seen, dtype=np.int64).reshape(len(seen), 9).T
+        truths = {name: arrays[at] != 0 for at, name in enumerate(("in_kafka", "foreign", "differs"))}
+        counts = dict(zip(("times", "standing", "kept", "replaced", "older", "copies"), arrays[3:], strict=True))
+        judged = rules(Seen(**truths, **counts), older_once=landed.older_once)
+        which = np.select([rule.holds for rule in judged], range(len(judged)), len(judged))
+        grouped: dict[tuple[int, bool | None, str | None], tuple[int, list[FoundAt]]] = {}
+        for address, number in zip(addresses, which.tolist(), strict=True):
+            kind, why = judged[number][1:] if number < len(judged) else (None, "")
+            exact = due[address].exact if address in due else None
+            lacking = lacks_record(kind, why)
+            key = number, exact, address[0] if lacking else None
+            count, first = grouped.get(key, (0, []))
+            if kind is not None and (lacking or count < MAX_FINDINGS):
+                foreign = max(
+                    (row.run or NO_RUN for row in rows.get(address, ()) if row.claim == FOREIGN), default=None
+                )
+                found = FoundAt(*address, foreign)
+                if lacking:
+                    self._lacking[address], self._exact[address] = found, exact
+                if count < MAX_FINDINGS:
+                    first.append(found)
+            grouped[key] = count + 1, first
+        return [
+            Group(*(judged[number][1:] if number < len(judged) else (None, "")), exact, topic, count, first)
+            for (number, exact, topic), (count, first) in grouped.items()
+        ]
+
+
+def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...]:
+    """In the order in which `_judged` takes them."""
+    claims = {row.run: row.claim for row in rows}
+    standing = sum(claim in _STANDS for claim in claims.values())
+    of_claim = Counter(claims.values())
+    times = max(Counter(row.run for row in rows).values(), default=0)
+    differs = due is not None and any(row.claim in _STANDS and row.digest not in due.digests for row in rows)
+    return (
+        *(due is not None, FOREIGN in of_claim, differs),
+        *(times, standing, of_claim[KEPT], of_claim[REPLACED], of_claim[OLDER], copies),
+    )
+
+
+# --- what the ledger says of a row
+
+
+class Intervals:
+    """Values by ranges of offsets of partitions: (topic, partition, start, end, value), which do not overlap."""
+
+    def __init__(self, ranges: Iterable[tuple[str, int, int, int, int]]) -> None:
+        self._of: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+        for topic, partition, start, end, value in ranges:
+            self._of.setdefault((topic, partition), []).append((start, end, value))
+        for of_partition in self._of.values():
+            of_partition.sort()
+
+    def at(self, address: _Address) -> int | None:
+        topic, partition, offset = address
+        ranges = self._of.get((topic, partition), ())
+        before = bisect_right(ranges, offset, key=itemgetter(0)) - 1
+        if before < 0 or offset >= ranges[before][1]:
+            return None
+        return ranges[before][2]
+
+
+class RowClaims:
+    """Which claim the run of a row has at its address. others: what the run ids of other jobs begin with."""
+
+    def __init__(self, landed: TableLandings, state: JobState, others: frozenset[str]) -> None:
+        of_run: dict[str, list[tuple[str, int, int, int, int]]] = {}
+        for c in landed.claims():
+            of_run.setdefault(c.run_id, []).append((c.topic, c.partition, c.start, c.end, CLAIMS[c.status]))
+        self._of_run = {run: Intervals(ranges) for run, ranges in of_run.items()}
+        self._older = Intervals(older_claims(landed))
+        self._known = {run.run_id for run in state.runs.values() if not run.archived}
+        # Early releases gave their runs ids without a mark.
+        self._mine = {None, *(mark_of(ledger, state.job) for ledger in (state.ledger_id, *state.lost_ledgers))}
+        self._others = others
+
+    def of(self, address: _Address, run: str | None) -> int:
+        """One of `verdicts.STANDING` and so on."""
+        mine = self._of_run.get(run) if run is not None else None
+        claim = mine.at(address) if mine is not None else None
+        if claim is not None:
+            return claim
+        parts = parse_run_id(run) if run is not None else None
+        mark = parts.mark if parts is not None else None
+        if run not in self._known and mark in self._mine:
+            older = self._older.at(address)
+            if older is not None:
+                return older
+        return NOT_COMPARED if mark in self._others else FOREIGN
+
+
+# --- rows as addresses and digests
+
+
+class _Budget:
+    """Bytes of rows that are still compared here."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ROW_BYTES
+
+    def spent_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """These batches. Raises TooLarge."""
+        for batch in batches:
+            self._left -= batch.nbytes
+            if self._left < 0:
+                raise TooLarge
+            yield batch
+
+
+def _addresses(batch: pa.RecordBatch, address: AddressColumns) -> Iterator[_Address]:
+    return zip(*(batch.column(name).to_pylist() for name in address), strict=True)
+
+
+def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> list[bytes]:
+    """128 bits of each row's values in these columns; null where rows lack one. Names are found as Spark finds them, in
+    upper or lower case."""
+    if not columns:
+        return [b""] * batch.num_rows
+    spelled = {name.lower(): at for at, name in enumerate(batch.schema.names)}
+    places = [spelled.get(name.lower()) for name in columns]
+    nulls = [None] * batch.num_rows
+    values = [nulls if at is None else _values(batch.column(at)) for at in places]
+    return [hashlib.blake2b(repr(row).encode(), digest_size=16).digest() for row in zip(*values, strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Values that are equal where Spark finds them equal, and have a text: not all moments are one of Python's."""
+    kind = column.type
+    values = column.cast(_plain(kind)).to_pylist()
+    return [*map(_ordered, values)] if pa.types.is_nested(kind) else values
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_timestamp(kind):
+        return pa.int64()
+    if types.is_date(kind):
+        return pa.int32()
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(child.name, _plain(child.type)) for child in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind):
+        return pa.list_(_plain(kind.value_type))
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    bytes_ = (types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return pa.binary() if any(is_one(kind) for is_one in (*texts, *bytes_)) else kind
+
+
+def _ordered(value: Any) -> Any:
+    """A struct without its fields' names, a map by its keys."""
+    if isinstance(value, dict):
+        return tuple(map(_ordered, value.values()))
+    if isinstance(value, list):
+        if value and isinstance(value[0], tuple):
+            return {"map": sorted(((key, _ordered(item)) for key, item in value), key=repr)}
+        return [*map(_ordered, value)]
+    return value
+
+
+def _late(batch: pa.RecordBatch) -> list[tuple[bool | None, int | None]]:
+    """Mark and time (ms) of each row."""
+    micros = batch.column("timestamp").cast(pa.int64())
+    return list(zip(batch.column(LATE_COLUMN).to_pylist(), micros.to_pylist(), strict=True))
+
+
+def _is_marked_wrong(marked: tuple[bool | None, int | None], due: int | None) -> bool:
+    late, micros = marked
+    return late != (None if due is None or micros is None else micros // 1000 < due)

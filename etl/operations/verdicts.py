@@ -1,0 +1,158 @@
+"""What `kseg verify` says of an address, whoever compares: the ledger's claims, the rules, the findings, their texts.
+
+Spark compares with these rules (`spark_comparison`), and so does this process (`driver_comparison`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from kseg.etl.operations.landings import Status, TableLandings
+
+MAX_FINDINGS: Final = 100
+
+Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count", "file"]
+Compared = Literal["rows", "decoded", "addresses", "counts"]
+
+STANDING, KEPT, REPLACED, OLDER, FOREIGN, NOT_COMPARED = range(6)
+"""What the ledger says of a row: its run landed it; the same, and a later run could not read it again; a later run has
+replaced it; it stands and may be of a run that a summary has dropped; no run landed it; it is of an earlier generation
+of the partition, or of another job."""
+
+CLAIMS: Final[dict[Status, int]] = {
+    "standing": STANDING,
+    "kept": KEPT,
+    "replaced": REPLACED,
+    "superseded": NOT_COMPARED,
+}
+
+TEXTS: Final[dict[tuple[Kind, str], str]] = {
+    ("gap", ""): "the record is in Kafka and not in the table",
+    ("gap", "copies"): "several runs have landed the record, and the row of one is not in the table",
+    ("stranger", ""): "the row is in the table, and the record is not in Kafka",
+    ("stranger", "route"): "the row is in the table, and no record that is routed there has its address",
+    ("stranger", "run"): "the row is of run {run}, which by the ledger has not landed this offset",
+    ("duplicate", ""): "the row is in the table more than once for one run",
+    ("duplicate", "replaced"): "the row of an earlier run is still there, and that of the run which replaced it too",
+    ("duplicate", "older"): "the row is in the table more than once; its runs are older than the ledger's summary",
+    ("mismatch", ""): "the row differs from the record in Kafka",
+}
+
+NO_RUN: Final = "(none)"
+"""In place of a run, in the text about a row that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. offset is None where it is about a whole table.
+
+    gap: in Kafka, not in the table. duplicate: more than once in the table for one run, or of a run that was replaced.
+    mismatch: other contents than in Kafka. stranger: in the table, but Kafka has no readable record at that offset, or
+    no run of this job has landed it. count: rows and ledger differ. file: a data file of the table is not in the store.
+    """
+
+    kind: Kind
+    table: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    message: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What one table's comparison has found. findings: the first hundred of each kind."""
+
+    total: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class FoundAt(NamedTuple):
+    """An address of a group. foreign: the run of a row that no run has landed."""
+
+    topic: str
+    partition: int
+    offset: int
+    foreign: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Addresses of one verdict. kind: None where nothing is wrong. exact: whether rows were compared, not addresses
+    alone. topic: of a row without a record; else None. first: the first of what is wrong."""
+
+    kind: Kind | None
+    why: str
+    exact: bool | None
+    topic: str | None
+    rows: int
+    first: Sequence[FoundAt]
+
+
+class Rule(NamedTuple):
+    """holds: for each address, as a column of the side that compares. kind: None where nothing is wrong."""
+
+    holds: Any
+    kind: Kind | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen at each address, a column of each: Spark's, or NumPy's. Both know the operators of `rules`.
+
+    in_kafka: whether a row is due. foreign: whether there is a row of a run that has not landed it. times: rows of one
+    run, at most. standing, kept, replaced, older: runs with rows of such claims; kept and older ones stand, too.
+    copies: runs whose rows are due. differs: whether a row that stands is none of those that are due.
+    """
+
+    in_kafka: Any
+    foreign: Any
+    times: Any
+    standing: Any
+    kept: Any
+    replaced: Any
+    older: Any
+    copies: Any
+    differs: Any
+
+
+def rules(seen: Seen, *, older_once: bool) -> list[Rule]:
+    """The first one that holds is an address's verdict; where none does, nothing is wrong.
+
+    older_once: whether an offset has one row of the runs that are older than the ledger's summary.
+    """
+    found = [
+        Rule(seen.foreign, "stranger", "run"),
+        Rule(seen.times > 1, "duplicate"),
+        Rule(~seen.in_kafka & (seen.standing > seen.kept), "stranger"),
+        Rule(~seen.in_kafka, None),
+        Rule(seen.standing == 0, "gap"),
+        Rule(seen.standing < seen.copies, "gap", "copies"),
+        Rule(seen.replaced > 0, "duplicate", "replaced"),
+    ]
+    if older_once:
+        found.append(Rule(seen.older > 1, "duplicate", "older"))
+    return [*found, Rule(seen.differs, "mismatch")]
+
+
+def older_claims(landed: TableLandings) -> list[tuple[str, int, int, int, int]]:
+    """Topic, partition, start, end and claim of the ranges whose runs are not known any more."""
+    return [
+        (tp.topic, tp.partition, *interval, claim)
+        for claim, partitions in (
+            (OLDER, landed.older),
+            (REPLACED, landed.older_replaced),
+            (NOT_COMPARED, landed.older_superseded),
+        )
+        for tp, offsets in partitions.items()
+        for interval in offsets
+    ]
+
+
+def lacks_record(kind: str | None, why: str) -> bool:
+    """Whether this verdict says that no record which is due in the table has the row's address."""
+    return kind == "stranger" and not why
