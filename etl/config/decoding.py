@@ -336,7 +336,10 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         message = "is not possible with several subjects: a record lacks the fields of all other kinds"
         yield Finding((*place, "defaults"), message, "remove it, or give `subject` one name, as text")
     allowed = ("ignore", "add") if payload.by_registry else ("ignore", "rescue") if payload.is_json else ()
-    if payload.unknown_fields is not None and payload.unknown_fields not in allowed:
+    if payload.by_registry and payload.unknown_fields == "rescue":
+        message = "rescue keeps fields of JSON documents that are not declared, and the registry declares all"
+        yield Finding((*place, "unknown_fields"), message, "write add, for a column of each new field, or ignore")
+    elif payload.unknown_fields is not None and payload.unknown_fields not in allowed:
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"
         yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)
     if payload.as_ is not None and payload.into == "columns":

@@ -54,7 +54,17 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         (
             {"value": {"format": "json_schema", "schema": "registry", "unknown_fields": "rescue"}},
             "decode.value.unknown_fields",
-            "rescue is not possible here",
+            "rescue keeps fields of JSON documents that are not declared, and the registry declares all",
+        ),
+        (
+            {"value": {"format": "avro", "schema": "registry", "unknown_fields": "rescue"}},
+            "decode.value.unknown_fields",
+            "the registry declares all",
+        ),
+        (
+            {"value": {"format": "protobuf", "schema": "registry", "unknown_fields": "rescue"}},
+            "decode.value.unknown_fields",
+            "the registry declares all",
         ),
         ({"value": {"format": "avro", "schema": "orders"}}, "decode.value.schema", "is no schema"),
         ({"value": {"format": "json", "schema": "registry"}}, "decode.value.schema", "is none of json"),

@@ -364,6 +364,37 @@ def test_each_kind_of_record_lands_in_a_table_of_its_own_fields(
     assert found.headline.startswith("all rows agree")
 
 
+def test_fields_of_keys_route_rows(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """Keys and values by the registry, each with schemas of their own."""
+    topic = records.topic(1)
+    key = schema(("kind", "string"), name="Key")
+    producer = Producer(records.settings)
+    serializers = [AvroSerializer(registry.client, text) for text in (key, FIRST)]
+    for number in range(6):
+        parts = [
+            serializer(value, SerializationContext(topic, field))
+            for serializer, value, field in zip(
+                serializers,
+                ({"kind": "big" if number % 3 == 0 else "small"}, first(number)),
+                (MessageField.KEY, MessageField.VALUE),
+                strict=True,
+            )
+        ]
+        producer.produce(topic, key=parts[0], value=parts[1], partition=0)
+    assert producer.flush(60) == 0
+    routes = {"big": {"path": "./lake/a"}, "*": {"path": "./lake/b"}}
+    job = home(
+        topic,
+        decode={"key": {"format": "avro", "schema": "registry"}, **DECODE},
+        registry={"url": registry.url},
+        sink={"path": None, "route_by": "key.kind", "routes": routes},
+    )
+    job.ingest()
+    assert of_table(job, "a") == [{"kind": "big", **first(number)} for number in (0, 3)]
+    assert of_table(job, "b") == [{"kind": "small", **first(number)} for number in (1, 2, 4, 5)]
+    assert verify(job.job).ok
+
+
 def test_kinds_that_differ_in_a_field_s_type_land_by_a_job_each(
     records: Any, home: Any, registry: SharedRegistry
 ) -> None:

@@ -157,6 +157,24 @@ def test_a_client_that_is_killed_and_rows_that_are_verified(server: ConnectServe
     assert (verdict["ok"], verdict["tables"][0]["rows"]) == (True, 20)
 
 
+@pytest.mark.broker
+@pytest.mark.spark
+@full_scale_only
+def test_decoded_rows_that_are_routed(server: ConnectServer, home: Any, tmp_path: Path) -> None:
+    """The client is killed when one of the two tables has its rows."""
+    routes = {"v3": {"path": str(tmp_path / "one")}, "*": {"path": str(tmp_path / "rest")}}
+    decode = {"value": {"format": "string", "as": "word"}}
+    file = home(decode=decode, sink={"route_by": "value.word", "routes": routes})
+    child = [sys.executable, "-c", CHILD, str(file), server.url, "one:committed"]
+    assert subprocess.run(child, timeout=500, check=False).returncode == -9
+    report = told(kseg("ingest", str(file), "--take-over", "--remote", server.url, path=tmp_path))
+    assert (report["status"], report["counts"]["records"]) == ("done", 20)
+    landed = {name: DeltaTable(str(tmp_path / name)).to_pyarrow_table()["word"].to_pylist() for name in ("one", "rest")}
+    assert landed["one"] == ["v3"]
+    assert sorted(landed["rest"]) == sorted(f"v{n}" for n in range(20) if n != 3)
+    assert told(kseg("verify", str(file), "--remote", server.url, path=tmp_path))["ok"]
+
+
 HOLD = """
 import pathlib, time
 
