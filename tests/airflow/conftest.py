@@ -38,6 +38,7 @@ if RELEASE is not None:
 #: What needs Airflow 3: its SDK, REST API v2, backfills that the scheduler makes, the example DAGs.
 NEEDS_3 = ["dags/*", "kseg_airflow/test_assets.py", "test_first_steps.py", "test_harness.py", "test_layout.py"]
 NEEDS_3 += [
+    "kseg_airflow/test_connections.py",
     "kseg_airflow/test_conventions.py",
     "kseg_airflow/test_events_again.py",
     "kseg_airflow/test_racing.py",
