@@ -129,7 +129,7 @@ def test_a_killed_workers_batch_is_found_again_by_the_next_try(
     task.reach()
     airflow.kill_task(task.name, task.run, "ingest")
     airflow.wait_for_task(task.name, task.run, "ingest", "running", attempt=2)
-    wait_for(lambda: "again" in airflow.log(task.name, task.run, "ingest", 2), "the batch was found again")
+    airflow.wait_for_log(task.name, task.run, "ingest", "Attached to the driver of a previous try", attempt=2)
     assert batches(livy, task.name) == [recorded(task, "running")]
     task.gate.touch()
     airflow.wait_for_run(task.name, task.run, timeout=300)
