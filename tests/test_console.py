@@ -67,6 +67,21 @@ def test_a_tutorial_runs(page: Path, reader_of: Any, kseg_folder: Path) -> None:
     reader_of(another_port(), kseg_folder).follow(page.read_text())
 
 
+#: What stands in a reader's topic before they read on.
+RECORDS = """```console
+$ for n in $(seq 20); do echo "{\\"id\\": $n, \\"amount\\": 0.5}"; done | kseg produce orders --bootstrap localhost:9092
+```
+"""
+
+
+@pytest.mark.broker
+@pytest.mark.spark  # its commands start none, but share the folder of programs with those that do
+def test_the_guide_to_topics_runs(reader_of: Any, kseg_folder: Path, kafka: Any) -> None:
+    reader = reader_of({"localhost:9092": kafka.bootstrap_servers, "orders": kafka.topic()}, kseg_folder)
+    for page in (RECORDS, (ROOT / "docs" / "guides" / "topics.md").read_text()):
+        reader.follow(page)
+
+
 def test_every_tutorial_has_something_to_do() -> None:
     assert len(TUTORIALS) > 2
     for page in [ROOT / "README.md", *TUTORIALS, *GUIDES]:
