@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kseg.etl.errors import ConfigurationError, KsegError, summary
 from kseg.etl.source.errors import PythonStepError
@@ -13,6 +13,8 @@ from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_WRONG_USE: Final = (AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ class PythonStep(FrameStep):
 
 
 def _is_sparks_failure(error: Exception) -> bool:
-    """Whether Spark failed in what the function made it do; a query that it cannot analyse is the function's error."""
+    """Whether Spark failed in what the function made it do. A query that it cannot analyse is the function's error, and
+    so is a wrong use of its API, for which PySpark raises its own kinds of Python's exceptions."""
     from pyspark.errors import AnalysisException
 
     of_spark = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
-    return of_spark and not isinstance(error, AnalysisException)
+    return of_spark and not isinstance(error, (AnalysisException, *_WRONG_USE))

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import PythonStepError
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
 from kseg.etl.transform.step import ROWS_VIEW
@@ -31,6 +32,8 @@ def module() -> Iterator[str]:
     made: Any = types.ModuleType("frame_steps_of_a_user")
     made.later = lambda rows: rows.where("offset > 1")
     made.counts = lambda rows: rows.count()
+    made.misspelt = lambda rows: rows.column("value")
+    made.mistaken = lambda rows: rows.withColumn("value", "text")
     sys.modules[made.__name__] = made
     yield made.__name__
     del sys.modules[made.__name__]
@@ -63,3 +66,12 @@ def test_a_function_that_does_not_work_is_bad_configuration(
     with pytest.raises(ConfigurationError, match=message) as caught:
         PythonStep(f"{module}:{function}", "transform[1].python").apply(rows)
     assert caught.value.faults[0].path == "transform[1].python"
+
+
+@pytest.mark.parametrize("function", ["misspelt", "mistaken"])
+def test_pyspark_called_in_the_wrong_way_is_the_functions_error(rows: DataFrame, module: str, function: str) -> None:
+    """PySpark's own exceptions of this kind come from no JVM."""
+    with pytest.raises(PythonStepError, match=f"{function} raised") as caught:
+        PythonStep(f"{module}:{function}", "transform[1].python").apply(rows)
+    assert caught.value.address["step"] == "transform[1].python"
+    assert str(caught.value.address["file"]).endswith("test_frame_steps.py")
