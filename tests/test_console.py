@@ -76,6 +76,7 @@ $ for n in $(seq 20); do echo "{\\"id\\": $n, \\"amount\\": 0.5}"; done | kseg p
 
 @pytest.mark.broker
 @pytest.mark.spark  # its commands start none, but share the folder of programs with those that do
+@pytest.mark.timeout(1800)
 def test_the_guide_to_topics_runs(reader_of: Any, kseg_folder: Path, kafka: Any) -> None:
     reader = reader_of({"localhost:9092": kafka.bootstrap_servers, "orders": kafka.topic()}, kseg_folder)
     for page in (RECORDS, (ROOT / "docs" / "guides" / "topics.md").read_text()):

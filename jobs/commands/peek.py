@@ -48,7 +48,7 @@ Examples:
     help="From this offset, or the last N records of each partition.  [default: the last --count]",
 )
 @click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; repeatable.")
-@click.option("--count", type=click.IntRange(1), help="Show so many records.  [default: 10, with an offset all]")
+@click.option("-n", "--count", type=click.IntRange(1), help="Show so many records.  [default: 10, with an offset all]")
 @click.option("--follow", is_flag=True, help="Then show records as they arrive, until Ctrl-C.")
 @click.option(
     "--isolation-level",
