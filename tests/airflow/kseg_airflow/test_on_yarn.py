@@ -116,7 +116,7 @@ def test_a_worker_that_dies_while_spark_submit_works_leaves_an_application_that_
     task.assert_landed_once()
 
 
-def test_a_person_who_clears_or_fails_the_task_kills_the_application_and_the_next_one_lands_the_run(
+def test_a_cleared_task_follows_its_application_and_a_person_who_fails_it_kills_that_and_the_next_one_lands_the_run(
     gated: Callable[..., Gated], yarn: YarnCluster
 ) -> None:
     before = yarn.applications()
@@ -125,11 +125,13 @@ def test_a_person_who_clears_or_fails_the_task_kills_the_application_and_the_nex
     task.reach()
     task.wait_until_watched()
     [planned] = task.status()["runs"]
+    driver = task.record().handle
 
     task.airflow.clear(task.name, task.run, "ingest")
-    wait_for(lambda: task.record().attempt > 1, "another driver was started", timeout=180)
-    task.reach()
+    task.airflow.wait_for_log(task.name, task.run, "ingest", "Attached to the driver of a previous try", attempt=2)
+    task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred", attempt=2)
     task.wait_until_watched()
+    assert task.record().handle == driver
     task.airflow.mark_task(task.name, task.run, "ingest", "failed")
     ended_as(yarn, task, "KILLED")
     task.airflow.wait_for_run(task.name, task.run, "failed")
