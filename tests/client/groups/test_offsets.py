@@ -1,4 +1,4 @@
-"""What groups commit, on the real broker, through confluent-kafka too; and the shapes that only older brokers have."""
+"""What groups commit, on the real broker, through other clients too; and the shapes that only older brokers have."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from kseg.client.protocol.messages.offsets import (
 )
 from kseg.client.transactions.transaction import Transaction
 from kseg.segment_reader.encode.batches import Record
+from offsets_elsewhere import through_kafka_python
 from sending import send_to
 
 SOME_ID = uuid.UUID(int=7)
@@ -40,17 +41,6 @@ def group() -> str:
     return f"group-{uuid.uuid4()}"
 
 
-def through_confluent(kafka: Any, group: str, *partitions: TopicPartition) -> dict[TopicPartition, tuple[int, str]]:
-    """The group's offsets and their metadata as librdkafka reads them."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
-    try:
-        asked = [confluent_kafka.TopicPartition(tp.topic, tp.partition) for tp in partitions]
-        found = consumer.committed(asked, timeout=30)
-        return {TopicPartition(f.topic, f.partition): (f.offset, f.metadata or "") for f in found}
-    finally:
-        consumer.close()
-
-
 @pytest.mark.rule(202)
 def test_a_plain_commit_is_what_other_clients_read(cluster: Any, kafka: Any, group: str):
     topic = kafka.topic(partitions=3)
@@ -59,7 +49,7 @@ def test_a_plain_commit_is_what_other_clients_read(cluster: Any, kafka: Any, gro
     offsets = {partitions[0]: CommittedOffset(5, 0, "kseg:ledger:run"), partitions[1]: CommittedOffset(7)}
     commit_offsets(cluster, group, offsets)
 
-    assert through_confluent(kafka, group, *partitions[:2]) == {
+    assert through_kafka_python(kafka.bootstrap_servers, group) == {
         partitions[0]: (5, "kseg:ledger:run"),
         partitions[1]: (7, ""),
     }

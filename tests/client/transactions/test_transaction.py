@@ -41,6 +41,7 @@ from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
+from offsets_elsewhere import through_kafka_python
 from sending import producer_on, send_batches, send_to
 from skips import IN_FULL
 
@@ -50,15 +51,6 @@ TP = TopicPartition("t", 0)
 @pytest.fixture
 def name() -> str:
     return f"tx-{uuid.uuid4()}"
-
-
-def through_confluent(servers: str, group: str, tp: TopicPartition) -> tuple[int, str | None]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": group})
-    try:
-        [found] = consumer.committed([confluent_kafka.TopicPartition(*tp)], timeout=30)
-        return found.offset, found.metadata
-    finally:
-        consumer.close()
 
 
 def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *, second_protocol: bool) -> None:
@@ -72,7 +64,7 @@ def commits_aborts_and_fences(cluster: Any, servers: str, tp: TopicPartition, *,
     older.commit_offsets(group, {tp: CommittedOffset(3, 0, "kseg:l:1")})
     older.commit()
     assert committed_offsets(cluster, group, [tp]) == {tp: CommittedOffset(3, 0, "kseg:l:1")}
-    assert through_confluent(servers, group, tp) == (3, "kseg:l:1")
+    assert through_kafka_python(servers, group) == {tp: (3, "kseg:l:1")}
 
     older.begin_next()
     older.commit_offsets(group, {tp: CommittedOffset(4)})
