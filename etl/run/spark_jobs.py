@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
@@ -177,8 +178,12 @@ class SparkJobs:
             gathered,
             routes=self._tables_of_topics(tables),
             cores=workers.defaultParallelism if workers is not None else 1,
-            topics=[t for t, table in self._topics.items() if table in tables or not tables or self.plan.routed],
+            topics=self._topics_of(tables),
         )
+
+    def _topics_of(self, tables: Collection[str]) -> list[str]:
+        """The topics whose rows a DataFrame over these tables may have; of no tables: all."""
+        return [t for t, table in self._topics.items() if table in tables or not tables or self.plan.routed]
 
     def _gathered(self, tables: Collection[str]) -> ResultAccumulator:
         """Over Connect: where tasks write results. Raises ConfigurationError if the table does not exist yet."""
@@ -208,7 +213,9 @@ class SparkJobs:
     ) -> Written:
         tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
         routes = self._tables_of_topics(tables)
-        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan, selection), routes)
+        # A selection counts the columns of the query's DataFrame: those of all topics together.
+        alike = None if selection is None else self._topics_of(tables)
+        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan, selection), routes, alike)
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
         read = {result.tasks[0].index: rows_read(result.range_results) for result in results}
@@ -221,9 +228,11 @@ class SparkJobs:
         steps: BatchSteps,
         write: Write,
         routes: Routes = NO_ROUTES,
+        alike: Collection[str] | None = None,
     ) -> tuple[TaskResult, ...]:
         workers = self.context.spark.workers()
-        run = fused_remote if isinstance(workers, RemoteWorkers) else fused
+        # No query over Connect is a selection: it is not looked at there.
+        run = fused_remote if isinstance(workers, RemoteWorkers) else partial(fused, alike=alike)
         return run(
             workers,  # type: ignore[arg-type]
             self._began(name, tasks),

@@ -334,12 +334,14 @@ def fused(
     *,
     beside: Beside = NOTHING_BESIDE,
     routes: Routes = NO_ROUTES,
+    alike: Collection[str] | None = None,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
     """Read, transform and write tasks in Spark tasks, small ones together; the results of the winning attempts.
 
     write: must read its rows to the end; an attempt that fails or loses leaves its files behind.
     routes: one call of `write` gets rows of one table alone.
+    alike: topics, the tasks' among them, whose rows have one schema, as in `read_rows`; None: each table has its own.
     on_progress: called from a thread while the tasks run.
 
     Raises:
@@ -347,7 +349,8 @@ def fused(
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
         RangeResultsIncomplete: Spark gave no result for a task.
     """
-    plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=True, cores=context.defaultParallelism)
+    cores, mixed = context.defaultParallelism, alike is None
+    plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=mixed, cores=cores, topics=alike or ())
     if not tasks:
         return ()
     accumulator = new_accumulator(context)

@@ -122,6 +122,26 @@ def test_each_topic_lands_in_its_own_way(records: Any, home: Any) -> None:
     assert job.table("rest").to_pyarrow_table().num_rows == 2
 
 
+def test_columns_of_each_topic_find_their_place_in_a_query_that_only_selects(records: Any, home: Any) -> None:
+    """Its rows are made in tasks, each of one topic; the query counts the columns of all of them."""
+    orders, clicks = records.topic(1), records.topic(1)
+    producer = Producer(records.settings)
+    producer.produce(orders, value=b'{"id": 5, "note": "n"}')
+    producer.produce(clicks, value=b'{"page": "p", "id": 7}')
+    assert producer.flush(60) == 0
+    decode = {
+        orders: {"value": {"format": "json", "schema": {"columns": {"id": "bigint", "note": "string"}}}},
+        clicks: {"value": {"format": "json", "schema": {"columns": {"page": "string", "id": "bigint"}}}},
+    }
+    query = "SELECT page, note AS said, id, _kseg_topic, _kseg_partition, _kseg_offset FROM __rows__"
+    job = home(orders, clicks, decode=decode, transform=[{"sql": query}])
+    job.ingest()
+    landed = {name: job.table(name).to_pyarrow_table().to_pylist() for name in ("first", "rest")}
+    rows = {name: [(row["page"], row["said"], row["id"]) for row in of_table] for name, of_table in landed.items()}
+    assert rows == {"first": [(None, "n", 5)], "rest": [("p", None, 7)]}
+    assert verify(job.job).ok
+
+
 PROTO = """
 syntax = "proto3";
 package shop;
