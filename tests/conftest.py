@@ -79,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(watching, "comparisons")
     skips.register(config)
     leaks.register(config)
+    if config.getoption("numprocesses", None):
+        config.pluginmanager.register(scheduling.Failures(config), "failures")
     if config.getoption("record_seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(scheduling.Recorder(config.rootpath), "seconds")
 

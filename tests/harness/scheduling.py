@@ -114,6 +114,25 @@ class ByNeeds(LoadFileScheduling):  # type: ignore[misc]
         self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
+    def remove_node(self, node: Any) -> str | None:
+        """The test that a process died in, which is not run again; the rest of what it had goes to others.
+
+        xdist hands out again also the files that the process had done, and waits for ever for an answer about them.
+        """
+        workload = self.assigned_work[node]
+        died_in: str | None = next(
+            (test for unit in workload.values() for test, done in unit.items() if not done), None
+        )
+        self.assigned_work[node] = {}
+        super().remove_node(node)
+        for file, unit in workload.items():
+            left = {test: done for test, done in unit.items() if not done and test != died_in}
+            if left:
+                self.workqueue[file] = left
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return died_in
+
 
 def _place(run: str) -> Path:
     return Path(tempfile.gettempdir(), f"kseg-tests-{run}.json")
@@ -134,6 +153,19 @@ def read_demands(run: str) -> dict[str, Demand]:
         return {}
     _place(run).unlink()
     return {name: Demand(seconds, frozenset(needs)) for name, (seconds, *needs) in found.items()}
+
+
+class Failures:
+    """A pytest plugin that names each failed test when it has failed, for a run that is stopped before its end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal: pytest.TerminalReporter = self._config.pluginmanager.getplugin("terminalreporter")
+            terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s", red=True)
 
 
 class Recorder:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +14,7 @@ import pytest
 import scheduling
 from scheduling import Demand, choose, quotas, read_demands, write_demands
 
+HARNESS = Path(__file__).parent
 NOTHING: frozenset[str] = frozenset()
 KAFKA, SPARK, THREE = frozenset({"kafka"}), frozenset({"kafka", "spark"}), frozenset({"kafka", "kafka3"})
 
@@ -61,6 +65,57 @@ def test_word_of_what_files_take_is_read_once() -> None:
     write_demands("of-a-test", FILES)
     assert read_demands("of-a-test") == FILES
     assert read_demands("of-a-test") == {}
+
+
+CONFTEST = """
+import scheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    return scheduling.ByNeeds(config, log)
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(scheduling.Failures(config), "failures")
+"""
+DIES = """
+import os, pytest
+
+@pytest.mark.parametrize("number", range(5))
+def test_it(number):
+    if number == 2:
+        os._exit(1)
+"""
+PASSES = """
+import pytest
+
+@pytest.mark.parametrize("number", range(5))
+def test_it(number):
+    pass
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_of_a_process_that_dies_all_other_tests_run_once_and_the_run_ends(tmp_path: Path, processes: int) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for number in range(4):
+        (tmp_path / f"test_before{number}.py").write_text(PASSES)
+    (tmp_path / "test_dies.py").write_text(DIES)
+    (tmp_path / "test_later.py").write_text(PASSES)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--rootdir", tmp_path, tmp_path]
+    done = subprocess.run(
+        [*command, "--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"],
+        env=os.environ | {"PYTHONPATH": str(HARNESS)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "1 failed, 29 passed" in done.stdout
+    named = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert [line.partition("::")[2].partition(" ")[0] for line in named] == 2 * ["test_it[2]"], (
+        "at once, and at the end"
+    )
 
 
 def test_what_files_take_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
