@@ -335,17 +335,20 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     if payload.several and payload.defaults == "fill":
         message = "is not possible with several subjects: a record lacks the fields of all other kinds"
         yield Finding((*place, "defaults"), message, "remove it, or give `subject` one name, as text")
-    allowed = ("ignore", "add") if payload.by_registry else ("ignore", "rescue") if payload.is_json else ()
-    if payload.by_registry and payload.unknown_fields == "rescue":
-        message = "rescue keeps fields of JSON documents that are not declared, and the registry declares all"
-        yield Finding((*place, "unknown_fields"), message, "write add, for a column of each new field, or ignore")
-    elif payload.unknown_fields is not None and payload.unknown_fields not in allowed:
+    if payload.unknown_fields is not None and payload.unknown_fields not in (allowed := _unknown_fields(payload)):
         remedy = f"write {' or '.join(allowed)}" if allowed else "remove it: all fields of the schema become columns"
         yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)
     if payload.as_ is not None and payload.into == "columns":
         yield Finding((*place, "as"), "names no column where fields become columns", "write `into: struct`")
     if not payload.is_json:
         yield from _without_meaning(payload, place, _OF_JSON)
+
+
+def _unknown_fields(payload: Payload) -> tuple[str, ...]:
+    """What `unknown_fields` may say."""
+    if not payload.by_registry:
+        return ("ignore", "rescue") if payload.is_json else ()
+    return ("add", "ignore", "rescue") if payload.format == "avro" else ("add", "ignore")
 
 
 def _schema_given(payload: Payload) -> str:

@@ -21,6 +21,7 @@ from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Payload
+    from kseg.segment_reader.payload.row_schema import RowType
 
 Engine = Literal["fast", "reference"]
 """The compiled decoder, or the one in plain Python."""
@@ -56,6 +57,9 @@ class SchemaFormat(Protocol):
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
         """Of the reader's columns those that rows of this writer may have values in; () where it has no columns."""
 
+    def unknown(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        """Paths of the writer's fields that the reader's schema lacks."""
+
     def type(self, reader: Any) -> pa.DataType: ...
 
     def text(self, reader: Any) -> str:
@@ -69,13 +73,14 @@ class SchemaFormat(Protocol):
 
 def schema_format(payload: Payload) -> SchemaFormat:
     """Of a key or value whose schemas are in a registry."""
+    rescue = payload.unknown == "rescue"
     if payload.format == "json_schema":
         names = ("timestamp_format", "date_format", "time_zone")
         options = {name: given for name in names if (given := getattr(payload, name)) is not None}
         return JsonSchemas(tuple(options.items()))
     if payload.format == "protobuf":
-        return ProtobufSchemas(payload.message, payload.nanoseconds)
-    return AvroSchemas(fill=payload.defaults == "fill", several=payload.several)
+        return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
+    return AvroSchemas(fill=payload.defaults == "fill", several=payload.several, rescue=rescue)
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
@@ -93,10 +98,11 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 @dataclass(frozen=True)
 class AvroSchemas:
     """fill: what the writer lacks has the reader's default, else it is null. several: records of any name are rows of
-    one table; the reader's schema has their names as aliases."""
+    one table; the reader's schema has their names as aliases. rescue: rows have what it lacks as JSON text."""
 
     fill: bool = False
     several: bool = False
+    rescue: bool = False
     indexed = False
 
     def reader(self, text: str) -> Any:
@@ -127,10 +133,16 @@ class AvroSchemas:
         made = self.type(reader if self.fill else narrowed(writer, reader))
         return tuple(field.name for field in made) if pa.types.is_struct(made) else ()
 
+    def unknown(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        from kseg.segment_reader.payload.avro.types import row_type
+        from kseg.segment_reader.payload.rescue import unknown_paths
+
+        return tuple(unknown_paths(row_type(self.merged(reader, writer, add_fields=True)), row_type(reader)))
+
     def type(self, reader: Any) -> pa.DataType:
         from kseg.segment_reader.payload.avro.types import arrow_type
 
-        return arrow_type(reader)
+        return _rows(arrow_type(reader), self.rescue)
 
     def text(self, reader: Any) -> str:
         from kseg.segment_reader.payload.avro.schema_json import schema_text
@@ -142,14 +154,41 @@ class AvroSchemas:
     ) -> PayloadDecoder:
         from kseg.segment_reader.payload.avro.decoder import avro_decoder
         from kseg.segment_reader.payload.avro.resolution import Missing, narrowed
+        from kseg.segment_reader.payload.avro.types import row_type
 
-        if self.fill:
-            return avro_decoder(writer, reader, missing=Missing.FILL, engine=engine)
-        return avro_decoder(writer, narrowed(writer, reader), engine=engine)
+        whole = self.merged(reader, writer, add_fields=True) if self.rescue else reader
+        missing = Missing.FILL if self.fill else Missing.NULL
+        kept = whole if self.fill else narrowed(writer, whole)
+        decoder = avro_decoder(writer, kept, missing=missing, engine=engine)
+        return _rescuing(decoder, row_type(kept), row_type(reader)) if whole is not reader else decoder
+
+
+def _rows(kind: pa.DataType, rescue: bool) -> pa.DataType:
+    """The type of rows of this type, with the column of rescued fields if there is one."""
+    from kseg.segment_reader.payload.rescue import with_rescued
+
+    return with_rescued(kind) if rescue else kind
+
+
+def _rescuing(decoder: PayloadDecoder, writer: RowType, reader: RowType) -> PayloadDecoder:
+    """The decoder of rows of the writer's type, with text in place of fields that the reader's lacks, if it has such.
+
+    The reader's type may have fields that the writer's lacks.
+    """
+    from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
+    from kseg.segment_reader.payload.row_schema import Record
+
+    if not (isinstance(writer, Record) and isinstance(reader, Record) and has_unknown(writer, reader)):
+        return decoder
+    written = {field.key for field in writer.fields}
+    kept = Record(tuple(field for field in reader.fields if field.key in written))
+    return RescuingDecoder(decoder, writer, kept)
 
 
 class _OfColumns:
     """What formats without a resolution of their own share. A writer has `columns`, a `row_schema.Record`."""
+
+    rescue = False
 
     def reader(self, text: str) -> Any:
         from kseg.segment_reader.payload.row_schema import parse_schema
@@ -175,10 +214,15 @@ class _OfColumns:
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
         return tuple(field.name for field in self.type(writer.columns))
 
+    def unknown(self, writer: Any, reader: Any) -> tuple[str, ...]:
+        from kseg.segment_reader.payload.rescue import unknown_paths
+
+        return tuple(unknown_paths(writer.columns, reader))
+
     def type(self, reader: Any) -> pa.DataType:
         from kseg.segment_reader.payload.row_schema import to_arrow
 
-        return to_arrow(reader)
+        return _rows(to_arrow(reader), self.rescue)
 
     def text(self, reader: Any) -> str:
         from kseg.segment_reader.payload.row_schema import schema_text
@@ -224,10 +268,11 @@ class JsonSchemas(_OfColumns):
 
 @dataclass(frozen=True)
 class ProtobufSchemas(_OfColumns):
-    """message: whose fields are the columns; None: the only one of its schema."""
+    """message: whose fields are the columns; None: the only one of its schema. rescue: as of `AvroSchemas`."""
 
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
+    rescue: bool = False
     indexed = True
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
@@ -253,11 +298,14 @@ class ProtobufSchemas(_OfColumns):
 def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
     """The columns of a Protobuf message, with their fields' numbers."""
     from kseg.segment_reader.payload import row_schema
-    from kseg.segment_reader.payload.protobuf.columns import Column, Struct, columns_of
+    from kseg.segment_reader.payload.protobuf.columns import Column, Document, Struct, columns_of, unwritten_text
 
     def record(struct: Struct) -> row_schema.Record:
-        fields = (row_schema.Field(column.name, of(column), column.field.number) for column in struct.columns)
-        return row_schema.Record(tuple(fields))
+        return row_schema.Record(tuple(map(field, struct.columns)))
+
+    def field(column: Column) -> row_schema.Field:
+        holds_json = isinstance(column.node, Document)
+        return row_schema.Field(column.name, of(column), column.field.number, unwritten_text(column), holds_json)
 
     def of(column: Column) -> row_schema.RowType:
         if not isinstance(column.node, Struct):
@@ -270,7 +318,11 @@ def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
 
 
 def _aligned(format: _OfColumns, decoder: PayloadDecoder, writer: _Writer, reader: Any) -> PayloadDecoder:
+    from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
+
     format.merged(reader, writer, add_fields=False)  # or it does not fit
+    if format.rescue and has_unknown(writer.columns, reader):
+        return RescuingDecoder(decoder, writer.columns, reader)
     return decoder if writer.columns == reader else _AlignedDecoder(decoder, writer.columns, reader)
 
 

@@ -41,6 +41,7 @@ from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
+from kseg.segment_reader.payload.rescue import RESCUED
 
 FORMATS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 
@@ -114,8 +115,10 @@ def check_against_job(
             against, refused=(f"its format is {part.payload.format}, the schema {candidate.schema.type}",)
         )
     try:
+        kept: tuple[str, ...] = ()
         if part.payload.by_registry:
             before, after, missing = _grown(job, state, part, candidate, name, newest)
+            kept = _rescued(part, candidate, after)
         else:
             before, after, missing = _plan(part, None), _plan(part, candidate), None
         fields = typed_columns(after)
@@ -132,7 +135,7 @@ def check_against_job(
     faults, notes = _beside_tables(job, part, fields)
     if before is None:
         notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
-    return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes))
+    return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes, *kept))
 
 
 def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
@@ -202,6 +205,16 @@ def _grown(
     text = grown(part.payload, part.lineage, readers, [(name, own)], widen=job.widens)
     missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
     return _framed(part, readers[-1]), _framed(part, text), missing
+
+
+def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[str, ...]:
+    """Which of its fields have no column, where those are kept as text."""
+    if part.payload.unknown != "rescue":
+        return ()
+    assert after.framed is not None
+    form, own = schema_format(part.payload), kept_schema(part.payload.format, candidate)
+    names = ", ".join(form.unknown(form.writer(own.text, own.uses), form.reader(after.framed.reader)))
+    return (f"without a column, and kept as text in {RESCUED}: {names}",) if names else ()
 
 
 def _missing(form: SchemaFormat, reader: Any, writer: Any) -> tuple[str, ...]:

@@ -87,7 +87,10 @@ class Growing:
         if self._reader is None:
             return self._format.first(writer)
         try:
-            return self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=not self._before)
+            made = self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=not self._before)
+            if self._payload.unknown == "rescue":
+                self._format.decoder(writer, made)  # or a field that the table lacks has no text
+            return made
         except IncompatibleSchemas as error:
             conflict = error
         wider = self._widened(writer)
@@ -181,7 +184,10 @@ class Growing:
             yield
         except PayloadSchemaError as error:
             place = f"decode.{self._lineage}.schema"
-            raise ConfigurationError.of(place, str(error), "register a schema that columns can hold") from None
+            remedy = "register a schema that columns can hold"
+            if self._payload.unknown == "rescue" and self._reader is not None:
+                remedy += ", or set unknown_fields: ignore, which leaves fields out that the table lacks"
+            raise ConfigurationError.of(place, str(error), remedy) from None
 
 
 def _columns_of(kind: pa.DataType) -> pa.Schema:

@@ -39,12 +39,12 @@ from kseg.segment_reader.payload.framing import (
     frames_of,
 )
 from kseg.segment_reader.payload.protobuf.framing import message_indexes
+from kseg.segment_reader.payload.rescue import RESCUED
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NAMES: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 _LONG: Final = 8
 _WITH_SCHEMAS: Final = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
-_RESCUED: Final = "_kseg_rescued"
 Row = Mapping[str, Any]
 
 
@@ -101,8 +101,8 @@ class ByRegistry:
         if isinstance(decoder, str):
             return _failed(Status.INCOMPATIBLE_SCHEMA, decoder)
         typed = _typed(decoder.decode(payloads, skip=skip), lambda: decoder.explain(payload, skip=skip))
-        if isinstance(typed.value, dict) and typed.value.get(_RESCUED, "") is None:
-            del typed.value[_RESCUED]
+        if isinstance(typed.value, dict) and typed.value.get(RESCUED, "") is None:
+            del typed.value[RESCUED]
         return typed
 
     def schema(self, key: SchemaKey) -> Resolved | None:

@@ -23,10 +23,10 @@ from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
+from kseg.segment_reader.payload.rescue import RESCUED
 
 OP, SOURCE_TS, CONNECTOR_TS = "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"
 ENVELOPE_COLUMNS = (OP, SOURCE_TS, CONNECTOR_TS)
-RESCUED = "_kseg_rescued"
 
 _TIME = pa.timestamp("us", tz="UTC")
 _WITH_ROW = ("c", "r", "u")

@@ -12,6 +12,7 @@ row gets the reader's columns (`aligned`). Fields are the same by number where t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,11 +30,17 @@ _WORDS = {kind: word for word, kind in reversed(PRIMITIVES.items())}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """number: None where fields are known by their names."""
+    """number: None where fields are known by their names.
+
+    Known of a writer's alone, for its rescued values: unwritten is the JSON text of a value that is not written, as
+    nulls are not; None where nulls are written, too. json: its texts are JSON.
+    """
 
     name: str
     type: RowType
     number: int | None = None
+    unwritten: str | None = dataclasses.field(default=None, compare=False)
+    json: bool = dataclasses.field(default=False, compare=False)
 
     @property
     def key(self) -> int | str:

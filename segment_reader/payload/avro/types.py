@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from kseg.segment_reader.payload import row_schema
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
     Array,
@@ -70,6 +71,34 @@ def arrow_type(schema: Schema) -> pa.DataType:
         UnsupportedSchema: a record that contains itself, or more columns than MAX_COLUMNS.
     """
     return _Builder().build(schema, "", ())
+
+
+def row_type(schema: Schema) -> row_schema.RowType:
+    """The same as `arrow_type`, as a tree of fields; a union's members beside the one that is written are unwritten.
+
+    Raises UnsupportedSchema.
+    """
+    arrow_type(schema)
+    return _row_type(schema)
+
+
+def _row_type(schema: Schema) -> row_schema.RowType:
+    match schema:
+        case Array():
+            return row_schema.Array(_row_type(schema.items))
+        case Map():
+            return row_schema.Map(pa.string(), _row_type(schema.values))
+        case Record():
+            fields = (row_schema.Field(field.name, _row_type(field.schema)) for field in schema.fields)
+            return row_schema.Record(tuple(fields))
+        case Union():
+            branches = members(schema)
+            one = joined(branches) if branches else Primitive(Kind.NULL)
+            if one is not None:
+                return _row_type(one)
+            kinds = enumerate(map(_row_type, branches))
+            return row_schema.Record(tuple(row_schema.Field(f"member{n}", kind, unwritten="null") for n, kind in kinds))
+    return row_schema.from_arrow(arrow_type(schema))
 
 
 def members(union: Union) -> tuple[Schema, ...]:

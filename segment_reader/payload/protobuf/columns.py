@@ -5,6 +5,7 @@ Only types that Spark and Delta have, all nullable, and nothing that would round
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Literal, TypeAlias
@@ -135,6 +136,26 @@ class Column:
     def name(self) -> str:
         return self.field.name
 
+
+def unwritten_text(column: Column) -> str:
+    """What the column has where its field is not written, as JSON text."""
+    own, node = column.field, column.node
+    if own.repeated:
+        return "[]" if column.key is None else "{}"
+    if own.presence or not isinstance(node, Scalar):
+        return "null"
+    if node.enum is not None:
+        return json.dumps(node.enum.symbols.get(node.default, str(node.default)), ensure_ascii=False)
+    return _DEFAULTS.get(node.kind, "0")
+
+
+_DEFAULTS: Final = {
+    Kind.BOOL: "false",
+    Kind.STRING: '""',
+    Kind.BYTES: '""',
+    Kind.FLOAT: "0.0",
+    Kind.DOUBLE: "0.0",
+}
 
 _WRAPPERS: Final = {
     "google.protobuf.DoubleValue": Kind.DOUBLE,

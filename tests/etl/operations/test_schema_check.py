@@ -262,3 +262,12 @@ def test_which_part_of_a_job_a_subject_is_of(
 def test_a_jobs_subjects(tmp_path: Path) -> None:
     assert subjects_of(job_of(tmp_path, BY_TOPIC, topics=["b", "orders"])) == ["orders-key", "shop.Order", "b-value"]
     assert subjects_of(job_of(tmp_path, REGISTRY, pattern=".")) == []
+
+
+def test_fields_that_a_job_rescues_are_no_new_columns(tmp_path: Path) -> None:
+    job = job_of(tmp_path, {"value": {"format": "avro", "schema": "registry", "unknown_fields": "rescue"}})
+    line = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+    wider = {**line, "fields": [*line["fields"], {"name": "color", "type": "string"}]}
+    found = check(job, landed(avro(id="long", line=line)), avro(id="long", line=wider, note="string"))
+    assert (found.added, found.refused) == ((), ())
+    assert "without a column, and kept as text in _kseg_rescued: line.color, note" in found.notes

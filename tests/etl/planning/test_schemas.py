@@ -99,6 +99,23 @@ def test_ignored_fields_are_no_columns_and_keep_no_schema_from_being_read() -> N
     assert list(pinned["value"].writers) == ["1", "2"]
 
 
+def test_rescued_fields_are_no_columns_and_keep_no_schema_from_being_read() -> None:
+    job = job_of({"value": avro(unknown_fields="rescue")})
+    state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)[0])
+    event, pinned = pinned_schemas(job, {"value": found(text(id="long"), text(id="long", more="int"))}, state)
+    assert columns(after(state, event)) == ["id"]
+    assert list(pinned["value"].writers) == ["1", "2"]
+
+
+def test_a_field_that_cannot_be_rescued_is_not_left_out() -> None:
+    job = job_of({"value": avro(unknown_fields="rescue")})
+    state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)[0])
+    tree = {"type": "record", "name": "Tree", "fields": [{"name": "below", "type": ["null", "Tree"]}]}
+    with pytest.raises(ConfigurationError, match="contains itself") as caught:
+        pinned_schemas(job, {"value": found(text(id="long"), text(id="long", tree=tree))}, state)
+    assert "unknown_fields: ignore" in (caught.value.faults[0].remedy or "")
+
+
 def test_ids_of_another_registry_are_forgotten() -> None:
     job = job_of({"value": avro()})
     state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"), text(id="int"))}, EMPTY)[0])
