@@ -57,7 +57,8 @@ class Growing:
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
         self._format = schema_format(payload)
-        self._add_fields = payload.unknown == "add"
+        # A table that is not there yet has the columns of each subject's newest version, whatever comes later.
+        self._add_fields = payload.unknown == "add" or not readers
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
@@ -160,7 +161,7 @@ class Growing:
             return False
         try:
             writer = self._format.writer(text.text, text.uses)
-            same = self._format.merged(self._reader, writer, add_fields=self._add_fields)
+            same = self._format.merged(self._reader, writer, add_fields=self._payload.unknown == "add")
         except PayloadSchemaError:
             return False  # it matters if a record has it
         return bool(same is self._reader)

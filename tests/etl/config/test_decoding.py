@@ -62,7 +62,7 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
             "rescue is not possible here",
         ),
         (
-            {"value": {"format": "protobuf", "schema": "registry", "unknown_fields": "rescue"}},
+            {"value": {"format": "protobuf", "schema": {"file": "no.desc", "text": ""}, "unknown_fields": "rescue"}},
             "decode.value.unknown_fields",
             "rescue is not possible here",
         ),

@@ -147,6 +147,30 @@ def test_messages_of_several_schemas_become_one_table(records: Any, home: Any, r
         job.ingest()
 
 
+def test_fields_of_messages_that_the_table_lacks_are_kept_as_text(
+    records: Any, home: Any, registry: SharedRegistry
+) -> None:
+    topic = Topic(records, registry)
+    job = job_of(home, topic, registry, format="protobuf", message="shop.Order", unknown_fields="rescue")
+    first, second = classes(FIRST)("shop.Order"), classes(SECOND)("shop.Order")
+    usual = {"use.deprecated.format": False}
+    topic.write(ProtobufSerializer(first, topic.client, usual), first(id=1, note="a"))
+    job.ingest()
+    topic.write(
+        ProtobufSerializer(second, topic.client, usual),
+        second(id=2, remark="b", lines=[{"sku": "y"}, {"n": 4}], by_name={"k": {"n": 1}}, at={"seconds": 1}),
+        second(id=3),
+    )
+    job.ingest()
+    found = job.table("first").to_pyarrow_table().sort_by("_kseg_offset").to_pylist()
+    assert [(row["id"], row["note"], row["_kseg_rescued"]) for row in found] == [
+        (1, "a", None),
+        (2, "b", '{"lines":[null,{"n":4}],"by_name":{"k":{"n":1}},"at":"1970-01-01T00:00:01Z"}'),
+        (3, "", None),
+    ]
+    assert verify(job.job).ok
+
+
 def test_a_run_killed_with_a_schema_found_on_the_way_lands_once(
     records: Any, home: Any, children: Any, registry: SharedRegistry
 ) -> None:

@@ -107,6 +107,19 @@ def test_rescued_fields_are_no_columns_and_keep_no_schema_from_being_read() -> N
     assert list(pinned["value"].writers) == ["1", "2"]
 
 
+@pytest.mark.parametrize("unknown", ["ignore", "rescue"])
+def test_a_new_table_has_the_columns_of_all_subjects_whatever_becomes_of_later_fields(unknown: str) -> None:
+    job = job_of({"value": avro(unknown_fields=unknown, subject=["shop.Order", "shop.Payment"])})
+    old, order, paid = text(id="long", gone="int"), text(id="long"), text(id="long", paid="double")
+    seen = replace(found(old, order, paid), newest=(("an order", order), ("a payment", paid)))
+    event, pinned = pinned_schemas(job, {"value": seen}, EMPTY)
+    state = after(EMPTY, event)
+    assert columns(state) == ["id", "paid"]
+    assert list(pinned["value"].writers) == ["1", "2", "3"], "also the one whose field has no column"
+    more = found(order, paid, text(id="long", more="int"))
+    assert columns(after(state, pinned_schemas(job, {"value": more}, state)[0])) == ["id", "paid"]
+
+
 def test_a_field_that_cannot_be_rescued_is_not_left_out() -> None:
     job = job_of({"value": avro(unknown_fields="rescue")})
     state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)[0])
