@@ -122,7 +122,7 @@ def result_of(profile: str, world: Any, minutes: float, tested: str, error: Base
     counts = {name: value for name, value in asdict(world.findings).items() if name != "examples"}
     found = [one[:1000] for one in world.findings.examples[:20]]
     if error is not None:
-        found.append(f"{type(error).__name__}: {error}"[:1000])
+        found.append(repr(error)[:1000])
     passed = error is None and world.findings.sound
     return Result(profile, world.seed, minutes, tested, passed, counts, grouped(world.outcomes.items()), found)
 

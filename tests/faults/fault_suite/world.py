@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +27,11 @@ Perform = Callable[["World", Action], None]
 
 MOMENT_SECONDS = 2.0
 COORDINATOR_SECONDS = 60
+
+
+def _stack(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "".join(traceback.format_stack(frame)) if frame else "nothing any more"
 
 
 @dataclass
@@ -243,11 +250,14 @@ class World:
             thread.start()
         self.over.wait(seconds)
         self.over.set()
+        hanging: list[Exception] = []
         for thread in [*threads, *self._sleepers]:
-            thread.join(300)
-            assert not thread.is_alive(), f"{thread.name} does not end"
-        if self.failures:
-            raise ExceptionGroup("lanes failed", [one for one in self.failures if isinstance(one, Exception)])
+            thread.join(0 if hanging else 300)
+            if thread.is_alive():
+                hanging.append(AssertionError(f"{thread.name} does not end, it is in\n{_stack(thread)}"))
+        failures = [one for one in self.failures if isinstance(one, Exception)] + hanging
+        if failures:
+            raise ExceptionGroup("lanes failed", failures)
 
     def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
         try:
