@@ -49,6 +49,7 @@ from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.tables.values import RunCommit
 from kseg.etl.telemetry.progress import Progress
 
+LOST: Final = "--lost-ledger"
 _UNMARKED: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -127,19 +128,28 @@ def rebuild_ledger(
         return found.report("rebuilt")
 
 
+def _command(lost: Sequence[str], accepted: Sequence[str]) -> str:
+    """The same again, with all that was named before."""
+    named = [f"{LOST} {ledger}" for ledger in lost] + [f"{OPTION} {word}" for word in dict.fromkeys(accepted)]
+    return " ".join(["kseg repair JOB --rebuild-ledger", *named])
+
+
 @dataclass(slots=True)
 class _Rebuilding:
     """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's.
 
-    began: first offsets of runs that routed rows to several tables, which may not have landed them all. accepted: by
-    partition the offset from which on its log is another one than the tables' rows are of."""
+    named: ledgers that the tables name. asked: what was asked to be accepted. began: first offsets of runs that routed
+    rows to several tables, which may not have landed them all. accepted: by partition the offset from which on its log
+    is another one than the tables' rows are of."""
 
     context: JobContext
     snapshot: SourceSnapshot
     group: GroupView | None
     tables: dict[str, TableAccess]
     found: dict[str, Mapping[str, int]]
+    named: tuple[str, ...]
     lost: tuple[str, ...]
+    asked: tuple[str, ...]
     landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
     reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     began: dict[TopicPartition, int] = field(default_factory=dict)
@@ -157,19 +167,19 @@ class _Rebuilding:
             if access is not None and now is not None:
                 tables[table], found[table] = access, access.transactions(APP_ROOT, now)
         group = context.inputs.group_view(snapshot.partitions)
-        rebuilding = cls(context, snapshot, group, tables, found, (), accepted=first_offsets(snapshot, accepted))
+        owners = {owner for of_table in found.values() for owner in app_owners(of_table)}
+        named = tuple(sorted(ledger for ledger, name in owners if name == job.name))
+        firsts = first_offsets(snapshot, accepted)
+        rebuilding = cls(context, snapshot, group, tables, found, named, (), tuple(accepted), accepted=firsts)
         rebuilding.lost = rebuilding._lost_ledgers(lost)
         return rebuilding
 
     def _lost_ledgers(self, given: Sequence[str]) -> tuple[str, ...]:
-        job = self.context.job
-        named = {
-            ledger for of_table in self.found.values() for ledger, name in app_owners(of_table) if name == job.name
-        }
-        if unknown := sorted(set(given) - named):
-            known = ", ".join(sorted(named)) or "none"
+        job, named = self.context.job, self.named
+        if unknown := sorted(set(given) - set(named)):
+            known = ", ".join(named) or "none"
             raise ConfigurationError.of(
-                "--lost-ledger", f"no table has runs of ledger {unknown[0]}", f"the tables have runs of: {known}"
+                LOST, f"no table has runs of ledger {unknown[0]}", f"the tables have runs of: {known}"
             )
         if not named:
             raise Refused(
@@ -180,8 +190,8 @@ class _Rebuilding:
         if len(named) > 1 and not given:
             raise Refused(
                 "several-ledgers",
-                f"the tables have runs of {len(named)} ledgers with a job {job.name}: {', '.join(sorted(named))}",
-                remedy="name those that were this job's with --lost-ledger ID (repeatable)",
+                f"the tables have runs of {len(named)} ledgers with a job {job.name}: {', '.join(named)}",
+                remedy=f"if each was this job's: `{_command(named, self.asked)}`; else leave out what was another's",
             )
         return tuple(sorted(given or named))
 
@@ -232,8 +242,9 @@ class _Rebuilding:
                     "rows-beyond-log",
                     f"the tables have rows up to offset {end}, and the log ends at "
                     f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that the rows came from",
-                    remedy=f"check bootstrap.servers; if the topic was recreated: `kseg repair JOB --rebuild-ledger "
-                    f"{OPTION} {tp.topic}`, which reads it from its first offset and keeps the rows that there are",
+                    remedy="check bootstrap.servers; if the topic was recreated: "
+                    f"`{_command(self.lost if len(self.named) > 1 else (), (*self.asked, tp.topic))}`, "
+                    "which reads it from its first offset and keeps the rows that there are",
                     topic=tp.topic,
                     partition=tp.partition,
                 )

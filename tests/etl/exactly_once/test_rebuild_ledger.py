@@ -168,7 +168,7 @@ def test_it_does_not_guess(topic, home):
     assert caught.value.code == "several-ledgers"
     with pytest.raises(ConfigurationError, match="no table has runs of ledger nobody"):
         rebuild_ledger(job.job, lost=["nobody"])
-    assert rebuild_ledger(job.job, lost=[first, second]).lost == tuple(sorted([first, second]))
+    assert followed(job, caught.value)["lost"] == sorted([first, second])
 
 
 def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, home, records):
@@ -188,18 +188,48 @@ def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, home, records):
     with pytest.raises(Refused) as caught:
         rebuild_ledger(job.job)
     assert caught.value.code == "rows-beyond-log"
-    command = re.search(r"`kseg (.*?)`", caught.value.remedy or "")
-    assert command is not None, caught.value.remedy
-    words = [str(job.file) if word == "JOB" else word for word in command[1].split()]
-    done = CliRunner().invoke(cli, [*words, "--json", "--progress", "none"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["status"] == "rebuilt"
+    assert followed(job, caught.value)["status"] == "rebuilt"
     job.ingest()
     assert offsets(job, "first") == sorted([*old, *((p, at) for p in (0, 1) for at in range(4))])
     assert offsets(job, "rest") == kept
     assert job.frontiers() == job.group_offsets() == records.ends(topic) | records.ends(other)
     assert job.ingest().status == "nothing-to-do"
     assert verify(job.job).ok
+
+
+def test_commands_of_refusals_keep_what_was_named_before(topic, home, records):
+    """A ledger that was lost twice, and a topic made anew."""
+    job = home(topic)
+    job.ingest()
+    first = job.state.ledger_id
+    lose_ledger(job)
+    rebuild_ledger(job.job)
+    records.write_mixed(topic, 2, rounds=1)
+    job.ingest()
+    second = job.state.ledger_id
+    old = offsets(job, "first")
+    lose_ledger(job)
+    records.kafka.make_anew(topic, 2)
+    records.forget_metadata()
+    with pytest.raises(Refused) as caught:
+        rebuild_ledger(job.job)
+    assert caught.value.code == "several-ledgers"
+    error = followed(job, caught.value, code=3)["error"]
+    assert error["code"] == "rows-beyond-log"
+    rebuilt = followed(job, Refused(error["code"], error["message"], remedy=error["remedy"]))
+    assert (rebuilt["status"], rebuilt["lost"]) == ("rebuilt", sorted([first, second]))
+    assert offsets(job, "first") == old
+    assert job.ingest().status == "nothing-to-do"
+
+
+def followed(job: Any, refusal: Refused, code: int = 0) -> Any:
+    """What the command says that the refusal names."""
+    command = re.search(r"`kseg (.*?)`", refusal.remedy or "")
+    assert command is not None, refusal.remedy
+    words = [str(job.file) if word == "JOB" else word for word in command[1].split()]
+    done = CliRunner().invoke(cli, [*words, "--json", "--progress", "none"])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
 
 
 def offsets(job: Any, table: str) -> list[tuple[int, int]]:
