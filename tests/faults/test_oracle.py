@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from fault_suite.journal import digest
-from fault_suite.oracle import Findings, Former, Removed, ahead_of, compare
+from fault_suite.oracle import Findings, Former, Removed, TopicReader, ahead_of, compare
 
 TP = ("orders", 0)
 RECORDS = {offset: (digest(b"k", b"%d" % offset), 1000 + offset, ()) for offset in (0, 1, 3)}
@@ -95,3 +98,20 @@ def test_a_group_ahead_of_the_table_is_found() -> None:
 def test_digests_tell_none_from_empty_and_key_from_value() -> None:
     contents = [(None, None), (b"", None), (None, b""), (b"", b""), (b"a", b"b"), (b"ab", b""), (b"", b"ab")]
     assert len({digest(*content) for content in contents}) == len(contents)
+
+
+def test_a_reader_goes_on_behind_records_that_were_deleted(kafka: Any) -> None:
+    topic = kafka.topic(1)
+    at = topic, 0
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(10):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(60) == 0
+    with closing(TopicReader(kafka.bootstrap_servers, {topic: 1})) as reader:
+        reader.read_to({at: 10})
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        (deleted,) = admin.delete_records([TopicPartition(*at, 5)]).values()
+        assert deleted.result(60).low_watermark == 5
+        reader.renew({at: 0})
+        reader.read_to({at: 10})
+        assert sorted(reader.records[at]) == [5, 6, 7, 8, 9]

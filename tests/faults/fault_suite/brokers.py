@@ -17,12 +17,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from fault_suite import drivers, lost_logs
-from fault_suite.broker_changes import Changes
+from fault_suite.broker_changes import Changes, cluster_of
 from fault_suite.lost_logs import LostLogs
 from fault_suite.schedule import Action, Lane
 from fault_suite.world import World
 from kseg.client.admin.placement import elect_leaders
 from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.coordinators import find_coordinator
+from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
@@ -141,10 +143,13 @@ class Brokers:
         """A node, by what it is: the leader of a partition, or the coordinator of the job's group or transactions."""
         choice = world.choose(action)
         role = choice.choice(["leader", "leader", "coordinator of the group", "leader of transactions"])
-        with suppress(KafkaException):
+        with suppress(KafkaException, KafkaError):
             if role == "coordinator of the group":
-                asked = self._admin.describe_consumer_groups([world.job.group], request_timeout=10)
-                return int(asked[world.job.group].result(20).coordinator.id), role
+                # librdkafka 2.16 aborts the process where a coordinator answers an administrator too late.
+                with cluster_of(world) as cluster:
+                    deadline = Deadline.after(20)
+                    asked = cluster.any_connection(deadline)
+                    return find_coordinator(asked, ("group", world.job.group), deadline).node_id, role
             topic = choice.choice(sorted(world.job.topics)) if role == "leader" else "__transaction_state"
             partitions = self._admin.list_topics(topic, timeout=10).topics[topic].partitions
             leader = choice.choice(sorted(partitions.items()))[1].leader if partitions else -1

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -16,6 +17,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from deltalake import DeltaTable
 
 from fault_suite.journal import Address, Partition, digest
+
+STUCK = 15
+"""Seconds without a record until another consumer is tried."""
 
 PATIENCE = 180
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -34,6 +38,7 @@ class TopicReader:
         self._settings = {**settings, **own, "enable.partition.eof": False, "auto.offset.reset": "error"}
         self._consumer = Consumer(self._settings)
         self._all = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+        self._at = dict.fromkeys(self._all, 0)
         self._consumer.assign([TopicPartition(*tp, 0) for tp in self._all])
         self._lock = threading.RLock()
         self.records: dict[Partition, dict[int, Content]] = {tp: {} for tp in self._all}
@@ -48,16 +53,15 @@ class TopicReader:
             self.records[topic, partition] = {}
             self.keys[topic, partition] = {}
             self._all = [*self._all, (topic, partition)]
+            self._at[topic, partition] = 0
             self._consumer.incremental_assign([TopicPartition(topic, partition, 0)])
 
     def renew(self, cuts: Mapping[Partition, int]) -> None:
         """From these offsets on, partitions have other records than before: they are read from there."""
         with self._lock:
-            at = {(tp.topic, tp.partition): max(tp.offset, 0) for tp in self._position()}
-            self._consumer.close()
-            self._consumer = Consumer(self._settings)  # librdkafka keeps ids and epochs of what it has once read
-            at |= {tp: min(cut, at[tp]) for tp, cut in cuts.items()}
-            self._consumer.assign([TopicPartition(*tp, offset) for tp, offset in at.items()])
+            at = self._reached()
+            self._at = at | {tp: min(cut, at[tp]) for tp, cut in cuts.items()}
+            self._begin_again()  # librdkafka keeps ids and epochs of what it has once read
             for tp, cut in cuts.items():
                 for kept in (self.records[tp], self.keys[tp]):
                     for offset in [one for one in kept if one >= cut]:
@@ -104,21 +108,37 @@ class TopicReader:
     def read_to(self, ends: Mapping[Partition, int]) -> None:
         """Read on until all of these offsets have been passed."""
         with self._lock:
-            deadline = time.monotonic() + PATIENCE
-            while True:
-                at = {(tp.topic, tp.partition): max(tp.offset, 0) for tp in self._position()}
-                if all(at[tp] >= end for tp, end in ends.items()):
-                    return
-                assert time.monotonic() < deadline, f"librdkafka does not reach {dict(ends)}, it is at {at}"
+            moved = time.monotonic()
+            deadline = moved + PATIENCE
+            while any(self._reached()[tp] < end for tp, end in ends.items()):
+                assert time.monotonic() < deadline, f"librdkafka does not reach {dict(ends)}, it is at {self._at}"
                 for message in self._consumer.consume(2000, 0.2):
                     if message.error() is None:
+                        moved = time.monotonic()
                         headers = tuple(message.headers() or ())
                         content = (digest(message.key(), message.value()), message.timestamp()[1], headers)
                         self.records[message.topic(), message.partition()][message.offset()] = content
                         self.keys[message.topic(), message.partition()][message.offset()] = message.key()
+                if time.monotonic() > moved + STUCK:
+                    self._begin_again()
+                    moved = time.monotonic()
 
-    def _position(self) -> list[Any]:
-        return self._consumer.position([TopicPartition(*tp) for tp in self._all])
+    def _reached(self) -> dict[Partition, int]:
+        """The next offset of each partition. A consumer does not say it before it has read one record."""
+        for tp in self._consumer.position([TopicPartition(*tp) for tp in self._all]):
+            if tp.offset >= 0:
+                self._at[tp.topic, tp.partition] = tp.offset
+        return self._at
+
+    def _begin_again(self) -> None:
+        """By a new consumer: one reads no further where an offset was once out of a log's range."""
+        self._consumer.close()
+        self._consumer = Consumer(self._settings)
+        for tp, at in self._at.items():
+            with suppress(KafkaException):
+                first, _ = self._consumer.get_watermark_offsets(TopicPartition(*tp), 10)
+                self._at[tp] = max(at, first)
+        self._consumer.assign([TopicPartition(*tp, at) for tp, at in self._at.items()])
 
     def group_offsets(self, group: str) -> dict[Partition, int]:
         """The stable offsets that a group has committed. Raises KafkaException where its coordinator is away."""
