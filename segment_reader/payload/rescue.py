@@ -18,6 +18,7 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from kseg.segment_reader.payload.ddl import quoted
@@ -26,6 +27,9 @@ from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
 from kseg.segment_reader.payload.row_schema import Array, Field, Map, Record, RowType, aligned, to_arrow
 
 RESCUED: Final = "_kseg_rescued"
+
+_AT_ONCE: Final = 1 << 20
+"""Values that are texts at the same time, in rows without lists: about 100 MB."""
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DAYS: Final = range(1 - _EPOCH, date.max.toordinal() - _EPOCH + 1)
@@ -98,10 +102,31 @@ def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringAr
 
     Raises OverflowError: it is more than 2 GiB of text.
     """
-    text = pa.array(_unknown(rows, writer, reader), pa.string())
+    at_once = max(1, _AT_ONCE // _values_of(writer))
+    if len(rows) <= at_once:
+        found = _unknown(rows, writer, reader)
+    else:
+        found = []
+        for start in range(0, len(rows), at_once):
+            # Taken, not sliced: a slice of lists has all of their elements.
+            part = rows.take(pa.array(np.arange(start, min(start + at_once, len(rows)))))
+            found += _unknown(part, writer, reader)
+    text = pa.array(found, pa.string())
     if isinstance(text, pa.ChunkedArray):
         raise OverflowError("the payloads have more than 2 GiB of rescued fields: decode fewer at once")
     return text
+
+
+def _values_of(kind: RowType) -> int:
+    """How many values a row of this type has, of lists and maps one each."""
+    match kind:
+        case Record():
+            return 1 + sum(_values_of(field.type) for field in kind.fields)
+        case Array():
+            return _values_of(kind.items)
+        case Map():
+            return 1 + _values_of(kind.values)
+    return 1
 
 
 # -- the part of a value that a reader lacks; None where that is nothing

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import fastavro
 import numpy as np
@@ -25,6 +26,7 @@ from avro_schemas import Branch, Maker, encode, flat
 from json_numbers import read, same
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.etl.decoding.schema_formats import AvroSchemas
+from kseg.segment_reader.payload import rescue
 from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.avro.types import arrow_type, row_type
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
@@ -251,6 +253,8 @@ def test_fields_are_at_their_places() -> None:
     full = order(line)
     payloads = [_written(full, value, names) for value in values]
     rows = decoded(full, order(without), payloads)
+    with patch.object(rescue, "_AT_ONCE", 1):  # row by row
+        assert decoded(full, order(without), payloads).rows.equals(rows.rows)
     assert rows.rows.field(RESCUED).to_pylist() == [
         '{"items":[null,{"color":"red"}]}',
         '{"by":{"k":{"color":"red"}},"one":{"color":"red"}}',

@@ -116,6 +116,10 @@ def test_schemas_of_a_registry(
         assert frame.schema.simpleString().startswith("struct<id:bigint,amount:double,gone:string,_kseg_topic:")
         rows = frame.orderBy("_kseg_offset").collect()
         assert [(row.id, row.amount, row.gone) for row in rows] == [(1, None, "x"), (2**40, 1.5, None), (None,) * 3]
+        kept = session.read.format("kseg").options(**options, **{"value.unknown_fields": "rescue"}).load()
+        assert kept.schema.simpleString().startswith("struct<id:bigint,amount:double,_kseg_rescued:string,_kseg_topic:")
+        texts = [row._kseg_rescued for row in kept.orderBy("_kseg_offset").collect()]
+        assert texts == ['{"gone":"x"}', None, None]
         with pytest.raises(Exception, match="basic"):
             session.read.format("kseg").options(**options | {"schema.registry.basic.auth.user.info": "me:no"}).load()
     options["schema.registry.url"] = schema_registry.url
