@@ -17,7 +17,6 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kseg.client.errors import ConfigFault
-from kseg.client.security.endpoint import ClientCredentials
 from kseg.client.security.oauthbearer import extension_fault
 from kseg.client.security.secret import Secret
 from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
@@ -115,6 +114,8 @@ def _endpoint(
     ssl = {name: value for name, value in options.items() if name in SSL_NAMES}
     if ssl and url.scheme == "http":
         faults.append(ConfigFault("sasl.jaas.config", "has ssl options, and the token endpoint is http", "use https"))
+    from kseg.client.security.endpoint import ClientCredentials  # an HTTP client, which few jobs need
+
     return ClientCredentials(
         text,
         found["clientId"],

@@ -30,7 +30,6 @@ from kseg.etl.errors import AnotherRunActive, KsegError, RetriableFailure
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.events import INCREMENTAL, Event, Leased, Released, Renewed
 from kseg.etl.ledger.holder_process import process_mark
-from kseg.etl.ledger.maintenance import compact
 from kseg.etl.ledger.state import JobState, LeaseState
 from kseg.etl.ledger.store import DEADLINE, Decide, Ledger
 
@@ -293,6 +292,8 @@ class Lease:
             pause = self.duration / 3
             renewals += 1
             if renewals % RENEWALS_A_COMPACTION == 0:
+                from kseg.etl.ledger.maintenance import compact
+
                 # Without it a run of many hours would leave a file for each renewal.
                 with suppress(KsegError):
                     compact(self.ledger, self.job)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import UnknownTopic
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
-from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.events import TableState, TopicIdentity
@@ -26,6 +25,9 @@ from kseg.etl.source.origin import LogFiles
 from kseg.etl.tables.values import KnownTable, TableDescription
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+
+if TYPE_CHECKING:
+    from kseg.client.registry.registry import SchemaRegistry
 
 
 class TargetTables(Protocol):

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kseg.client.registry.errors import RegistryRejected, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
 from kseg.etl.config.decoding import Decode, Payload, sections_of
@@ -28,6 +27,9 @@ from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, Schema
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.growing import Growing
+
+if TYPE_CHECKING:
+    from kseg.client.registry.registry import SchemaRegistry
 
 _TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
@@ -18,6 +17,9 @@ from kseg.etl.source.job_origin import deferred_origin_of, origin_of
 from kseg.etl.source.logs import Logs, logs_at
 from kseg.etl.telemetry.events import JobOpened
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+
+if TYPE_CHECKING:
+    from kseg.client.registry.registry import SchemaRegistry
 
 LedgerPolicy = Literal["create", "required", "optional"]
 """Where there is no ledger: create it, raise Refused, or go on without one (commands that only read)."""
@@ -59,7 +61,7 @@ class JobClients:
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster(job.client_config())) if job.kafka is not None else None
             logs = logs_at(origin_of(job), cluster, copy=copy)
-            registry = stack.enter_context(SchemaRegistry(job.registry_config())) if job.registry is not None else None
+            registry = stack.enter_context(_registry(job)) if job.registry is not None else None
             progress.event(JobOpened(job, opened.id if opened is not None else None))
             yield cls(job, logs, cluster, opened, registry)
 
@@ -87,3 +89,9 @@ class JobClients:
     def task_origin(self) -> TaskOrigin:
         """Where tasks read from: the origin of `logs`, or a reference to it (`spark.executor_secrets`)."""
         return deferred_origin_of(self.job) or self.logs.origin
+
+
+def _registry(job: Job) -> SchemaRegistry:
+    from kseg.client.registry.registry import SchemaRegistry
+
+    return SchemaRegistry(job.registry_config())

@@ -21,7 +21,6 @@ from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.errors import AnotherRunActive, KsegError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.freshness import group_as_of, inputs_as_of
 from kseg.etl.planning.group_reconciliation import reconcile
@@ -29,7 +28,6 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
-from kseg.etl.run.account import ways_out
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
@@ -37,7 +35,6 @@ from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
-from kseg.etl.run.schemas import learn_schemas
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.log.errors import LogFileError
@@ -164,6 +161,8 @@ def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
     if gaps_only and context.job.source.on_gap == "record":
         lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="on_gap: record")])
         return
+    from kseg.etl.run.account import ways_out
+
     raise Refused(
         "account-failed",
         f"the record counts of run {run.run_id} do not balance: {failed.reason}",
@@ -242,6 +241,7 @@ def execute(
     if run.accounted is None:
         # Not above: loading decoders, pandas and pyspark takes half a second, and a run with nothing to do uses none.
         from kseg.etl.run.land import land_and_account
+        from kseg.etl.run.schemas import learn_schemas
 
         def land(first: bool) -> LandingResult:
             now = planned if first else context.clients.read_state().runs[run_id]
@@ -269,6 +269,8 @@ def execute(
     report.notes.extend([*notes, *null_notes(report)])
     report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
+    from kseg.etl.ledger.maintenance import maintain
+
     maintain(context.clients.ledger, context.job.name)
     return report
 

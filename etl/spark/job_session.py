@@ -14,7 +14,6 @@ from kseg.etl.tables.names import is_name
 from kseg.etl.telemetry.events import SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.etl.telemetry.stopwatch import Stopwatch
-from kseg.etl.transform.transform import transform_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -131,11 +130,15 @@ class JobSession:
     @property
     def _functions(self) -> dict[str, str]:
         """The functions that the job's steps call, by place in the job file."""
+        from kseg.etl.transform.transform import transform_of
+
         return {step.place: reference for step in transform_of(self.job) for reference in step.references}
 
     @property
     def _needs_delta(self) -> bool:
         """Known from the job file alone: a session that runs cannot be given Delta's jars."""
+        from kseg.etl.transform.transform import transform_of
+
         sink = self.job.sink
         names = any(is_name(str(target)) for target in sink.targets.values())
         return names or bool(transform_of(self.job).on_frame or sink.cluster_by or sink.widen)

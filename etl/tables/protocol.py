@@ -31,7 +31,6 @@ from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.widening import Widening
-from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import (
     CommitRecord,
     FileCount,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kseg.etl.ledger.lease import Lease
+    from kseg.etl.tables.removal import Removal
 
 
 class TableAccess(ABC):

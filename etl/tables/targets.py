@@ -2,6 +2,8 @@
 
 A target is a path or URI, or a name in a catalog; a name has no slash. Catalog tables, tables to be clustered, and
 tables with features that delta-rs cannot honour (`etl.tables.delta.features`) are Spark's; all others delta-rs commits.
+
+What writes to tables is imported when it is chosen: a run with nothing to do only looks at its tables.
 """
 
 from __future__ import annotations
@@ -15,23 +17,21 @@ from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
 from kseg.etl.spark.spark_errors import NoFileSystem
-from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import ACCEPT_TABLE, routed_by_spark, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.align import fits
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
-from kseg.etl.tables.removal import OfRun, Removal, quoted
-from kseg.etl.tables.spark.maintenance import SparkMaintenance
-from kseg.etl.tables.spark.read import batches_of, frame_of_files
-from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from kseg.etl.tables.delta.commit import DeltaTarget
+    from kseg.etl.tables.removal import Removal
+    from kseg.etl.tables.spark.writer import SparkTarget
 
 
 class Targets:
@@ -67,10 +67,14 @@ class Targets:
         Raises:
             Refused: the table has rows of the run, and is append-only.
         """
+        from kseg.etl.tables.removal import OfRun
+
         return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
 
     def file_target(self, path: str) -> DeltaTarget:
         """A table of our own, such as the quarantine table: never Spark's."""
+        from kseg.etl.tables.delta.commit import DeltaTarget
+
         return DeltaTarget(path, stores=self._stores, beside_spark=self._job.sink.single_driver)
 
     def access(self, table: str) -> TableAccess | None:
@@ -79,6 +83,9 @@ class Targets:
 
     def maintenance(self, table: str) -> Maintenance:
         """Maintenance of a table that is there: by delta-rs where it may rewrite the table's files."""
+        from kseg.etl.tables.delta.maintenance import DeltaMaintenance
+        from kseg.etl.tables.spark.maintenance import SparkMaintenance
+
         access = self._access(table)
         if access is None:
             raise Refused("table-missing", "there is no table", table=table)
@@ -94,6 +101,8 @@ class Targets:
         Raises:
             ConfigurationError: Spark cannot reach the store, and the table has features that its own reader is for.
         """
+        from kseg.etl.tables.spark.read import frame_of_files
+
         try:
             return self._by_spark(table).frame()
         except NoFileSystem:
@@ -110,6 +119,9 @@ class Targets:
         if access.readable:
             yield from access.scan(columns)
         else:
+            from kseg.etl.tables.removal import quoted
+            from kseg.etl.tables.spark.read import batches_of
+
             yield from batches_of(self._by_spark(table).frame().select(*map(quoted, columns)))
 
     def is_small(self, table: str, *, rows: int, file_bytes: int) -> bool:
@@ -140,6 +152,8 @@ class Targets:
         return there is not None and any(found and found.widened for _, _, found in fits(rows, there))
 
     def _by_spark(self, table: str) -> SparkTarget:
+        from kseg.etl.tables.spark.writer import SparkTarget
+
         single = self._job.sink.single_driver
         if is_name(table):
             return SparkTarget(self._spark, table=table, single_driver=single)
@@ -221,7 +235,7 @@ class Targets:
         """How many rows of the table a run has landed; 0 where there is no table."""
         if self._needs_spark(table, removing=False):
             return self._by_spark(table).rows_of_run(run_id)
-        return DeltaTarget(table).rows_of_run(run_id)
+        return self.file_target(table).rows_of_run(run_id)
 
     def transaction_version(self, table: str, app_id: str) -> int:
         """The version of an app's last transaction in the table, 0 where it has none."""

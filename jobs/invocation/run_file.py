@@ -32,8 +32,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
 from kseg.etl.ledger.holder_process import start_ticks
 from kseg.etl.telemetry.progress import Progress, Unit
 from kseg.jobs.output.files import replace_file
@@ -58,7 +56,7 @@ class RunFile:
             "version": VERSION,
             "command": ["kseg", *sys.argv[1:]],
             "pid": os.getpid(),
-            "pid_started": psutil.Process().create_time(),
+            "pid_started": _started(),
             "pid_ticks": start_ticks(os.getpid()),
             "host": socket.gethostname(),
             "started_at": _now(),
@@ -171,6 +169,13 @@ def _spark() -> dict[str, Any] | None:
         return {"application_id": context.applicationId, "master": context.master, "ui": context.uiWebUrl}
     except Exception:  # there is none, or it is being started or stopped
         return None
+
+
+def _started() -> float:
+    """When this process started, in seconds since 1970."""
+    import psutil  # for `--run-file` alone: it takes as long as the other imports of this module together
+
+    return psutil.Process().create_time()
 
 
 def _now() -> str:

@@ -18,7 +18,6 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset, log_bounds, resolve_offsets, resolve_topics
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
-from kseg.segment_reader.decode.batch import FrameFault, frames
 
 ENOUGH_FOR_A_HEADER = 4096
 
@@ -84,6 +83,8 @@ class BrokerLogs:
         return frozenset(t for t in topics if "compact" in str(getattr(configs[t].get("cleanup.policy"), "value", "")))
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        from kseg.segment_reader.decode.batch import FrameFault, frames
+
         try:
             with PartitionReader(
                 self._cluster, tp, isolation_level="read_uncommitted", max_bytes=ENOUGH_FOR_A_HEADER, max_wait_ms=0

@@ -12,10 +12,9 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -28,12 +27,10 @@ from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
 from kseg.etl.tables.delta.readable import is_readable
-from kseg.etl.tables.delta.rewrite import Rewriter
 from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
-from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import (
     UNKNOWN_VERSION,
     CommitRecord,
@@ -41,6 +38,9 @@ from kseg.etl.tables.values import (
     Incident,
     TableDescription,
 )
+
+if TYPE_CHECKING:
+    from kseg.etl.tables.removal import Removal
 
 T = TypeVar("T")
 
@@ -140,6 +140,8 @@ class DeltaAccess(TableAccess):
         if reasons := spark_reasons(table):
             return removal_reasons(table, self.name) if removing is True else reasons
         if not isinstance(removing, bool):
+            from kseg.etl.tables.delta.rewrite import Rewriter
+
             try:
                 removing = Rewriter(self.location, removing, "").matches(table)
             except NeedsSparkWriter as needs:
@@ -157,7 +159,7 @@ class DeltaAccess(TableAccess):
         table = self.load()
         with self._reading():
             sizes = pa.chunked_array(table.get_add_actions().column("size_bytes")) if table is not None else None
-            return int(pc.sum(sizes).as_py() or 0) if sizes is not None else 0
+            return _sum(sizes) if sizes is not None else 0
 
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         return incidents_since(self.location.open(), recorded, now)
@@ -299,10 +301,15 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
     return {key: value for key, value in table.metadata().configuration.items() if value is not None}
 
 
+def _sum(numbers: pa.ChunkedArray) -> int:
+    """The sum of numbers without nulls, one a file. Every run asks, and pyarrow.compute takes longer to import."""
+    return sum(numbers.to_pylist())
+
+
 def table_state(table: DeltaTable) -> TableState:
     """A snapshot as the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
     counts = pa.chunked_array(table.get_add_actions().column("num_records"))
-    rows = None if counts.null_count else int(pc.sum(counts).as_py() or 0)
+    rows = None if counts.null_count else _sum(counts)
     if rows:
         deleted = deletion_vectors.deleted_rows(table)
         rows = None if deleted is None else rows - deleted

@@ -14,9 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from kseg.etl.errors import RetriableFailure
 from kseg.etl.tables.delta.log import read_commit
@@ -97,6 +95,9 @@ def _in_checkpoint(store: Opened, path: str, app: str) -> Iterator[tuple[str, in
                 if (body := action.get("txn")) is not None:
                     yield body["appId"], int(body["version"])
             return
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
         with store.asked(_READING), store.fs.open_input_file(path) as source:
             parquet = pq.ParquetFile(source)
             if "txn" not in parquet.schema_arrow.names:

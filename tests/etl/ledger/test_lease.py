@@ -12,6 +12,7 @@ import pytest
 from kseg.etl.errors import AnotherRunActive, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger import lease as leases
+from kseg.etl.ledger import maintenance
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import acquire, grace, owner_name
 from kseg.etl.ledger.store import Ledger
@@ -197,7 +198,7 @@ class TestKeeping:
     def test_a_long_run_leaves_few_files(self, ledger, monkeypatch):
         compacted = []
         monkeypatch.setattr(leases, "RENEWALS_A_COMPACTION", 2)
-        monkeypatch.setattr(leases, "compact", lambda *args: compacted.append(args))
+        monkeypatch.setattr(maintenance, "compact", lambda *args: compacted.append(args))
         with acquire(ledger, "orders", duration=timedelta(seconds=6)):
             until(lambda: compacted)
         assert compacted[0] == (ledger, "orders")
