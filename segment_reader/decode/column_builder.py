@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.codecs.limits import MAX_BATCH_BYTES
 from kseg.segment_reader.decode.engine import Options
 from kseg.segment_reader.decode.schema import HEADER, TIMESTAMP
 from kseg.segment_reader.decode.table import (
@@ -68,7 +67,11 @@ _keep_freed_buffers()
 
 
 class ColumnBuilder:
-    """The columns that compiled code fills. They start as large as the last batch's were, and double."""
+    """The columns that compiled code fills. They start a little larger than the last batch's were, and double.
+
+    A batch that is handed over takes its buffers along. New ones are made when the next row is decoded: by then most
+    readers have let go of the batch before, so that they keep two batches in memory and not three.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -82,7 +85,14 @@ class ColumnBuilder:
         self._stretches: list[tuple[int, str | None]] = [(0, None)]  # first row, and the file that it is from
         self._file: tuple[str, pa.Array] = "", pa.nulls(0)
         self._partition = _fixed(pa.int32(), self.max_rows, np.full(self.max_rows, options.partition, np.int32))
-        self.columns = self._make()
+        self._columns: Columns | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The buffers of the batch that is being made; new ones after `emit`."""
+        if self._columns is None:
+            self._columns = self._make()
+        return self._columns
 
     def _make(self) -> Columns:
         rows, headers = self.max_rows, self._headers if self._options.headers else 0
@@ -155,19 +165,20 @@ class ColumnBuilder:
             keys[: used + 1] = old.header_key_offsets[: used + 1]
             values[: used + 1] = old.header_value_offsets[: used + 1]
             ok[: len(old.header_value_ok)] = old.header_value_ok
-            self.columns = old._replace(header_key_offsets=keys, header_value_offsets=values, header_value_ok=ok)
+            self._columns = old._replace(header_key_offsets=keys, header_value_offsets=values, header_value_ok=ok)
             return
         name, counter = _GROWING[status]
         array = getattr(self.columns, name)
         used = int(state[counter])
-        expected = used * self.max_rows // max(1, int(state[S_ROWS])) * 5 // 4
-        most = self._options.limits.max_bytes * 5 // 4
-        larger: Any = np.empty(max(need, min(2 * len(array), MAX_BATCH_BYTES), min(expected, most)), np.uint8)
+        expected = used * self.max_rows // max(1, int(state[S_ROWS])) * 9 // 8
+        # More than a batch may have is needed for a record that is larger alone.
+        most = self._options.limits.max_bytes
+        larger: Any = np.empty(max(need, min(max(2 * len(array), expected), most)), np.uint8)
         larger[:used] = array[:used]
-        self.columns = self.columns._replace(**{name: larger})
+        self._columns = self.columns._replace(**{name: larger})
 
     def emit(self, state: Int64s) -> pa.RecordBatch:
-        """The rows so far as a batch; the state's counters for the next one start at zero, on new buffers."""
+        """The rows so far as a batch, which keeps the buffers; the state's counters start at zero for the next one."""
         n, c, options = int(state[S_ROWS]), self.columns, self._options
         used = {name: int(state[counter]) for name, counter in _GROWING.values()}
         data = {name: _trimmed(getattr(c, name), size) for name, size in used.items()}
@@ -194,9 +205,10 @@ class ColumnBuilder:
                 _fixed(pa.int64(), n, c.position, c.position_ok, -1),
             ]
         self._headers = max(256, int(state[S_HEADERS]) * 5 // 4)
-        self._sizes = {name: max(_SMALLEST, size * 5 // 4) for name, size in used.items()}
+        most = options.limits.max_bytes
+        self._sizes = {name: max(_SMALLEST, min(size * 9 // 8, most)) for name, size in used.items()}
         state[list(_PER_BATCH)] = 0
-        self.columns = self._make()
+        self._columns = None
         return pa.RecordBatch.from_arrays(arrays, schema=options.schema)
 
     def _header_lists(self, n: int, state: Int64s, data: dict[str, Bytes]) -> pa.Array:

@@ -55,3 +55,27 @@ def test_batches_stay_below_their_limit_in_bytes() -> None:
         batches = [*decoder.feed(answer), *decoder.finish()]
         assert sum(batch.num_rows for batch in batches) == 2000
         assert all(size * 0.8 < batch.nbytes <= size for batch in batches[:-1])
+
+
+def test_a_reader_that_keeps_one_batch_takes_about_twice_its_size() -> None:
+    """The one that it has, and the one that is being made; in between nothing is allocated for a third."""
+    rows = [Record(b"k" * 20, b"v" * 1000)] * 1000
+    answer = b"".join(encode_batch(rows, base_offset=1000 * i) for i in range(32))
+    limits = Limits(max_rows=10_000, max_bytes=8 * MB, group_bytes=MB)
+    first, decoder = (
+        RangeDecoder("t", 0, 0, 32_000, isolation_level="read_committed", limits=limits) for _ in range(2)
+    )
+    list(first.feed(answer[: len(answer) // 32]))  # loads what is compiled
+    after = 0
+    tracemalloc.start()
+    batches = decoder.feed(answer)
+    largest = next(batches).nbytes  # the first one's columns have grown to it
+    tracemalloc.reset_peak()
+    for batch in batches:
+        after = max(after, tracemalloc.get_traced_memory()[0])
+        largest = max(largest, batch.nbytes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest > 7 * MB
+    assert after < 1.25 * largest + 2 * MB
+    assert peak < 2.25 * largest + 2 * MB
