@@ -206,12 +206,16 @@ class SparkJobs:
         plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
-        return self._write_fused(plan, tables)
+        tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
+        return self._write_fused(plan, tables, tasks)
 
     def _write_fused(
-        self, plan: LandingPlan, tables: Mapping[str, ReadyTable], selection: Selection | None = None
+        self,
+        plan: LandingPlan,
+        tables: Mapping[str, ReadyTable],
+        tasks: tuple[RangeTask, ...],
+        selection: Selection | None = None,
     ) -> Written:
-        tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
         routes = self._tables_of_topics(tables)
         # A selection counts the columns of the query's DataFrame: those of all topics together.
         alike = None if selection is None else self._topics_of(tables)
@@ -251,7 +255,7 @@ class SparkJobs:
         # A client of Spark Connect has no plan that it could look at: there all columns cross.
         use = None if self.context.spark.remote else column_use(frame)
         if use is not None and (selection := selected(frame, use, source.schema)) is not None:
-            return self._write_fused(plan, tables, selection)
+            return self._write_fused(plan, tables, range_results.tasks, selection)
         narrow = None if use is None else narrowed(frame, use, source)
         frame, restoring = narrow or (frame, None)
         landed = frame.mapInArrow(landing_function(plan, restoring), TASK_OUTPUT_DDL)

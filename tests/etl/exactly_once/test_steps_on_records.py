@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.operations.verify import verify
+from kseg.etl.run import spark_jobs
 from kseg.etl.spark import narrowing
 
 pytestmark = pytest.mark.spark
@@ -38,6 +39,21 @@ def crossed(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     return found
 
 
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tasks each cut of a run's ranges made."""
+    found: list[int] = []
+    original = spark_jobs.read_tasks
+
+    def noted(*args: Any, **options: Any) -> Any:
+        tasks = original(*args, **options)
+        found.append(len(tasks))
+        return tasks
+
+    monkeypatch.setattr(spark_jobs, "read_tasks", noted)
+    return found
+
+
 @pytest.mark.parametrize(
     ("step", "plain"),
     [
@@ -49,7 +65,7 @@ def crossed(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     ids=["selection", "sql", "duckdb"],
 )  # fmt: skip
 def test_all_columns_land_beside_those_that_a_query_makes(
-    home: Any, records: Any, crossed: list[set[str]], step: dict[str, str], plain: set[str] | None
+    home: Any, records: Any, crossed: list[set[str]], cuts: list[int], step: dict[str, str], plain: set[str] | None
 ) -> None:
     topic = records.topic(2)
     records.write_mixed(topic)
@@ -59,6 +75,7 @@ def test_all_columns_land_beside_those_that_a_query_makes(
     job.ingest()
     assert job.rows() == records.rows(topic)
     assert crossed == ([] if plain is None else [plain] * 2)
+    assert len(cuts) == 2  # once a run: what was cut to analyse a query also runs
     made = job.table("first").to_pyarrow_table(columns=["key", "value", "key_text", "value_text"]).to_pylist()
     for row in made:
         assert (row["key"] or b"").decode() == (row["key_text"] or "")
