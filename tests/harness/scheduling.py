@@ -156,7 +156,7 @@ def read_demands(run: str) -> dict[str, Demand]:
 
 
 class Failures:
-    """A pytest plugin that names each failed test when it has failed, for a run that is stopped before its end."""
+    """A pytest plugin that tells each failure at once, for a run that is stopped before its end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -165,7 +165,9 @@ class Failures:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             terminal: pytest.TerminalReporter = self._config.pluginmanager.getplugin("terminalreporter")
-            terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s", red=True)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = (crash.message if crash else str(report.longrepr)).partition("\n")[0][:300]
+            terminal.write_line(f"\nFAILED {report.nodeid} after {report.duration:.0f} s: {reason}", red=True)
 
 
 class Recorder:
