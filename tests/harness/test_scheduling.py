@@ -116,6 +116,7 @@ def test_of_a_process_that_dies_all_other_tests_run_once_and_the_run_ends(tmp_pa
     assert [line.partition("::")[2].partition(" ")[0] for line in named] == 2 * ["test_it[2]"], (
         "at once, and at the end"
     )
+    assert "crashed while running" in named[0]
 
 
 def test_what_files_take_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
