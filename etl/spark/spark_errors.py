@@ -45,6 +45,8 @@ _LOST: Final = re.compile(
 )
 #: What Python, numpy and Arrow raise where memory cannot be allocated.
 _OUT_OF_MEMORY: Final = frozenset({"MemoryError", "_ArrayMemoryError", "ArrowMemoryError"})
+#: Of an ImportError or OSError: the loader or the system had no memory for it.
+_NO_MEMORY_FOR: Final = re.compile("failed to map segment from shared object|cannot allocate memory", re.IGNORECASE)
 _REMEDY: Final = "the errors of Spark and Python are in the log, or printed with --debug"
 NO_STEPS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -115,7 +117,7 @@ def _in_python(text: str, steps: Mapping[str, str]) -> SparkFailure | OutOfMemor
         "function": place.function if place is not None else None,
     }
     kind, _, words = ended["error"].partition(": ")
-    if kind.rpartition(".")[2] in _OUT_OF_MEMORY:
+    if kind.rpartition(".")[2] in _OUT_OF_MEMORY or _NO_MEMORY_FOR.search(words):
         return OutOfMemoryError("in Python code that Spark ran", MemoryError(_cut(words)), **address)
     return SparkFailure(f"Python code failed in Spark: {_cut(ended['error'])}", remedy=_REMEDY, **address)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -57,8 +58,25 @@ def take_all(batches: Iterator[Any]) -> Iterator[Any]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+def import_all(batches: Iterator[Any]) -> Iterator[Any]:
+    """Needs 20 MB for a library, where its process may allocate 1 MB more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), hard))
+    try:
+        for batch in batches:
+            importlib.import_module("pyarrow.flight")
+            yield batch
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def by_much(spark: Any) -> None:
     spark.range(1).mapInArrow(take_all, "id long").collect()
+
+
+def by_imports(spark: Any) -> None:
+    spark.range(1).mapInArrow(import_all, "id long").collect()
 
 
 def by_sql(spark: Any) -> None:
@@ -118,10 +136,11 @@ def test_python_code_that_failed_is_named_with_its_place(spark: Any, act: Callab
     assert (failure.address["function"], failure.exit_code) == ("fail", ExitCode.FAILED)
 
 
-def test_python_code_for_which_there_is_no_memory(spark: Any) -> None:
-    failure = failure_of(by_much, spark)
-    assert isinstance(failure, OutOfMemoryError)
-    assert (failure.exit_code, failure.address["function"]) == (ExitCode.FAILED, "take_all")
+@pytest.mark.parametrize(("act", "function"), [(by_much, "take_all"), (by_imports, "import_all")])
+def test_python_code_for_which_there_is_no_memory(spark: Any, act: Callable[[Any], None], function: str) -> None:
+    failure = failure_of(act, spark)
+    assert isinstance(failure, OutOfMemoryError), failure
+    assert (failure.exit_code, failure.address["function"]) == (ExitCode.FAILED, function)
     assert "spark.executor.pyspark.memory" in str(failure.remedy)
 
 

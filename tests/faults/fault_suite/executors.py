@@ -22,7 +22,7 @@ from fault_suite.schedule import Action, Lane
 from fault_suite.world import World
 from kseg.jobs.bench.standalone import StandaloneSpark
 
-ALLOWED = drivers.ALLOWED | {"try again"}
+ALLOWED = drivers.ALLOWED | {"try again", "failed: OutOfMemoryError"}
 
 LARGE = 50_000_000
 """Bytes of a large record."""
