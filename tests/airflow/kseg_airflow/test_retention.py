@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kseg_airflow.drivers.local import LocalDriver, start
@@ -25,11 +26,20 @@ def task(run_dir: Path, run: str, script: str = "true", *, days: float = 0, take
         folder.keep(Record(1, driver.to_json(), "asked", "", taken=taken))
     if "sleep" not in script:
         deadline = time.monotonic() + 300
-        while driver.alive() or not (folder.path / "try-1" / "exit").exists():
+        while driver.alive() or not (folder.path / "try-1" / "exit").exists() or may_write_yet(folder.path / "try-1"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
     age(folder.path, days)
     return folder
+
+
+def may_write_yet(try_folder: Path) -> bool:
+    """Whether the process that tells that a driver lives has yet to look, which may be after the driver's end."""
+    heartbeat = try_folder / "heartbeat"
+    if heartbeat.exists() and heartbeat.read_text():
+        return False
+    processes = psutil.process_iter(["cmdline"])
+    return any(str(try_folder) in (process.info["cmdline"] or ()) for process in processes)
 
 
 def age(path: Path, days: float) -> None:

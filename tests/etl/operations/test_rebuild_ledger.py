@@ -48,7 +48,8 @@ def test_lost_drivers_are_fenced_with_the_tables_lease() -> None:
     context = SimpleNamespace(job=job, targets=now, deadline=SimpleNamespace(left=lambda: timedelta(0)))
     found: dict[str, Any] = {"t": {"kseg/lost/job": 7}, "idle": {"kseg/lost/job": 5}, "other": {"kseg/x/job": 3}}
     lease = cast("Any", object())
-    _Rebuilding(cast("Any", context), cast("Any", None), None, {}, found, ("lost",)).fence_lost_drivers(lease)
+    unused = cast("Any", None)
+    _Rebuilding(cast("Any", context), unused, None, {}, found, ("lost",), ("lost",), ()).fence_lost_drivers(lease)
     for target in targets.values():
         assert target.done == [
             (RunCommit("ledger-rebuilt", "kseg-closed/lost/job", 1), lease),
@@ -86,7 +87,10 @@ def rebuilt(rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> _R
     context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS, targets=targets)
     snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, 60, 60)})
     found: dict[str, Any] = {"t": {"kseg/lost/job": 9}}
-    rebuilding = _Rebuilding(cast("Any", context), cast("Any", snapshot), None, {"t": table}, found, ("lost",))
+    tables = {"t": table}
+    rebuilding = _Rebuilding(
+        cast("Any", context), cast("Any", snapshot), None, tables, found, named=("lost",), lost=("lost",), asked=()
+    )
     rebuilding.read_rows()
     return rebuilding
 

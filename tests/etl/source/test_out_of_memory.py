@@ -6,9 +6,6 @@ Each case is a process of its own whose address space is limited, so that alloca
 
 from __future__ import annotations
 
-import json
-import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,41 +18,16 @@ from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.error_json import error_document, error_of_document, typed
+from kseg.etl.spark.error_json import error_of_document
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch
+from little_memory import with_little_memory
 
 BIG = 24 << 20
 SPARE = 12 << 20
 TOPIC = "orders"
 LIMITS = Limits(max_batch_bytes=1 << 20)
-
-
-def with_little_memory(work: Callable[[], None], spare: int = SPARE) -> dict[str, Any]:
-    """The document of what `work` raises in a forked process that can allocate `spare` bytes more than it has."""
-    receiving, sending = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            os.close(receiving)
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            most = pages * resource.getpagesize() + spare
-            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-            try:
-                work()
-                document = None
-            except Exception as error:  # what it is, is what is tested
-                document = error_document(typed(error))
-            os.write(sending, json.dumps(document).encode())
-        finally:
-            os._exit(0)
-    os.close(sending)
-    with os.fdopen(receiving, "rb") as answer:
-        text = answer.read()
-    os.waitpid(pid, 0)
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def a_log(folder: Path, log_files: Any, compression: str) -> Path:
@@ -89,8 +61,10 @@ def test_a_large_record_without_memory_for_it(
 ) -> None:
     """A batch for which there is no memory is sound: it does not go to the quarantine."""
     log_dir = a_log(tmp_path, log_files, compression)
-    read(log_dir, 2, on_corruption)()  # what is compiled is loaded
-    error = error_of_document(with_little_memory(read(log_dir, 4, on_corruption)))
+    small, large = read(log_dir, 2, on_corruption), read(log_dir, 4, on_corruption)
+    document = with_little_memory(large, SPARE, before=small)
+    assert document is not None
+    error = error_of_document(document)
     assert isinstance(error, OutOfMemoryError)
     assert (error.address["topic"], error.address["partition"]) == (TOPIC, 0)
     assert error.address["offset"] in (0, 2)  # small batches may be handed on before it, or with it
@@ -119,10 +93,15 @@ def double(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def test_a_step_without_memory() -> None:
     """The record is not the reason: it does not become a dead letter."""
-    batch = pa.RecordBatch.from_pydict({"value": [b"a"]})
-    step = ArrowStep(double, place="transform[0].arrow")
     address = {"topic": TOPIC, "partition": 0, "offset": 7}
-    error = error_of_document(with_little_memory(lambda: step.apply(batch, address) and None))
+
+    def work() -> None:
+        batch = pa.RecordBatch.from_pydict({"value": [b"a"]})
+        ArrowStep(double, place="transform[0].arrow").apply(batch, address)
+
+    document = with_little_memory(work, SPARE)
+    assert document is not None
+    error = error_of_document(document)
     assert isinstance(error, OutOfMemoryError)
     assert error.address.items() >= {**address, "step": "transform[0].arrow"}.items()
     assert error.remedy is not None
