@@ -10,6 +10,7 @@ noop reads the same columns on both sides. To Delta our side lands two more, `he
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ ledger: {folder}/ledger
 spark: {{master: "{master}"}}
 """
 _FROM_A_BROKER = """\
-kafka: {{bootstrap.servers: "{servers}"}}
+kafka: {properties}
 group: {group}
 """
 
@@ -108,7 +109,8 @@ def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None, decod
     segments = "" if log_dir is None else f', segments: "{log_dir}"'
     text = _JOB.format(topic=topic.name, segments=segments, folder=folder, master=MASTER) + decode
     if log_dir is None:
-        text += _FROM_A_BROKER.format(servers=topic.servers, group=f"bench-{uuid4().hex[:8]}")
+        properties = json.dumps({"bootstrap.servers": topic.servers, **topic.properties})
+        text += _FROM_A_BROKER.format(properties=properties, group=f"bench-{uuid4().hex[:8]}")
     file = folder / "job.yaml"
     file.write_text(text)
     return file
@@ -150,6 +152,7 @@ def connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str])
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
         .option("endingOffsets", "latest")
+        .options(**{f"kafka.{name}": value for name, value in topic.properties.items()})
     )
     return reader.options(**tuning).load()
 

@@ -6,12 +6,25 @@ import os
 import platform
 import tempfile
 from collections.abc import Collection, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from kseg.etl.telemetry.progress import Progress
-from kseg.jobs.bench import cold, decoding, extremes, log_files, matrix, memory, payloads, producing, scaling, typed
+from kseg.jobs.bench import (
+    cold,
+    decoding,
+    extremes,
+    far,
+    log_files,
+    matrix,
+    memory,
+    payloads,
+    producing,
+    scaling,
+    typed,
+)
 from kseg.jobs.bench.contenders import Contender, contenders
 from kseg.jobs.bench.efforts import Effort
 from kseg.jobs.bench.figures import Run, medians, ratios
@@ -45,18 +58,26 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         document["extremes"] = extremes.measure(scale=effort.extremes)
     if set(sections) <= {"decode", "payload", "extremes"}:
         return document
-    for name in JAR_SETS if {"spark", "cold", "typed", "matrix"} & set(sections) else (jars.KAFKA,):
+    for name in JAR_SETS if {"spark", "cold", "typed", "matrix", "far"} & set(sections) else (jars.KAFKA,):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
-        with EmbeddedKafka(folder / "kafka", heap="1g") as kafka:
-            document |= _on_a_broker(kafka, folder, effort, sections, progress)
+        away = far.Listeners.make(folder / "certificates") if "far" in sections else None
+        more = () if away is None else away.listeners
+        with EmbeddedKafka(folder / "kafka", heap="1g", listeners=more) as kafka:
+            document |= _on_a_broker(kafka, away, folder, effort, sections, progress)
     return document | {"caveats": list(CAVEATS)}
 
 
 def _on_a_broker(
-    kafka: EmbeddedKafka, folder: Path, effort: Effort, sections: Collection[str], progress: Progress
+    kafka: EmbeddedKafka,
+    away: far.Listeners | None,
+    folder: Path,
+    effort: Effort,
+    sections: Collection[str],
+    progress: Progress,
 ) -> dict[str, Any]:
+    """away: of the broker, where the section `far` is measured."""
     document: dict[str, Any] = {}
     if "produce" in sections:
         progress.phase("produce")
@@ -67,7 +88,7 @@ def _on_a_broker(
         progress.phase("cold")
         small = fill_topic(kafka, "small", cold.ROWS, progress)
         document["cold"] = cold.measure(small, folder, times=effort.cold_times)
-    if {"spark", "memory"} & set(sections):
+    if {"spark", "memory", "far"} & set(sections):
         progress.phase("fill the topic")
         topic = fill_topic(kafka, "bench", effort.rows, progress)
         document["workload"] = {
@@ -81,6 +102,10 @@ def _on_a_broker(
         if "memory" in sections:
             progress.phase("memory")
             document["memory"] = memory.measure(topic, times=effort.memory_times)
+        if away is not None:
+            with bench_session(folder) as spark:
+                rounds = partial(_warm_rounds, folder, effort, progress)
+                document["far"] = far.measure(spark, kafka, away, topic, rounds)
     if "typed" in sections:
         document["typed"] = _typed(kafka, folder, effort, progress)
     if "matrix" in sections:
@@ -120,14 +145,17 @@ def _typed(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progres
         (form, fill_topic(kafka, f"typed-{form.name}", effort.rows, progress, form.records)) for form in typed.formats()
     ]
 
-    def rounds(order: Sequence[Contender], topic: BenchTopic) -> list[Run]:
-        progress.phase(f"warm up: {topic.name}")
-        _rounds(order, topic, folder, effort.warm_up, progress)
-        progress.phase(f"measure: {topic.name}")
-        return _rounds(order, topic, folder, effort.rounds, progress)
-
     with bench_session(folder) as spark:
-        return typed.measure(spark, topics, rounds)
+        return typed.measure(spark, topics, partial(_warm_rounds, folder, effort, progress))
+
+
+def _warm_rounds(
+    folder: Path, effort: Effort, progress: Progress, order: Sequence[Contender], topic: BenchTopic
+) -> list[Run]:
+    progress.phase(f"warm up: {topic.name}")
+    _rounds(order, topic, folder, effort.warm_up, progress)
+    progress.phase(f"measure: {topic.name}")
+    return _rounds(order, topic, folder, effort.rounds, progress)
 
 
 def _rounds(order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:

@@ -7,8 +7,8 @@ takes longer than reading them, so a topic repeats a quarter of a million of the
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.client.admin.topics import create_topic
@@ -50,12 +50,16 @@ def records(first: int, count: int, size: int = 170) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class BenchTopic:
-    """A filled topic and its number of records; each partition has the same number."""
+    """A filled topic and its number of records; each partition has the same number.
+
+    properties: of its clients, by their Java names, beside `bootstrap.servers`; both sides know them.
+    """
 
     servers: str
     name: str
     rows: int
     partitions: int
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def client_config(servers: str) -> ClientConfig:

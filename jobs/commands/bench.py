@@ -28,6 +28,7 @@ SECTIONS: Final = (
     "spark",
     "typed",
     "matrix",
+    "far",
     "memory",
     "files",
     "scaling",
@@ -144,6 +145,12 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
     if "matrix" in document:
         slow = min(document["matrix"], key=lambda entry: float(entry["ratio"]))
         yield f"{slow['workload']}: {slow['ratio']} times as fast, the least of {len(document['matrix'])} workloads"
+    if "far" in document:
+        away = document["far"]["ratios"]["far"]
+        yield (
+            f"through {document['far']['round_trip_ms']} ms: {away['vs_spark_tuned']} times as fast as Spark's "
+            f"connector, {away['vs_local']} of the local rate"
+        )
     if "scaling" in document:
         widest, beside, many = (document["scaling"][what][-1] for what in ("partitions", "planning", "tables"))
         yield (

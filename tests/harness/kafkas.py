@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from certificates import Authority, Issued
+from kseg.jobs.broker.certificates import Authority, Issued
 from kseg.jobs.broker.listeners import SCRAM, Listener, login_module
 from kseg.jobs.broker.probe import partition_leaders
 from kseg.jobs.broker.process import EmbeddedKafka

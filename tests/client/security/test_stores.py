@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from certificates import PASSWORD, Authority, Issued
 from kseg.client.errors import ConfigError
 from kseg.client.security.secret import Secret
 from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig
+from kseg.jobs.broker.certificates import PASSWORD, Authority, Issued
 from kseg.jobs.broker.java import find_java
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from certificates import PASSWORD, Authority
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster, KafkaError, PartitionReader, TopicPartition
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
@@ -24,6 +23,7 @@ from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig, openssl_name
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.transport import Transport
+from kseg.jobs.broker.certificates import PASSWORD, Authority
 from kseg.segment_reader.decode.next_offset import next_offset
 
 needs_broker = pytest.mark.broker

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from certificates import Authority
 from kseg.client import AuthenticationFailed
 from kseg.client.cluster.retry import Deadline
 from kseg.client.security import Secret, Token
@@ -23,6 +22,7 @@ from kseg.client.security.oauthbearer import OAuthBearer
 from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig
 from kseg.client.security.tokens import Callback, TokenFile, Unsecured, forget, token_of
+from kseg.jobs.broker.certificates import Authority
 
 
 def soon() -> Deadline:

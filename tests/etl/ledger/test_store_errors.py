@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from certificates import Authority, Issued
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.store_errors import store_error
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.jobs.broker.certificates import Authority, Issued
 
 Ask = Callable[[str, dict[str, str]], Any]
 

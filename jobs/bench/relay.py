@@ -1,0 +1,277 @@
+"""Servers of this machine as if they were far away: a process that passes on every byte so many seconds late.
+
+    with Relay([Link("127.0.0.3", 9092, "127.0.0.1", 9092, there=0.025, back=0.025)]) as relay:
+        ...
+        relay.take()         # what has passed since the last time
+
+Latency is all that is added. However much is under way, each piece has its own delay (`there` for what a client sends,
+`back` for what it gets), and a new connection waits for the round trip of TCP's handshake. Bandwidth, windows and lost
+packets are those of loopback: TCP ends at the relay. It runs in a process of its own, since one interpreter for it and
+for what is measured would slow down both.
+
+    python -m kseg.jobs.bench.relay LINKS                 that process: links as JSON, until its input ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+from kseg.jobs.broker.errors import StartFailed
+
+UNDER_WAY: Final = 256 << 20
+"""Bytes of one direction of a connection that wait for their time at most: of 25 ms, 10 GB a second."""
+
+_WRITE_BUFFER: Final = 4 << 20
+_METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where clients connect, and the server behind it. there, back: seconds by which bytes are late."""
+
+    host: str
+    port: int
+    behind_host: str
+    behind_port: int
+    there: float = 0.0
+    back: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What has passed. turns: how often a client has sent something after an answer, or first of all, which is the
+    number of round trips that it has waited for where it sends one request at a time. requests: those of HTTP, by
+    method. sent, received: bytes, as clients see it.
+    """
+
+    connections: int = 0
+    turns: int = 0
+    sent: int = 0
+    received: int = 0
+    requests: dict[str, int] = field(default_factory=dict)
+
+
+class Relay:
+    """A process with these links, from `__enter__` to `__exit__`."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        self._links = links
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Raises StartFailed: an address cannot be listened on."""
+        command = [sys.executable, "-m", "kseg.jobs.bench.relay", json.dumps([asdict(link) for link in self._links])]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        if self._answer() != "ready":
+            _, told = self._process.communicate()
+            hosts = ", ".join(sorted({link.host for link in self._links}))
+            raise StartFailed(
+                f"The relay cannot listen on {hosts}: {(told.strip().splitlines() or ['it has ended'])[-1]}",
+                remedy="On systems other than Linux, add these addresses to the loopback interface first.",
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()  # the end of its input is its end
+            self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def take(self) -> Passed:
+        """What has passed since it was asked last."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write("take\n")
+        self._process.stdin.flush()
+        return Passed(**json.loads(self._answer()))
+
+    def _answer(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+# --- in the process
+
+
+class _Count:
+    def __init__(self) -> None:
+        self.connections = self.turns = self.sent = self.received = 0
+        self.requests: Counter[str] = Counter()
+
+    def take(self) -> dict[str, Any]:
+        taken = asdict(Passed(self.connections, self.turns, self.sent, self.received, dict(self.requests)))
+        self.connections = self.turns = self.sent = self.received = 0
+        self.requests.clear()
+        return taken
+
+
+class _Side(asyncio.Protocol):
+    """One end of a connection: what arrives here goes to the other end, when its time has come."""
+
+    transport: asyncio.Transport
+    other: _Side
+
+    def __init__(self, late: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._late = late
+        self._first = 0.0
+        self._queue: deque[tuple[float, bytes | None]] = deque()  # None: the end
+        self._held = 0
+        self._paused = self._full = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER)
+
+    def not_before(self, seconds: float) -> None:
+        """What arrives within so many seconds counts as if it had arrived then."""
+        self._first = self._loop.time() + seconds
+
+    def data_received(self, data: bytes) -> None:
+        self._take(data)
+        self._held += len(data)
+        if self._held > UNDER_WAY and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        self._take(None)
+        return True  # the other direction goes on
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self._queue.clear()
+            self.other.transport.abort()
+        else:
+            self._take(None)
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self.other.pass_on()
+
+    def _take(self, data: bytes | None) -> None:
+        self._queue.append((max(self._loop.time(), self._first) + self._late, data))
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """What is due, as far as the other end takes it."""
+        now = self._loop.time()
+        target = self.other.transport
+        while self._queue and self._queue[0][0] <= now and not self.other._full:
+            data = self._queue.popleft()[1]
+            if target.is_closing():
+                continue
+            if data is not None:
+                target.write(data)
+                self._held -= len(data)
+            elif self.transport.is_closing():
+                target.close()
+            elif target.can_write_eof():
+                target.write_eof()
+        if self._paused and self._held < UNDER_WAY // 2 and not self.transport.is_closing():
+            self._paused = False
+            self.transport.resume_reading()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._queue and not self.other._full:
+            self._timer = self._loop.call_at(self._queue[0][0], self.pass_on)
+
+
+class _Client(_Side):
+    """The end at which a client is, counted."""
+
+    def __init__(self, link: Link, count: _Count) -> None:
+        super().__init__(link.there)
+        self._link = link
+        self._count = count
+        self.answered = True
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._count.connections += 1
+        self.not_before(self._link.there + self._link.back)
+        self.transport.pause_reading()
+        self._connecting = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        server = _Server(self._link, self, self._count)
+        self.other = server
+        try:
+            await self._loop.create_connection(lambda: server, self._link.behind_host, self._link.behind_port)
+        except OSError:
+            self.transport.abort()
+            return
+        self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if hasattr(self, "other") and hasattr(self.other, "transport"):
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._count.sent += len(data)
+        if self.answered:
+            self.answered = False
+            self._count.turns += 1
+            if data.startswith(_METHODS):
+                self._count.requests[data[:8].split(b" ", 1)[0].decode()] += 1
+        super().data_received(data)
+
+
+class _Server(_Side):
+    def __init__(self, link: Link, client: _Client, count: _Count) -> None:
+        super().__init__(link.back)
+        self._client = self.other = client
+        self._count = count
+
+    def data_received(self, data: bytes) -> None:
+        self._count.received += len(data)
+        self._client.answered = True
+        super().data_received(data)
+
+
+async def _serve(links: Sequence[Link]) -> None:
+    count, loop = _Count(), asyncio.get_running_loop()
+
+    def made(link: Link) -> Any:
+        return lambda: _Client(link, count)
+
+    for link in links:
+        await loop.create_server(made(link), link.host, link.port)
+    print("ready", flush=True)
+    ended = asyncio.Event()
+
+    def listen() -> None:
+        for _ in sys.stdin:
+            loop.call_soon_threadsafe(lambda: print(json.dumps(count.take()), flush=True))
+        loop.call_soon_threadsafe(ended.set)
+
+    threading.Thread(target=listen, daemon=True).start()
+    await ended.wait()
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve([Link(**link) for link in json.loads(sys.argv[1])]))

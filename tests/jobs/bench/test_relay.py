@@ -1,0 +1,116 @@
+"""The relay adds latency, and nothing but latency: sockets of this test at both ends."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from kseg.jobs.bench.relay import Link, Passed, Relay
+from kseg.jobs.broker.errors import StartFailed
+from kseg.jobs.broker.ports import free_ports
+
+HOST = "127.0.0.1"
+LATE = 0.1
+MIB = 1 << 20
+
+
+class Server:
+    """Answers each line with what its handler gives."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server((HOST, 0))
+        self.port: int = self._listening.getsockname()[1]
+        self.ended = threading.Semaphore(0)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                size = line.split()[1]
+                connection.sendall(bytes(int(size)))
+        self.ended.release()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    started = Server()
+    yield started
+    started.close()
+
+
+@contextmanager
+def relayed(server: Server, late: float = LATE) -> Iterator[tuple[Relay, socket.socket]]:
+    (port,) = free_ports(1)
+    link = Link(HOST, port, HOST, server.port, late, late)
+    with Relay([link]) as relay, socket.create_connection((HOST, port), 30) as client:
+        yield relay, client
+
+
+def ask(client: socket.socket, size: int, verb: str = "give") -> float:
+    """Seconds until so many bytes have come."""
+    began = time.monotonic()
+    client.sendall(b"%s %d\n" % (verb.encode(), size))
+    left = size
+    while left:
+        left -= len(client.recv(min(left, MIB)))
+    return time.monotonic() - began
+
+
+def test_each_answer_is_a_round_trip_late_and_the_first_one_two(server: Server) -> None:
+    with relayed(server) as (_, client):
+        assert 4 * LATE <= ask(client, 1) < 4 * LATE + 2, "the handshake's, and its own"
+        assert 2 * LATE <= ask(client, 1) < 2 * LATE + 2
+
+
+def test_what_is_under_way_is_late_together_and_not_piece_by_piece(server: Server) -> None:
+    """A relay that waits with each piece would take minutes for these bytes."""
+    with relayed(server) as (_, client):
+        assert ask(client, 200 * MIB) < 30
+
+
+def test_it_counts_round_trips_requests_and_bytes(server: Server) -> None:
+    with relayed(server, late=0) as (relay, client):
+        for size, verb in ((10, "GET"), (20, "PUT"), (30, "hello")):
+            ask(client, size, verb)
+        assert relay.take() == Passed(1, 3, len("GET 10\nPUT 20\nhello 30\n"), 60, {"GET": 1, "PUT": 1})
+        assert relay.take() == Passed()
+
+
+def test_an_end_is_passed_on(server: Server) -> None:
+    with relayed(server) as (_, client):
+        ask(client, 1)
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+        assert server.ended.acquire(timeout=30)
+
+
+def test_a_connection_without_a_server_is_closed() -> None:
+    here, behind = free_ports(2)
+    with (
+        Relay([Link(HOST, here, HOST, behind)]),
+        socket.create_connection((HOST, here), 30) as client,
+        suppress(ConnectionResetError),
+    ):
+        assert client.recv(1) == b""
+
+
+def test_an_address_that_cannot_be_listened_on_is_told(server: Server) -> None:
+    with pytest.raises(StartFailed, match=r"127\.0\.0\.1"), Relay([Link(HOST, server.port, HOST, server.port)]):
+        pass
