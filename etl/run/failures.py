@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from kseg.client.errors import KafkaError
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, KsegError, Refused, summary
@@ -11,11 +12,17 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.store import DEADLINE
 from kseg.segment_reader.log.errors import LogFileError
 
+_STOP_DEADLINE: Final = 3.0
+"""Seconds: who stops a process kills it before long, and the lease is yet to be released."""
 
-def record_failure(lease: Lease, error: Exception) -> None:
+
+def record_failure(lease: Lease, error: BaseException) -> None:
     """Write the error of a run that ends to the ledger, if the lease is still held and the store answers.
+
+    error: also a signal's, that the run was stopped by.
 
     Raises:
         LeaseLost: instead of a refusal. It may be caused by the other run: that one's rows in a table make this run's
@@ -24,12 +31,14 @@ def record_failure(lease: Lease, error: Exception) -> None:
     if isinstance(error, AnotherRunActive):
         return
 
+    deadline = DEADLINE if isinstance(error, Exception) else _STOP_DEADLINE
+
     def decide(state: JobState) -> Sequence[ev.Event]:
         run = state.unfinished(lease.chain)
         return [failure_note(error, run.run_id if run is not None else "")]
 
     try:
-        lease.transition(decide)
+        lease.transition(decide, deadline=deadline)
     except LeaseLost as lost:
         if isinstance(error, Refused):
             raise lost from error
@@ -37,8 +46,13 @@ def record_failure(lease: Lease, error: Exception) -> None:
         pass  # the error itself is reported
 
 
-def failure_note(error: Exception, run_id: str) -> ev.RunRefused:
+def failure_note(error: BaseException, run_id: str) -> ev.RunRefused:
     """An error as the ledger's event. Of one that is not ours only the class: its text may quote anything."""
+    if (stop := _stop(error)) is not None:
+        interrupted = isinstance(stop, KeyboardInterrupt)
+        code = "Interrupted" if interrupted else type(stop).__name__.removesuffix("Error")
+        message = f"stopped by {'Ctrl-C (SIGINT)' if interrupted else 'a signal (SIGTERM)'}"
+        return ev.RunRefused(run_id=run_id, code=code, message=message, at=datetime.now(UTC))
     typed = isinstance(error, KsegError | KafkaError | LogFileError)
     return ev.RunRefused(
         run_id=run_id,
@@ -49,7 +63,15 @@ def failure_note(error: Exception, run_id: str) -> ev.RunRefused:
     )
 
 
-def _message(error: Exception) -> str:
+def _stop(error: BaseException) -> BaseException | None:
+    """What the run was stopped by, also where a call that it interrupted has raised another error."""
+    cause: BaseException | None = error
+    while cause is not None and isinstance(cause, Exception):
+        cause = cause.__context__
+    return cause
+
+
+def _message(error: BaseException) -> str:
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, ConfigurationError):

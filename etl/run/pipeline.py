@@ -112,7 +112,7 @@ def pursue(
                 report.notes += [*planned_losses(planned.events), *planned.notes]
                 report.unread = planned.left_to_later_runs
             return report
-        except Exception as error:
+        except BaseException as error:
             record_failure(lease, error)
             raise
 

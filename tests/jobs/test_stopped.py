@@ -142,9 +142,13 @@ def test_it_ends_in_order_while_a_task_goes_on(driver: Driver, number: signal.Si
     assert json.loads(out)["error"]["kind"] == kind, err
     told = json.loads((driver.folder / "run.json").read_text())
     assert (told["state"], told["exit_code"], told["result"]["error"]["kind"]) == ("failed", 1, kind)
-    lease = Ledger.open(str(driver.folder / "_ledger"), create=False).read("stopped").lease("incremental")
+    state = Ledger.open(str(driver.folder / "_ledger"), create=False).read("stopped")
+    lease, run = state.lease("incremental"), state.unfinished("incremental")
     assert lease is not None
     assert lease.released
+    assert run is not None
+    assert run.refused is not None
+    assert run.refused.code == kind
     assert "Traceback" not in err
     psutil.wait_procs(driver.members(), timeout=60)
     assert driver.members() == []

@@ -1,0 +1,38 @@
+"""The error of a run, as its note in the ledger has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kseg.etl.run.failures import failure_note
+from kseg.jobs.invocation.failures import TerminatedError
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "words"),
+    [(TerminatedError(), "Terminated", "SIGTERM"), (KeyboardInterrupt(), "Interrupted", "Ctrl-C")],
+)
+def test_a_stop_is_noted_as_one(stop: BaseException, code: str, words: str) -> None:
+    note = failure_note(stop, "run")
+    assert (note.run_id, note.code, note.remedy) == ("run", code, None)
+    assert words in note.message
+
+
+def test_an_error_of_a_call_that_a_stop_has_interrupted_is_the_stop() -> None:
+    """Py4J raises an error of its own while a signal's is handled."""
+
+    def interrupted_call() -> None:
+        try:
+            raise TerminatedError
+        finally:
+            raise ConnectionError("answer from Java side is empty")
+
+    with pytest.raises(ConnectionError) as caught:
+        interrupted_call()
+    assert failure_note(caught.value, "").code == "Terminated"
+
+
+def test_an_unexpected_error_is_noted_by_its_class_alone() -> None:
+    note = failure_note(ValueError("hunter2"), "")
+    assert note.code == "ValueError"
+    assert "hunter2" not in note.message
