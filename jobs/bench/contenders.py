@@ -40,7 +40,7 @@ _JOB = """
 version: 1
 name: bench
 source: {{topics: [{topic}]{segments}}}
-sink: {{path: {folder}/table}}
+sink: {{path: {folder}/table{partitions}}}
 ledger: {folder}/ledger
 spark: {{master: "{master}"}}
 """
@@ -101,13 +101,18 @@ def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Co
 # --- ours
 
 
-def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None, decode: str = "") -> Path:
+def job_file(
+    topic: BenchTopic, folder: Path, log_dir: Path | None = None, decode: str = "", partition_by: str = ""
+) -> Path:
     """A job that lands the topic below `folder`: from its broker, with a group of its own, or from its files.
 
-    decode: its section of that name, with the key.
+    decode: its section of that name, with the key. partition_by: the sink's, as YAML.
     """
+    partitions = f", partition_by: {partition_by}" if partition_by else ""
     segments = "" if log_dir is None else f', segments: "{log_dir}"'
-    text = _JOB.format(topic=topic.name, segments=segments, folder=folder, master=MASTER) + decode
+    text = (
+        _JOB.format(topic=topic.name, segments=segments, folder=folder, partitions=partitions, master=MASTER) + decode
+    )
     if log_dir is None:
         properties = json.dumps({"bootstrap.servers": topic.servers, **topic.properties})
         text += _FROM_A_BROKER.format(properties=properties, group=f"bench-{uuid4().hex[:8]}")
@@ -117,13 +122,13 @@ def job_file(topic: BenchTopic, folder: Path, log_dir: Path | None = None, decod
 
 
 def ours_to_delta(
-    topic: BenchTopic, log_dir: Path | None, folder: Path, decode: str = ""
+    topic: BenchTopic, log_dir: Path | None, folder: Path, decode: str = "", partition_by: str = ""
 ) -> tuple[int, dict[str, float]]:
     """A whole run of ours; see `job_file`."""
     from kseg.etl.config.load import load_job
     from kseg.etl.run.pipeline import run_ingest
 
-    report = run_ingest(load_job(job_file(topic, folder, log_dir, decode)))
+    report = run_ingest(load_job(job_file(topic, folder, log_dir, decode, partition_by)))
     return report.rows_out or 0, {phase: round(seconds, 3) for phase, seconds in report.seconds.items()}
 
 

@@ -13,7 +13,7 @@ class Effort:
     """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is reported.
 
     warm_up: rounds before the measured ones, in the Spark session and among producers. extremes: a factor for the sizes
-    of unusual payloads.
+    of unusual payloads. lake_rows: of each topic whose records have 40 columns.
     """
 
     rows: int
@@ -28,7 +28,8 @@ class Effort:
     scaling: scaling.Effort
     matrix: matrix.Effort
     extremes: float
+    lake_rows: int
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, 1.0)
-QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, 0.05)
+FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, 1.0, 1_000_000)
+QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, 0.05, 50_000)

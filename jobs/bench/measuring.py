@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from kseg.etl.telemetry.progress import Progress
@@ -17,6 +18,7 @@ from kseg.jobs.bench import (
     decoding,
     extremes,
     far,
+    lake,
     log_files,
     matrix,
     memory,
@@ -58,7 +60,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         document["extremes"] = extremes.measure(scale=effort.extremes)
     if set(sections) <= {"decode", "payload", "extremes"}:
         return document
-    for name in JAR_SETS if {"spark", "cold", "typed", "matrix", "far"} & set(sections) else (jars.KAFKA,):
+    for name in JAR_SETS if {"spark", "cold", "typed", "matrix", "far", "lake"} & set(sections) else (jars.KAFKA,):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
@@ -107,7 +109,9 @@ def _on_a_broker(
                 rounds = partial(_warm_rounds, folder, effort, progress)
                 document["far"] = far.measure(spark, kafka, away, topic, rounds)
     if "typed" in sections:
-        document["typed"] = _typed(kafka, folder, effort, progress)
+        document["typed"] = _decoded(typed, kafka, effort.rows, folder, effort, progress)
+    if "lake" in sections:
+        document["lake"] = _decoded(lake, kafka, effort.lake_rows, folder, effort, progress)
     if "matrix" in sections:
         with bench_session(folder) as spark:
             document["matrix"] = matrix.measure(
@@ -139,14 +143,18 @@ def _in_spark(topic: BenchTopic, log_dir: Path, folder: Path, effort: Effort, pr
     }
 
 
-def _typed(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
-    progress.phase("fill the topics of typed rows")
+def _decoded(
+    section: ModuleType, kafka: EmbeddedKafka, rows: int, folder: Path, effort: Effort, progress: Progress
+) -> dict[str, Any]:
+    """A section that has a topic a format."""
+    name = section.__name__.rpartition(".")[2]
+    progress.phase(f"fill the topics of {name}")
     topics = [
-        (form, fill_topic(kafka, f"typed-{form.name}", effort.rows, progress, form.records)) for form in typed.formats()
+        (form, fill_topic(kafka, f"{name}-{form.name}", rows, progress, form.records)) for form in section.formats()
     ]
-
     with bench_session(folder) as spark:
-        return typed.measure(spark, topics, partial(_warm_rounds, folder, effort, progress))
+        found: dict[str, Any] = section.measure(spark, topics, partial(_warm_rounds, folder, effort, progress))
+    return found
 
 
 def _warm_rounds(

@@ -107,7 +107,7 @@ def _seconds(runs: Sequence[Run], form: str) -> dict[str, float]:
 
 
 def _contenders(spark: SparkSession, form: Format, topic: BenchTopic) -> Iterator[Contender]:
-    sums = _Sums()
+    sums = Sums((_SUMMED,))
     typed = f"decode: {{value: {form.decode}}}\n"
     yield Contender(OURS, form.name, lambda folder: _ours(form, topic, folder, typed), sums.check)
     yield Contender(RAW, form.name, lambda folder: ours_to_delta(topic, None, folder))
@@ -147,22 +147,30 @@ def _from_protobuf() -> Column:
 
 
 @dataclass
-class _Sums:
-    """The sum that all tables of a topic have in common."""
+class Sums:
+    """What all tables of a topic have in common: the sums of these columns; of those that are no numbers, how many
+    values they have.
+    """
 
-    first: list[int] = field(default_factory=list)
+    columns: tuple[str, ...]
+    first: list[tuple[Any, ...]] = field(default_factory=list)
 
     def check(self, table: Path) -> None:
         """Raises WrongCount."""
         import pyarrow.compute as pc
+        import pyarrow.types as pt
         from deltalake import DeltaTable
         from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
         files = SubTreeFileSystem(str(table), LocalFileSystem())  # delta-rs' own, in Python, can abort at exit
-        rows = DeltaTable(str(table)).to_pyarrow_table(columns=[_SUMMED], filesystem=files)
-        total = pc.sum(rows.column(_SUMMED)).as_py()
-        self.first = self.first or [total]
-        if total is None or total != self.first[0]:
+        rows = DeltaTable(str(table)).to_pyarrow_table(columns=list(self.columns), filesystem=files)
+        found = tuple(
+            (pc.sum if pt.is_integer(kind) or pt.is_decimal(kind) else pc.count_distinct)(column).as_py()
+            for column, kind in zip(rows.columns, rows.schema.types, strict=True)
+        )
+        self.first = self.first or [found]
+        if None in found or found != self.first[0]:
             raise WrongCount(
-                f"the column {_SUMMED} of {table} adds up to {total}, that of another run to {self.first[0]}"
+                f"the columns {', '.join(self.columns)} of {table} add up to {found}, those of another run to "
+                f"{self.first[0]}"
             )

@@ -27,6 +27,7 @@ SECTIONS: Final = (
     "cold",
     "spark",
     "typed",
+    "lake",
     "matrix",
     "far",
     "memory",
@@ -142,6 +143,11 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
         beside = ratios.get("typed_vs_spark_decoded")
         against = f"{beside} times as fast as Spark's from_{form}, " if beside is not None else ""
         yield f"typed rows of {form}: {against}{ratios['typed_vs_ours_raw']} times as fast as the same topic as bytes"
+    for case in document.get("lake", {}).get("cases", []):
+        yield (
+            f"{document['lake']['columns']} columns of {case['case']} by day: {case['ratios']['vs_spark_decoded']} "
+            "times as fast as Spark's connector"
+        )
     if "matrix" in document:
         slow = min(document["matrix"], key=lambda entry: float(entry["ratio"]))
         yield f"{slow['workload']}: {slow['ratio']} times as fast, the least of {len(document['matrix'])} workloads"

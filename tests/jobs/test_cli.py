@@ -339,7 +339,7 @@ def test_bench_prints_what_was_measured(facade: Any) -> None:
     assert "typed rows of protobuf: 0.9 times as fast as the same topic as bytes" in told
     quick, full = (call["args"] for call in calls)
     assert quick[0].rows < full[0].rows
-    assert " ".join(quick[1]) == "decode payload extremes produce cold spark typed matrix far memory files scaling"
+    assert " ".join(quick[1]) == "decode payload extremes produce cold spark typed lake matrix far memory files scaling"
     assert full[1] == ("files", "spark")
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kseg.jobs.bench import far
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
 from kseg.jobs.bench.matrix import WORKLOADS
 
@@ -58,7 +57,7 @@ from kseg.jobs.bench.measuring import measure
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
 effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0))
-sections = ("decode", "produce", "spark", "typed", "memory", "matrix", "far")
+sections = ("decode", "produce", "spark", "typed", "memory", "matrix")
 print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
 """
 
@@ -99,13 +98,3 @@ def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any]) -> N
         for figures in (entry["krows_per_second"], entry["cpu_seconds_a_million_rows"]):
             assert figures.keys() == {"ours", "spark_tuned"}
             assert all(figure > 0 for figure in figures.values())
-
-
-@pytest.mark.slow
-def test_every_way_to_a_broker_lands_all_rows_on_both_sides(least: dict[str, Any]) -> None:
-    found = least["far"]
-    assert {run["rows"] for run in found["runs"]} == {4000}
-    assert [(run["way"], run["sink"]) for run in found["runs"]] == [(w, c) for c in far.CASES for w in (OURS, TUNED)]
-    cases = {entry["case"]: entry for entry in found["cases"]}
-    assert cases["far"]["seconds"] >= cases["far"]["round_trips"] * 2 * far.ONE_WAY / 4, "four tasks at once at most"
-    assert found["ratios"].keys() == set(far.CASES)

@@ -1,0 +1,54 @@
+"""Sections that compare ways to a broker and kinds of tables: all that each of them says is landed is landed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kseg.jobs.bench import far, lake
+from kseg.jobs.bench.figures import OURS, SPARK, TUNED
+
+# As in `test_measuring.py`: one process for all, whose sessions have the connector's jars.
+MEASURE = """
+import json
+from dataclasses import replace
+from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.jobs.bench.efforts import QUICK
+from kseg.jobs.bench.measuring import measure
+
+effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, lake_rows=400)
+print(json.dumps(measure(effort, ("far", "lake"), NULL_PROGRESS)))
+"""
+
+
+@pytest.fixture(scope="module")
+def least() -> dict[str, Any]:
+    told = subprocess.run([sys.executable, "-c", MEASURE], check=True, capture_output=True, text=True, timeout=560)
+    document: dict[str, Any] = json.loads(told.stdout)
+    return document
+
+
+@pytest.mark.slow
+def test_every_way_to_a_broker_lands_all_rows_on_both_sides(least: dict[str, Any]) -> None:
+    found = least["far"]
+    assert {run["rows"] for run in found["runs"]} == {4000}
+    assert [(run["way"], run["sink"]) for run in found["runs"]] == [(w, c) for c in far.CASES for w in (OURS, TUNED)]
+    cases = {entry["case"]: entry for entry in found["cases"]}
+    assert cases["far"]["seconds"] >= cases["far"]["round_trips"] * 2 * far.ONE_WAY / 4, "four tasks at once at most"
+    assert found["ratios"].keys() == set(far.CASES)
+
+
+@pytest.mark.slow
+def test_tables_of_forty_columns_by_day_are_written_by_both_sides(least: dict[str, Any]) -> None:
+    """Tables that differ in sums or in their number of days fail the measurement."""
+    found = least["lake"]
+    assert [case["case"] for case in found["cases"]] == ["json", "avro"]
+    for case in found["cases"]:
+        assert case["rows"] == 400
+        assert case["ratios"].keys() == {"vs_spark_decoded", "vs_unpartitioned"}
+        assert case["files"][OURS] >= case["files"][lake.FLAT] * lake.DAYS / 2
+        assert case["files"][SPARK] >= lake.DAYS
