@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
+from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -29,6 +30,15 @@ class RouteBy(NamedTuple):
     def of_payload(self) -> bool:
         """Whether keys or values have to be decoded for it."""
         return self.kind in ("key", "value")
+
+
+def names_records(route: str) -> bool:
+    """Whether a route of `route_by: schema` is named after records, and not after one schema or all others."""
+    try:
+        UUID(route)
+    except ValueError:
+        return route != "*" and not route.lstrip("-").isdigit()
+    return False
 
 
 def parse_route_by(text: str) -> RouteBy:

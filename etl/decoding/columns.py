@@ -11,6 +11,7 @@ refused before anything is read, with the `rename` that helps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import pyarrow as pa
 
@@ -34,20 +35,32 @@ def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, s
 
 
 def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
-    """The columns of a key or value."""
-    kind = plan.type
+    """The columns of a key or value; of several kinds of records those of all, by name and type (`kinds`)."""
+    kind, kinds = plan.type, plan.kinds
     if not (pa.types.is_struct(kind) and plan.into_columns):
         return [pa.field(plan.column, kind)]
     names = dict(plan.rename)
-    unknown = sorted(names.keys() - {child.name for child in kind})
+    unknown = sorted(names.keys() - (kinds.names if kinds is not None else {child.name for child in kind}))
     if unknown:
         text = f"names the field {unknown[0]}, which the schema does not have"
         raise ConfigurationError.of(f"{plan.place}.rename", text, "write a field's name as the schema has it")
+    if kinds is not None:
+        return list(kind)
     return [pa.field(names.get(child.name, child.name), child.type) for child in kind]
 
 
 def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None:
     """Raises ConfigurationError with every name that a table cannot have, or not twice."""
+    alike = [
+        [(plan, fields)] if plan.kinds is None else [(plan, own) for own in plan.kinds.fields] for plan, fields in parts
+    ]
+    faults = dict.fromkeys(fault for of_table in product(*alike) for fault in _name_faults(of_table))
+    if faults:
+        raise ConfigurationError(list(faults))
+
+
+def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> list[Fault]:
+    """Those of the columns of one table."""
     faults: list[Fault] = []
     seen: dict[str, str] = {}
     for plan, fields in parts:
@@ -68,8 +81,7 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
                 )
                 for path, words in _without_values(field.type, field.name)
             ]
-    if faults:
-        raise ConfigurationError(faults)
+    return faults
 
 
 def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:

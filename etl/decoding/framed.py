@@ -6,7 +6,7 @@ frames of a batch ──► one (schema, message, frame size) for all rows: that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
 from kseg.etl.decoding.schema_formats import AvroSchemas, Engine, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
-from kseg.segment_reader.payload.errors import PayloadSchemaError
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
 from kseg.segment_reader.payload.framing import (
     KEY_HEADER,
     VALUE_HEADER,
@@ -50,21 +51,37 @@ class UnknownKeys(Exception):
 class FramedSchemas:
     """The schemas of framed payloads. Picklable.
 
-    reader: the rows'. writers: by id or GUID; None: the registry does not know it; a text: why none of its payloads can
-    be decoded. closed: the registry knows no other.
+    reader: the rows', empty where kinds of records have their own. writers: by id or GUID; None: the registry does not
+    know it; a text: why none of its payloads can be decoded. closed: the registry knows no other. kinds: of records,
+    that have columns of their own.
     """
 
     reader: str
     writers: tuple[tuple[SchemaKey, WriterTexts | str | None], ...] = ()
     format: SchemaFormat = field(default_factory=AvroSchemas)
     closed: bool = False
+    kinds: tuple[Kind, ...] = ()
+
+    def kind_of(self, writer: Any) -> int | None:
+        """The number of the kind of a writer's records; None where no table takes them."""
+        return kind_of(self.format.name(writer), [kind.records for kind in self.kinds])
 
 
 class FramedDecoder:
-    """Decodes framed payloads as rows of one reader's schema. Not picklable."""
+    """Decodes framed payloads as rows of one reader's schema, or of one for each kind of records. Not picklable.
 
-    def __init__(self, schemas: FramedSchemas, engine: Engine = "fast") -> None:
+    rename, whole: of the columns of kinds, as of `KindColumns`.
+    """
+
+    def __init__(
+        self,
+        schemas: FramedSchemas,
+        engine: Engine = "fast",
+        rename: Mapping[str, str] | None = None,
+        whole: str = "value",
+    ) -> None:
         self._schemas, self._engine = schemas, engine
+        self._rename, self._whole = rename or {}, whole
         self._writers = dict(schemas.writers)
         self._parsed: dict[SchemaKey, Any] = {}
         self._decoders: dict[tuple[SchemaKey, Message], PayloadDecoder | str] = {}
@@ -72,11 +89,43 @@ class FramedDecoder:
     @cached_property
     def type(self) -> pa.DataType:
         """Raises PayloadSchemaError."""
-        return self._schemas.format.type(self._reader)
+        return self._schemas.format.type(self._reader) if self.columns is None else self.columns.type
+
+    @cached_property
+    def columns(self) -> KindColumns | None:
+        """Those of each kind of records; None where all have the same. Raises PayloadSchemaError."""
+        if not self._schemas.kinds:
+            return None
+        types = (None if reader is None else self._schemas.format.type(reader) for reader in self._readers)
+        return KindColumns(tuple(types), self._rename, self._whole)
 
     @cached_property
     def _reader(self) -> Any:
         return self._schemas.format.reader(self._schemas.reader)
+
+    @cached_property
+    def _readers(self) -> list[Any]:
+        """The reader's schema of each kind."""
+        form = self._schemas.format
+        return [None if kind.reader is None else form.reader(kind.reader) for kind in self._schemas.kinds]
+
+    def kinds(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> npt.NDArray[np.int64]:
+        """The number of each payload's kind; -1 where it has none."""
+        frames = _frames(payloads, headers, source)
+        found = [self._kind_of(key) for key in frames.schemas]
+        return np.array([*found, -1], np.int64)[frames.which]
+
+    def _kind_of(self, key: SchemaKey) -> int:
+        writer = self._writer(key)
+        number = None if writer is None else self._schemas.kind_of(writer)
+        return -1 if number is None else number
+
+    def _writer(self, key: SchemaKey) -> Any:
+        """A writer's schema; None where there is none. Raises PayloadSchemaError."""
+        texts = self._writers.get(key)
+        if key not in self._parsed and isinstance(texts, tuple):
+            self._parsed[key] = self._schemas.format.writer(*texts)
+        return self._parsed.get(key)
 
     def decode(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> DecodedPayloads:
         """n payloads as n rows, in their order. source: `key` or `value`: whose header may name the schema.
@@ -178,13 +227,23 @@ class FramedDecoder:
             return f"the registry does not know the schema {key}"
         if isinstance(texts, str):
             return f"schema {key} {texts}"
-        form = self._schemas.format
         try:
-            if key not in self._parsed:
-                self._parsed[key] = form.writer(*texts)
-            return form.decoder(self._parsed[key], self._reader, message, engine=self._engine)
+            writer = self._writer(key)
+            return self._of_kind(writer, message) if self._schemas.kinds else self._of(writer, self._reader, message)
         except PayloadSchemaError as error:
             return f"schema {key}: {error}"
+
+    def _of(self, writer: Any, reader: Any, message: Message) -> PayloadDecoder:
+        return self._schemas.format.decoder(writer, reader, message, engine=self._engine)
+
+    def _of_kind(self, writer: Any, message: Message) -> PayloadDecoder:
+        number = self._schemas.kind_of(writer)
+        if number is None:
+            return OfNoKind()
+        if (reader := self._readers[number]) is None:
+            raise IncompatibleSchemas("", "", "the table of its records has no columns yet")
+        assert self.columns is not None
+        return self.columns.decoder(number, self._of(writer, reader, message))
 
 
 @dataclass(frozen=True)
@@ -233,7 +292,7 @@ def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 
     Of a table with many columns most parts lack most of them: such costs by the columns that parts have.
     """
-    if not pa.types.is_struct(kind) or all(part.type.num_fields == kind.num_fields for part in parts):
+    if not pa.types.is_struct(kind) or all(part.type == kind for part in parts):
         return pa.concat_arrays(parts)
     placed: dict[str, list[tuple[int, pa.Array]]] = {}
     total = 0

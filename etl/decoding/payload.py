@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
+from kseg.etl.decoding.kinds import KindColumns
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import PayloadSchemaError
@@ -115,7 +118,19 @@ class PayloadPlan:
     def by_frames(self) -> FramedDecoder:
         """The decoder of payloads that name their schemas."""
         assert self.framed is not None
-        return FramedDecoder(self.framed, self.engine)
+        return FramedDecoder(self.framed, self.engine, dict(self.rename), self.column)
+
+    @property
+    def kinds(self) -> KindColumns | None:
+        """The columns of each kind of records; None where all records have the same. Raises ConfigurationError."""
+        try:
+            return None if self.framed is None else self.by_frames.columns
+        except PayloadSchemaError as error:
+            raise self._unsound(error) from None
+
+    def kinds_of(self, records: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """The number of the kind of each of these records; -1 where it has none."""
+        return self.by_frames.kinds(records.column(self.source), _headers(records), self.source)
 
     @cached_property
     def _envelopes(self) -> Envelope | None:

@@ -4,7 +4,8 @@
     lineage     of a table's columns: versions of the reader's schema, each with the fields of the one before and more
     pinned      by a run: the version of the lineage, and the schemas of all ids that its records may name
 
-A lineage is called by its place in the job file below `decode`: `value`.
+A lineage is called by its place in the job file below `decode`: `value`. Where kinds of records have columns of their
+own, each has a lineage `value:shop.Order` with its reader's schema, and `value` has the schemas of all kinds alone.
 """
 
 from __future__ import annotations

@@ -335,13 +335,17 @@ class HeldBack(Strict):
 class PinnedSchemas(Strict):
     """What a run decodes keys or values with.
 
-    registry: its URL. reader: the lineage's version, 1 for the first. writers: hashes by id or GUID, as payloads name
-    schemas; "" for what the registry does not know.
+    registry: its URL. reader: the lineage's version, 1 for the first; 0 where kinds of records have their own. writers:
+    hashes by id or GUID, as payloads name schemas; "" for what the registry does not know. kinds: the version of each
+    kind's lineage. Its JSON has them only where there are any.
     """
 
     registry: str
     reader: int
     writers: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
+
+    _to_json = left_out("kinds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.bad_records import RECORD_COLUMNS
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.kinds import plain_name
 from kseg.etl.decoding.schema_formats import Engine
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.dead_letters import REDRIVE
@@ -33,7 +34,7 @@ from kseg.etl.operations.repair import as_planned
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.schemas import framed_schemas
-from kseg.etl.run.sink_rows import sink_schema_of
+from kseg.etl.run.sink_rows import record_columns, sink_schema_of
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tables.parquet.schema import (
@@ -44,6 +45,7 @@ from kseg.etl.tables.parquet.schema import (
     ROUTE_COLUMN,
     RUN_COLUMN,
     AddressColumns,
+    SinkSchema,
 )
 from kseg.etl.transform.fit import BlankStep, FitStep
 from kseg.etl.transform.route import as_landed
@@ -97,7 +99,7 @@ class Decoding:
 
     def columns(self, topics: Iterable[str]) -> set[str]:
         """Columns of the rows of these topics of one table, in lower case."""
-        return {name.lower() for made in self._schemas(topics) for name in made.names}
+        return {plain_name(name).lower() for made in self._schemas(topics) for name in made.names}
 
     def _schemas(self, topics: Iterable[str]) -> Iterator[pa.Schema]:
         made = rows_by_topic(self.steps(), read_options(self.job).schema, dict.fromkeys(topics, ""))
@@ -112,14 +114,28 @@ class Decoding:
             for name in read
             if name not in RECORD_COLUMNS and not name.startswith(RESERVED_PREFIX)
         }
+        for schema, sink in self._landed(topics, routes):
+            landed = set(sink.columns.names)
+            # Addresses are what rows are found by here, landed or not.
+            without |= {name for name in schema.names if name not in landed and name not in KSEG_ADDRESS}
+        return frozenset(without - {ROUTE_COLUMN})
+
+    def sources(self, topics: Iterable[str], routes: Iterable[str]) -> dict[str, str]:
+        """What rows of these topics call the columns of the table that these routes lead to, where that is not their
+        name."""
+        return {name: column for _, sink in self._landed(topics, routes) for name, column in sink.sources}
+
+    def _landed(self, topics: Iterable[str], routes: Iterable[str]) -> Iterator[tuple[pa.Schema, SinkSchema]]:
+        """Of a table that does not get all columns of the rows: the rows', and those that it gets."""
         # By the run's own name for the table, which may have moved since.
         table = next((str(self.job.sink.targets[route]) for route in routes), None)
-        if table is not None and self.job.sink.columns_of(table) is not None:
+        if table is None:
+            return
+        records = None if self.transformed else record_columns(self.steps(), topics)
+        of_kinds = records if records is not None and records.of_kinds else None
+        if of_kinds is not None or self.job.sink.columns_of(table) is not None:
             for schema in self._schemas(topics):
-                landed = set(sink_schema_of(self.job, schema, table).columns.names)
-                # Addresses are what rows are found by here, landed or not.
-                without |= {name for name in schema.names if name not in landed and name not in KSEG_ADDRESS}
-        return frozenset(without - {ROUTE_COLUMN})
+                yield schema, sink_schema_of(self.job, schema, table, records=of_kinds)
 
 
 def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
@@ -132,7 +148,7 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
             continue
         if not run.plan.routed and (document.get("decode") is None or document.get("transform")):
             continue
-        pinned = {lineage: (one.registry, one.reader) for lineage, one in run.plan.schemas.items()}
+        pinned = {lineage: (one.registry, one.reader, one.kinds) for lineage, one in run.plan.schemas.items()}
         of_rows = [document.get("decode"), document.get("transform"), run.plan.routes]
         columns = {route: its.get("columns") for route, its in (document["sink"].get("routes") or {}).items()}
         decided = [of_rows, columns, document["source"], pinned, run.mode == REDRIVE]
@@ -313,12 +329,14 @@ class ExpectedRows:
         options = replace(options, provenance=own.provenance, addresses=True)
         steps = how.steps(part.engine)
         routes = sorted({route for run in how.runs for route in self.landed.routes.get(run, ())})
-        without = how.without({tp.topic for tp in wanted}, routes) if part.kind != ADDRESS_ALONE else frozenset()
+        topics = {tp.topic for tp in wanted}
+        without = how.without(topics, routes) if part.kind != ADDRESS_ALONE else frozenset()
         if how.decodes and part.kind != ADDRESS_ALONE:
             fitted = types([*KSEG_ADDRESS, *columns])
             if routes:
                 fitted = fitted.append(pa.field(ROUTE_COLUMN, pa.string()))
-            steps = BatchSteps((*steps.steps, FitStep(fitted, without, frozenset(partition_by))))
+            sources = how.sources(topics, routes)
+            steps = BatchSteps((*steps.steps, FitStep(fitted, without, frozenset(partition_by), sources)))
         elif without:
             steps = BatchSteps((*steps.steps, BlankStep(without)))
         return Reading(tasks, options, steps, routes, beyond)

@@ -30,6 +30,7 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
+from kseg.etl.planning.kinds import kinds_of, record_name
 from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.names import is_name
@@ -116,6 +117,9 @@ def check_against_job(
         )
     try:
         kept: tuple[str, ...] = ()
+        records = _records_of_table(job, state, part, candidate) if part.payload.by_registry else None
+        if records == ():
+            return SchemaCheck(against, notes=("no route of the job takes its records",))
         if part.payload.by_registry:
             before, after, missing = _grown(job, state, part, candidate, name, newest)
             kept = _rescued(part, candidate, after)
@@ -132,7 +136,7 @@ def check_against_job(
         return SchemaCheck(against, refused=tuple(fault.message for fault in error.faults))
     except PayloadSchemaError as error:
         return SchemaCheck(against, refused=(str(error),))
-    faults, notes = _beside_tables(job, part, fields)
+    faults, notes = _beside_tables(job, part, fields, records)
     if before is None:
         notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
     return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes, *kept))
@@ -195,7 +199,12 @@ def _grown(
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
-    readers = state.lineages.get(part.lineage, Lineage("")).readers
+    lineage = part.lineage
+    if (kinds := kinds_of(job, lineage, state.lineages)) is not None:
+        kind = kinds.of(record_name(part.payload, own))
+        assert kind is not None  # `check_against_job` has looked
+        lineage = kinds.lineage_of(kind, state.lineages)
+    readers = state.lineages.get(lineage, Lineage("")).readers
     if not readers:
         alike = newest is not None and newest[1].schema.type == candidate.schema.type
         before = [(newest[0], kept_schema(part.payload.format, newest[1]))] if newest is not None and alike else []
@@ -205,6 +214,16 @@ def _grown(
     text = grown(part.payload, part.lineage, readers, [(name, own)], widen=job.widens)
     missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
     return _framed(part, readers[-1]), _framed(part, text), missing
+
+
+def _records_of_table(job: Job, state: JobState, part: JobPart, candidate: Resolved) -> tuple[str, ...] | None:
+    """The records that have a table with those of this schema, as routes call them; None where tables do not have
+    columns of their own. Raises PayloadSchemaError."""
+    kinds = kinds_of(job, part.lineage, state.lineages)
+    if kinds is None:
+        return None
+    number = kinds.of(record_name(part.payload, kept_schema(part.payload.format, candidate)))
+    return () if number is None else kinds.records[number]
 
 
 def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[str, ...]:
@@ -260,14 +279,19 @@ def _struct(fields: list[pa.Field]) -> pa.StructType:
     return delta_type(pa.struct(fields)) if fields else pa.struct([])
 
 
-def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why tables that are there do not take these columns; and what was not compared."""
+def _beside_tables(
+    job: Job, part: JobPart, fields: list[pa.Field], routes: tuple[str, ...] | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Why tables that are there do not take these columns; and what was not compared. routes: to the table that they
+    are of; None: they may be of any."""
     if job.transform:
         return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
     landed = list(_struct(fields))
     faults: list[str] = []
     notes: list[str] = [] if part.topics else ["which topics have this subject is not known: no table was compared"]
-    for table in job.sink.tables_of(part.topics) if part.topics else ():
+    tables = job.sink.tables_of(part.topics) if part.topics else ()
+    mine = tables if routes is None else {str(job.sink.targets[route]) for route in routes}
+    for table in (table for table in tables if table in mine):
         if is_name(table):
             notes.append(f"table {table} is in a catalog: it was not compared")
             continue

@@ -19,9 +19,10 @@ from kseg.etl.tables.parquet.widening import fit
 
 _KEEP: Final = "register a schema that keeps the column's type, or land in another table by another job"
 _OF_KINDS: Final = (
-    "fields of one name are one column for records of all subjects: give the field another name in one kind's schema; "
-    "or land each kind by a job of its own, with its subject alone, decode.on_error: dead_letter and "
-    "sink.dead_letters.max: 100%: there records of the other kinds are dead letters"
+    "fields of one name are one column for records of all subjects. Give each kind a table with columns of its own: "
+    "`sink.route_by: schema`, routes that are named after records, and no transform; a job that has landed rows with "
+    "columns for all kinds goes on with them, so this takes a new job, with new tables. Or give the field another name "
+    "in one kind's schema"
 )
 
 
@@ -51,9 +52,13 @@ class Growing:
     """A lineage's newest version, and the next one in the making.
 
     widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
+    of_kind: all records are of one kind, though their topics have several.
     """
 
-    def __init__(self, payload: Payload, lineage: str, readers: tuple[str, ...], *, widen: bool = False) -> None:
+    def __init__(
+        self, payload: Payload, lineage: str, readers: tuple[str, ...], *, widen: bool = False, of_kind: bool = False
+    ) -> None:
+        self._of_kind = of_kind
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
         self._format = schema_format(payload)
@@ -97,7 +102,7 @@ class Growing:
         wider = self._widened(writer)
         if wider is not None and self._widen:
             return wider
-        remedy = _OF_KINDS if self._payload.several else _KEEP
+        remedy = _OF_KINDS if self._payload.several and not self._of_kind else _KEEP
         if wider is not None:
             remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
         rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))
@@ -140,6 +145,16 @@ class Growing:
                 self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
             except PayloadSchemaError:
                 continue  # it matters if a record has it
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a reader's schema."""
+        return self._reader is not None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first version, of a table that is not there yet."""
+        return not self._before
 
     @property
     def text(self) -> str | None:

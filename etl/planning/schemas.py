@@ -26,7 +26,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PinnedSchemas
-from kseg.etl.planning.growing import Growing
+from kseg.etl.planning.kinds import Kinds, Readers, kinds_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.registry import SchemaRegistry
@@ -99,7 +99,7 @@ def read_schemas(
             for subject in subjects:
                 reading.subject(subject)
         found[lineage] = reading.found
-        if not reading.found.newest and not known.readers:
+        if not reading.found.newest and not known.readers and not known.writers:
             listed = ", ".join(subjects)
             message = f"the registry {registry.url} has no subject {listed}"
             raise ConfigurationError.of(
@@ -222,27 +222,29 @@ def pinned_schemas(
     for lineage, payload in lineages_of(job):
         seen = found[lineage]
         known = state.lineages.get(lineage, Lineage(seen.registry))
-        growing = Growing(payload, lineage, known.readers, widen=job.widens)
+        kinds = kinds_of(job, lineage, state.lineages)
+        readers = Readers(payload, lineage, state.lineages, kinds, widen=job.widens)
         for name, text in seen.newest:
-            growing.add(name, text)
-        if not known.readers:
-            growing.widen(seen.texts.values())
+            readers.add(name, text)
         current = known if known.registry == seen.registry else Lineage(seen.registry)
         writers = {**current.writers, **seen.writers}
         all_texts = {**state.schema_texts, **seen.texts}
+        readers.begin(all_texts[hash] for hash in dict.fromkeys(writers.values()))
         new_writers = {key: hash for key, hash in seen.writers.items() if current.writers.get(key) != hash}
-        if growing.text is not None or new_writers or known.registry != seen.registry:
+        of_kinds = readers.changes(seen.registry)
+        if readers.text is not None or of_kinds or new_writers or known.registry != seen.registry:
             changes[lineage] = LineageChange(
-                seen.registry, growing.version, growing.text, new_writers, seen.subjects if new_writers else {}
+                seen.registry, readers.version, readers.text, new_writers, seen.subjects if new_writers else {}
             )
+            changes |= of_kinds
             texts |= {hash: text for hash, text in seen.texts.items() if hash not in state.schema_texts}
         sets_aside = section_of(job, lineage).on_error != "fail"
         covered = {
             key: hash
             for key, hash in writers.items()
-            if (text := all_texts[hash]) and (growing.covers(text) or (sets_aside and text.unusable))
+            if (text := all_texts[hash]) and (readers.covers(text) or (sets_aside and text.unusable))
         }
-        pinned[lineage] = PinnedSchemas(seen.registry, growing.version, covered)
+        pinned[lineage] = PinnedSchemas(seen.registry, readers.version, covered, readers.of_kinds)
     event = SchemasAdded(texts=texts, lineages=changes) if changes else None
     return event, pinned
 
@@ -262,7 +264,8 @@ def extended(
         if lineage not in resolved:
             continue
         known, before = state.lineages[lineage], plan.schemas[lineage]
-        growing = Growing(payload, lineage, known.readers, widen=job.widens)
+        kinds = Kinds.of_routes(lineage, plan.routes) if not before.reader else None
+        readers = Readers(payload, lineage, state.lineages, kinds, widen=job.widens)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
         unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():
@@ -272,16 +275,19 @@ def extended(
             if text.unusable:
                 continue
             try:
-                growing.add(f"the schema {key}", text)
+                readers.add(f"the schema {key}", text)
             except Refused as refused:
                 unfit.append((text, refused))
         for text, why in unfit:
             # Only where decoding rejects all of its records: else they would land without what does not fit.
-            if section_of(job, lineage).on_error == "fail" or not growing.rejects(text):
+            if section_of(job, lineage).on_error == "fail" or not readers.rejects(text):
                 raise why
         of_registry = known.registry == before.registry
         writers = {key: hash for key, hash in hashes.items() if hash and of_registry}
-        changes[lineage] = LineageChange(known.registry, growing.version, growing.text, writers)
-        pinned[lineage] = PinnedSchemas(before.registry, growing.version, {**before.writers, **hashes})
+        changes[lineage] = LineageChange(known.registry, readers.version, readers.text, writers)
+        changes |= readers.changes(known.registry)
+        pinned[lineage] = PinnedSchemas(
+            before.registry, readers.version, {**before.writers, **hashes}, {**before.kinds, **readers.of_kinds}
+        )
     new = {hash: text for hash, text in texts.items() if hash not in state.schema_texts}
     return SchemasAdded(run_id=plan.run_id, texts=new, lineages=changes, pinned=pinned)

@@ -9,6 +9,7 @@ from kseg.client.registry.errors import SchemaNotFound
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
+from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
@@ -16,6 +17,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
+from kseg.etl.planning.kinds import Kinds
 from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
 from kseg.etl.run.context import JobContext
 
@@ -30,10 +32,19 @@ def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, 
             continue
         texts = {key: state.schema_texts[hash] if hash else None for key, hash in pinned.writers.items()}
         writers = tuple((schema_key(key), _writer(text)) for key, text in texts.items())
-        made[lineage] = FramedSchemas(
-            state.lineages[lineage].readers[pinned.reader - 1], writers, schema_format(payload)
-        )
+        reader = state.lineages[lineage].readers[pinned.reader - 1] if pinned.reader else ""
+        kinds = () if pinned.reader else _kinds(Kinds.of_routes(lineage, plan.routes), pinned.kinds, state)
+        made[lineage] = FramedSchemas(reader, writers, schema_format(payload), kinds=kinds)
     return made
+
+
+def _kinds(kinds: Kinds, versions: Mapping[str, int], state: JobState) -> tuple[Kind, ...]:
+    """versions: of each kind's lineage, as a run has pinned them."""
+    made = []
+    for number, records in enumerate(kinds.records):
+        version = versions.get(name := kinds.lineage_of(number, versions))
+        made.append(Kind(records, state.lineages[name].readers[version - 1] if version else None))
+    return tuple(made)
 
 
 def _writer(text: SchemaText | None) -> WriterTexts | str | None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from uuid import UUID
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from kseg.etl.config.job import Job
-from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.config.routing import names_records
+from kseg.etl.decoding.kinds import RecordColumns, columns_named, is_of_kinds
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.read_options import read_options
 from kseg.etl.tables.parquet.schema import OnlyColumns, SinkSchema, sink_schema
 from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.topics import table_schemas
-from kseg.etl.transform.transform import BatchSteps, Transform, derived_columns
-
-RecordColumns = Mapping[str, frozenset[str]]
+from kseg.etl.transform.transform import BatchSteps, derived_columns
 
 
 def sink_schema_of(
@@ -27,16 +27,17 @@ def sink_schema_of(
     Raises ConfigurationError.
     """
     sink = job.sink
-    only = None
+    only: OnlyColumns | None = None
+    sources: dict[str, str] = {}
+    routes = [route for route, target in sink.targets.items() if str(target) == table]
+    if records is not None and records.of_kinds:
+        rows, sources = _of_kind(rows, records.of(routes), sink.partition_columns, table)
     if (named := sink.columns_of(table)) is not None:
         route, columns = named
         only = OnlyColumns(f"sink.routes.{route}.columns", columns, sink.partition_columns)
-    elif records is not None:
-        routes = [route for route, target in sink.targets.items() if str(target) == table]
-        if all(map(_is_record, routes)):
-            mine = frozenset().union(*(records.get(route, ()) for route in routes))
-            only = OnlyColumns("sink.routes", tuple(sorted(mine)), sink.partition_columns)
-    return sink_schema(
+    elif records is not None and not records.of_kinds and all(map(names_records, routes)):
+        only = OnlyColumns("sink.routes", tuple(sorted(records.of(routes))), sink.partition_columns)
+    made = sink_schema(
         rows,
         addresses=sink.addresses,
         late=late,
@@ -45,31 +46,51 @@ def sink_schema_of(
         routed=sink.routed,
         only=only,
     )
+    return replace(made, sources=tuple(one for one in sources.items() if one[0] in made.columns.names))
 
 
-def record_columns(transform: Transform, topics: Iterable[str]) -> RecordColumns | None:
+def record_columns(steps: BatchSteps, topics: Iterable[str]) -> RecordColumns | None:
     """By what schemas call their records, the columns of their rows: of routes that are named after records. None where
-    rows have other columns than records have fields."""
-    first = transform.on_batches.steps[0] if transform.on_batches else None
+    rows have other columns than records have fields.
+
+    Raises ConfigurationError: topics give a column of one table other types.
+    """
+    first = steps.steps[0] if steps else None
     if not isinstance(first, RouteStep):
         return None
-    found: dict[str, frozenset[str]] = {}
+    found: RecordColumns | None = None
     for topic in topics:
         of_topic = first.of_topic(topic).columns_of_records()
         if of_topic is None:
             return None
-        for name, columns in of_topic.items():
-            found[name] = found.get(name, frozenset()) | columns
+        found = of_topic if found is None else found.beside(of_topic)
     return found
 
 
-def _is_record(route: str) -> bool:
-    """Whether a route of `route_by: schema` is named after records, and not after one schema or all others."""
-    try:
-        UUID(route)
-    except ValueError:
-        return route != CATCH_ALL and not route.lstrip("-").isdigit()
-    return False
+def _of_kind(
+    rows: pa.Schema, columns: Mapping[str, str], partition_by: Sequence[str], table: str
+) -> tuple[pa.Schema, dict[str, str]]:
+    """The columns of one table of rows that have those of all kinds of records: under their plain names, in the order
+    of its own kind; and what the rows call them. columns: its kind's. partition_by: in all tables, null where the
+    kind has no such column.
+
+    Raises ConfigurationError.
+    """
+    others = [name for name in rows.names if not is_of_kinds(name)]
+    sources = dict(columns)
+    for name in partition_by:
+        if name in sources or name in others:
+            continue
+        found = columns_named(rows.names, name)
+        if len(found) > 1:
+            message = f"is of several types, and records of the table {table} have no {name}: {', '.join(found)}"
+            raise ConfigurationError.of("sink.partition_by", message, "give it one type in the schemas of all kinds")
+        sources |= dict.fromkeys([name], found[0]) if found else {}
+    of_kind = [rows.field(column).with_name(name) for name, column in sources.items()]
+    # Between the columns of keys and Kafka's own, as those of all kinds are.
+    before = next((number for number, name in enumerate(rows.names) if is_of_kinds(name)), 0)
+    beside = [rows.field(name) for name in others]
+    return pa.schema([*beside[:before], *of_kind, *beside[before:]]), sources
 
 
 def check_batch_rows(job: Job, steps: BatchSteps, tables: Mapping[str, str], *, merge: bool) -> None:
@@ -77,14 +98,17 @@ def check_batch_rows(job: Job, steps: BatchSteps, tables: Mapping[str, str], *, 
 
     Raises ConfigurationError: topics of one table have conflicting columns, or rows cannot be landed.
     """
-    for table, schema in table_schemas(steps, read_options(job).schema, tables, merge=merge).items():
-        check_sink_schemas(job, schema, table)
+    schemas = table_schemas(steps, read_options(job).schema, tables, merge=merge)
+    records = None if job.transform else record_columns(steps, tables)
+    for table, schema in schemas.items():
+        check_sink_schemas(job, schema, table, records if records is not None and records.of_kinds else None)
 
 
-def check_sink_schemas(job: Job, rows: pa.Schema, table: str) -> None:
-    """Rows of a table, or where anything but topics decides on it, of every table of the job.
+def check_sink_schemas(job: Job, rows: pa.Schema, table: str, records: RecordColumns | None = None) -> None:
+    """Rows of a table, or where anything but topics decides on it, of every table of the job. records: as of
+    `sink_schema_of`.
 
     Raises ConfigurationError.
     """
     for one in job.sink.tables_of(()) if job.sink.routed else (table,):
-        sink_schema_of(job, rows, one)
+        sink_schema_of(job, rows, one, records=records)

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.decoding.kinds import plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
@@ -57,6 +58,7 @@ from kseg.etl.transform.transform import BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
@@ -80,6 +82,14 @@ class Written:
 
 def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
     return tuple(range_result for result in results for range_result in result.range_results)
+
+
+def _shown(rows: pa.Schema) -> dict[str, str]:
+    """Columns as tables call them, with their types: of several kinds of records there may be several."""
+    found: dict[str, list[str]] = {}
+    for column in rows:
+        found.setdefault(plain_name(column.name), []).append(str(column.type))
+    return {name: " or ".join(types) for name, types in found.items()}
 
 
 class SparkJobs:
@@ -129,13 +139,13 @@ class SparkJobs:
 
             frame, _ = self.frame(self.context.spark.session(), ())
             schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
-        records = record_columns(self.transform, self._topics) if not self.job.transform else None
+        records = record_columns(self.transform.on_batches, self._topics) if not self.job.transform else None
         made = {
             table: sink_schema_of(self.job, schema, table, late=self.plan.marks_late, records=records)
             for table, schema in schemas.items()
         }
         for schema in {str(schema): schema for schema in schemas.values()}.values():
-            self.context.progress.event(OutputSchema({field.name: str(field.type) for field in schema}))
+            self.context.progress.event(OutputSchema(_shown(schema)))
         return made
 
     @property

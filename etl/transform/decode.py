@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import ExpectationBroken, UndecodablePayload, address_of
 from kseg.etl.decoding.expectations import EXPECTATION, FORMS, Expectation, parse_expectation, with_nulls
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address, BatchStep
@@ -72,13 +73,15 @@ class DecodeStep(BatchStep):
         faults = []
         for expected in self.expectations:
             place = f"{self.place}.expect.{expected.column}"
-            if expected.column not in columns:
-                faults.append(Fault(place, "is no column of the decoded rows", f"one of {', '.join(columns)}"))
-                continue
-            try:
-                expected.check(columns[expected.column])
-            except ValueError as error:
-                faults.append(Fault(place, str(error), FORMS))
+            found = columns_named(columns, expected.column)
+            if not found:
+                known = ", ".join(dict.fromkeys(map(plain_name, columns)))
+                faults.append(Fault(place, "is no column of the decoded rows", f"one of {known}"))
+            for column in found:
+                try:
+                    expected.check(columns[column])
+                except ValueError as error:
+                    faults.append(Fault(place, str(error), FORMS))
         if faults:
             raise ConfigurationError(faults)
 
@@ -108,13 +111,14 @@ class DecodeStep(BatchStep):
             columns += decoded.rows.flatten() if struct else [decoded.rows]
             own = [field.name for field in typed_columns(plan)]
             names += own
-            has_value |= dict.fromkeys(own, decoded.status == Status.DECODED)
+            if self.expectations:
+                has_value |= _with_values(plan, own, batch, decoded.status == Status.DECODED)
         for source, name in kafka_columns(batch.schema, self.keep):
             columns.append(batch.column(source))
             names.append(name)
-        for expected in self.expectations:
-            at = names.index(expected.column)
-            broken = expected.broken(columns[at]) & has_value[expected.column] & ~dropped
+        for expected, column in self._expected(names):
+            at = names.index(column)
+            broken = expected.broken(columns[at]) & has_value[column] & ~dropped
             broken &= ~dead
             if not broken.any():
                 continue
@@ -141,6 +145,23 @@ class DecodeStep(BatchStep):
             )
         )
         return out
+
+    def _expected(self, names: Sequence[str]) -> Iterator[tuple[Expectation, str]]:
+        """Each expectation with the columns that it is of: of several kinds of records one for each type."""
+        return ((one, column) for one in self.expectations for column in columns_named(names, one.column))
+
+
+def _with_values(
+    plan: PayloadPlan, names: Sequence[str], records: pa.RecordBatch, decoded: npt.NDArray[np.bool_]
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """By column, the rows that may have a value there: those of kinds that have the column."""
+    if plan.kinds is None:
+        return dict.fromkeys(names, decoded)
+    of_rows, found = plan.kinds_of(records), dict.fromkeys(names, np.zeros(len(decoded), np.bool_))
+    for kind in range(len(plan.kinds.types)):
+        mine = decoded & (of_rows == kind)
+        found |= {column: found[column] | mine for column in plan.kinds.landed(kind).values()}
+    return found
 
 
 def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> DecodeStep:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.errors import UnlandableRow
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
@@ -48,18 +49,20 @@ class DerivedColumn:
 
     def field(self, rows: pa.Schema) -> pa.Field:
         """The column's name and type. Raises ConfigurationError where it cannot be made of these rows."""
-        if self.column not in rows.names:
+        found = columns_named(rows.names, self.column)
+        known = dict.fromkeys(map(plain_name, rows.names))
+        if not found:
             message = f"the rows have no column {self.column}"
-            raise ConfigurationError.of(self.place, message, f"they have {', '.join(rows.names)}")
-        if self.name.lower() in (name.lower() for name in rows.names):
+            raise ConfigurationError.of(self.place, message, f"they have {', '.join(known)}")
+        if self.name.lower() in (name.lower() for name in known):
             message = f"the rows have a column {self.name} of their own"
             raise ConfigurationError.of(self.place, message, "give the partition another name with `as`")
-        kind = rows.field(self.column).type
-        if not self._takes(kind):
-            of = "an integer, string, binary or date" if self.buckets else "a timestamp"
-            of += " or date" if self.function in ("day", "month") else ""
-            message = f"{self.function} is made of {of}, and {self.column} is {kind}"
-            raise ConfigurationError.of(self.place, message, "cast it in the transform, or use another column")
+        for kind in (rows.field(name).type for name in found):
+            if not self._takes(kind):
+                of = "an integer, string, binary or date" if self.buckets else "a timestamp"
+                of += " or date" if self.function in ("day", "month") else ""
+                message = f"{self.function} is made of {of}, and {self.column} is {kind}"
+                raise ConfigurationError.of(self.place, message, "cast it in the transform, or use another column")
         return pa.field(self.name, {"day": pa.date32(), "bucket": pa.int32()}.get(self.function, pa.string()))
 
     def _takes(self, kind: pa.DataType) -> bool:
@@ -67,6 +70,11 @@ class DerivedColumn:
         if self.function == "bucket":
             return kind in _HASHED or types.is_date32(kind)
         return bool(types.is_timestamp(kind) or (types.is_date32(kind) and self.function != "hour"))
+
+    def of_rows(self, rows: pa.RecordBatch) -> pa.Array:
+        """The column's values for these rows: of several kinds of records, of the column that a row's kind has."""
+        made = [self.of(rows.column(name)) for name in columns_named(rows.schema.names, self.column)]
+        return made[0] if len(made) == 1 else pc.coalesce(*made)
 
     def of(self, column: pa.Array) -> pa.Array:
         """The column's values, one for each value of the other. Raises UnlandableRow for a year that has no date."""
@@ -125,7 +133,7 @@ def _hour(hour: int) -> str:
 
 def with_derived(rows: pa.RecordBatch, columns: Sequence[DerivedColumn]) -> pa.RecordBatch:
     """The rows with these columns behind theirs."""
-    made = [column.of(rows.column(column.column)) for column in columns]
+    made = [column.of_rows(rows) for column in columns]
     names = [*rows.schema.names, *(column.name for column in columns)]
     return pa.RecordBatch.from_arrays([*rows.columns, *made], names=names)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class FitStep(BatchStep):
     """columns: the table's. without: those that are null in these rows. partition_by: among them, where an empty string
-    is null (Delta protocol, "Partition Value Serialization")."""
+    is null (Delta protocol, "Partition Value Serialization"). sources: what the rows call a column, where that is not
+    its name."""
 
     columns: pa.Schema
     without: frozenset[str] = frozenset()
     partition_by: frozenset[str] = frozenset()
+    sources: Mapping[str, str] = field(default_factory=dict)
     place: str = "decode"
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
@@ -29,15 +32,16 @@ class FitStep(BatchStep):
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         spelled = {name.lower(): name for name in batch.schema.names}
+        spelled |= {name.lower(): column for name, column in self.sources.items()}
         without = {name.lower() for name in self.without}
         arrays = []
-        for field in self.columns:
-            name = spelled.get(field.name.lower())
-            known = name is not None and field.name.lower() not in without
-            arrays.append(_as(batch.column(name), field.type) if known else pa.nulls(batch.num_rows, field.type))
-            if field.name in self.partition_by and pa.types.is_string(field.type):
+        for column in self.columns:
+            name = spelled.get(column.name.lower())
+            known = name is not None and column.name.lower() not in without
+            arrays.append(_as(batch.column(name), column.type) if known else pa.nulls(batch.num_rows, column.type))
+            if column.name in self.partition_by and pa.types.is_string(column.type):
                 empty = pc.equal(arrays[-1], "")
-                arrays[-1] = pc.if_else(empty, pa.scalar(None, field.type), arrays[-1])
+                arrays[-1] = pc.if_else(empty, pa.scalar(None, column.type), arrays[-1])
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
 

@@ -27,6 +27,7 @@ from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import NoRouteForRecord, address_of
 from kseg.etl.decoding.framed import record_columns, record_names
+from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
@@ -89,24 +90,29 @@ class RouteStep(BatchStep):
             _as_text(_nested(given, self._path), self.route_by)
         return given.append(pa.field(ROUTE_COLUMN, pa.string()))
 
-    def columns_of_records(self) -> dict[str, frozenset[str]] | None:
-        """By what schemas call their records, the columns that their rows may have values in, besides Kafka's own; None
-        where something else decides on routes, or rows are no records of a registry's schemas."""
+    def columns_of_records(self) -> RecordColumns | None:
+        """The columns that rows of records may have values in, besides Kafka's own; None where something else decides
+        on routes, or rows are no records of a registry's schemas."""
         if self.kind != "schema" or not isinstance(self.decode, DecodeStep):
             return None
         plan = next((plan for plan in self.decode.payloads if plan.source == "value"), None)
         if plan is None or plan.framed is None or plan.envelope != "none" or not plan.into_columns:
             return None
+        if plan.kinds is not None:
+            kinds = enumerate(plan.framed.kinds)
+            return RecordColumns(
+                {record: plan.kinds.landed(number) for number, kind in kinds for record in kind.records}, of_kinds=True
+            )
         names, renamed = record_names(plan.framed), dict(plan.rename)
         if not names:
             return None
         beside = {field.name for other in self.decode.payloads if other is not plan for field in typed_columns(other)}
-        found: dict[str, frozenset[str]] = {}
+        found: dict[str, set[str]] = {}
         for key, columns in record_columns(plan.framed).items():
             if key in names:
                 mine = beside.union(renamed.get(column, column) for column in columns)
-                found[names[key]] = found.get(names[key], frozenset()).union(mine)
-        return found
+                found.setdefault(names[key], set()).update(mine)
+        return RecordColumns({record: {name: name for name in sorted(its)} for record, its in found.items()})
 
     @cached_property
     def _records(self) -> dict[str, str]:

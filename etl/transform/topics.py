@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.kinds import is_of_kinds
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address
 from kseg.etl.transform.transform import BatchSteps
@@ -91,7 +92,8 @@ def _of_one_table(given: Mapping[str, pa.Schema]) -> pa.Schema:
     faults: list[Fault] = []
     for topic, schema in given.items():
         for field in schema:
-            first, known = found.setdefault(field.name.lower(), (topic, field))
+            name = field.name if is_of_kinds(field.name) else field.name.lower()
+            first, known = found.setdefault(name, (topic, field))
             if known.name != field.name or known.type != field.type:
                 faults.append(
                     Fault(

@@ -183,7 +183,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "schema-conflict": Explanation(
         "a schema of the registry would change a column's type",
-        "register a schema that keeps the type and run again, or land in another table by another job",
+        "register a schema that keeps the type and run again, or land in another table by another job; kinds of "
+        "records that differ in a type need tables of their own (`sink.route_by: schema`)",
     ),
     "schema-unknown": Explanation(
         "a record names a schema that the registry does not know",

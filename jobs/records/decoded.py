@@ -15,14 +15,18 @@ from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Resolved
+from kseg.etl.config.decoding import Payload
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
+from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.schemas import Lineage
+from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import decode_step_of
@@ -144,9 +148,9 @@ class ByJob:
         self._step = decode_step_of(
             job.decode,
             {
-                name: FramedSchemas(lineages[name].readers[-1], format=schema_format(payload))
+                name: schemas
                 for name, payload in of_registry.items()
-                if name in lineages
+                if (schemas := _newest(job, name, payload, lineages)) is not None
             },
         )
         self._plans: dict[str, list[PayloadPlan]] = {}
@@ -161,10 +165,17 @@ class ByJob:
                 continue  # no run has pinned a reader's schema yet
             batch = _batch(row)
             plan = plans[number] = self._knowing(plan, batch)
+            kinds, kind = plan.kinds, -1
+            if kinds is not None and (kind := int(plan.kinds_of(batch)[0])) >= 0 and kinds.types[kind] is None:
+                continue  # its table has no columns yet
             typed = _typed(plan.decode(batch), partial(plan.explain, batch, 0))
-            columns = [each.name for each in typed_columns(plan)]
             if typed.error is None and row[plan.source] is not None:
-                values = list(typed.value.values()) if _is_columns(plan) else [typed.value]
+                if kinds is not None:
+                    landed = kinds.landed(kind) if kind >= 0 else {}
+                    columns, values = list(landed), [typed.value[column] for column in landed.values()]
+                else:
+                    columns = [each.name for each in typed_columns(plan)]
+                    values = list(typed.value.values()) if _is_columns(plan) else [typed.value]
                 typed = Typed(dict(zip(columns, values, strict=True)))
             found[plan.source] = typed
         return found
@@ -198,6 +209,19 @@ class ByJob:
         except PayloadSchemaError:
             return schema.schema.text, ()  # whose decoder says what is wrong with it
         return kept.text, kept.uses
+
+
+def _newest(job: Job, lineage: str, payload: Payload, known: Mapping[str, Lineage]) -> FramedSchemas | None:
+    """The newest reader's schema of the job's ledger, or those of each kind of records; None where it has none."""
+    kinds, form = kinds_of(job, lineage, known), schema_format(payload)
+    if kinds is None:
+        readers = known[lineage].readers if lineage in known else ()
+        return FramedSchemas(readers[-1], format=form) if readers else None
+    of_kinds = tuple(
+        Kind(records, known[name].readers[-1] if (name := kinds.lineage_of(number, known)) in known else None)
+        for number, records in enumerate(kinds.records)
+    )
+    return FramedSchemas("", format=form, kinds=of_kinds) if lineage in known else None
 
 
 def _is_columns(plan: PayloadPlan) -> bool:

@@ -32,10 +32,10 @@ Found = tuple[str, str, str | None]
 class TableColumns:
     """How a sink's columns are written to one table.
 
-    names: the sink's column for each field of `schema`. schema: the table's names and types of what is written, with
-    the partition columns, in the sink's order. table_schema: all columns of the table, with those to be added.
-    partition_by: the table's. required: NOT NULL columns. added: columns that the table does not have yet, and structs
-    that lack fields.
+    names: the sink's column for each field of `schema`, as the rows call it. schema: the table's names and types of
+    what is written, with the partition columns, in the sink's order. table_schema: all columns of the table, with those
+    to be added. partition_by: the table's. required: NOT NULL columns. added: columns that the table does not have yet,
+    and structs that lack fields.
     """
 
     names: tuple[str, ...]
@@ -137,8 +137,9 @@ def align(
     faults += _partition_faults(full, names, partition_by, tuple(asked_partition_by))
     if faults:
         raise IncompatibleSchema(table, faults, side_by_side(sink.columns, table_schema) if unfit else "")
+    sources = dict(sink.sources)
     return TableColumns(
-        names=tuple(sink.columns.names),
+        names=tuple(sources.get(name, name) for name in sink.columns.names),
         schema=pa.schema(written),
         table_schema=full,
         partition_by=tuple(spelled[name.lower()].name for name in partition_by),

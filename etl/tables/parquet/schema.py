@@ -66,11 +66,13 @@ class SinkSchema:
     columns: all landed columns with Delta's types, in the rows' order, `_kseg_run` last.
     address: which of them hold the address; None where the job lands rows without one.
     check_address: the copy that the own address columns are compared with while rows are written; None: no copy.
+    sources: a column, and what the rows call it, where that is not its name.
     """
 
     columns: pa.Schema
     address: AddressColumns | None
     check_address: AddressColumns | None = None
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 def derived_as(field: pa.Field) -> str | None:

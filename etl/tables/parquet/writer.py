@@ -159,7 +159,11 @@ class TaskWriter:
             yield next(iter(targets)), batch
             return
         for number, names in targets.items():
-            yield number, batch.filter(pc.is_in(topics, value_set=pa.array(names, topics.type)))
+            mine = batch
+            if number is not None:  # of rows that have the columns of other tables too, these are not copied
+                written = self.plan.tables[number].columns.names
+                mine = batch.select([name for name in batch.schema.names if name in written])
+            yield number, mine.filter(pc.is_in(topics, value_set=pa.array(names, topics.type)))
 
 
 def _check_address(batch: pa.RecordBatch, sink: SinkSchema) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.sink_rows import check_sink_schemas, sink_schema_of
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
@@ -58,7 +59,7 @@ def test_a_table_gets_the_columns_of_its_route_with_address_and_partitions(job: 
 
 def test_a_table_of_records_gets_their_columns_unless_the_route_says_which(job: Callable[..., Job]) -> None:
     made = job({"shop.Order": None, "shop.Payment": ["paid"], "shop.New": None, "7": None, "*": None})
-    records = {"shop.Order": frozenset({"id", "size"}), "shop.Payment": frozenset({"id", "paid"})}
+    records = RecordColumns({"shop.Order": {"id": "id", "size": "size"}, "shop.Payment": {"id": "id", "paid": "paid"}})
     assert {route: landed(made, route, records=records)[: -len(OURS)] for route in made.sink.targets} == {
         "shop.Order": ["id", "size"],
         "shop.Payment": ["paid"],
@@ -66,6 +67,57 @@ def test_a_table_of_records_gets_their_columns_unless_the_route_says_which(job: 
         "7": ["who", "id", "size", "paid", "day"],
         "*": ["who", "id", "size", "paid", "day"],
     }
+
+
+KINDS = pa.schema(
+    [
+        pa.field("who", pa.string()),
+        *(pa.field(f"{name} ({kind})", kind) for name, kind in (("id", pa.int64()), ("day", pa.string()))),
+        *(pa.field(f"{name} ({kind})", kind) for name, kind in (("id", pa.string()), ("at", pa.int64()))),
+        *ADDRESS,
+        pa.field(ROUTE_COLUMN, pa.string()),
+    ]
+)
+OF_KINDS = RecordColumns(
+    {
+        "shop.Order": {"id": "id (int64)", "day": "day (string)"},
+        "shop.Payment": {"at": "at (int64)", "id": "id (string)"},
+        "*": {},
+    },
+    of_kinds=True,
+)
+
+
+def test_a_table_of_a_kind_gets_its_columns_under_their_names_and_in_their_order(job: Callable[..., Job]) -> None:
+    made = job({"shop.Order": None, "shop.Payment": None, "*": None}, partition_by=["day"])
+    found = {
+        route: sink_schema_of(made, KINDS, str(target), records=OF_KINDS) for route, target in made.sink.targets.items()
+    }
+    assert {route: its.columns.names for route, its in found.items()} == {
+        "shop.Order": ["who", "id", "day", *OURS],
+        "shop.Payment": ["who", "at", "id", "day", *OURS],
+        "*": ["who", "day", *OURS],
+    }
+    assert [found[route].columns.field("id").type for route in ("shop.Order", "shop.Payment")] == [
+        pa.int64(),
+        pa.string(),
+    ]
+    assert dict(found["shop.Payment"].sources) == {"at": "at (int64)", "id": "id (string)", "day": "day (string)"}
+
+
+def test_the_columns_of_a_route_are_those_of_its_kind(job: Callable[..., Job]) -> None:
+    made = job({"shop.Order": ["day", "id"], "shop.Payment": ["day", "at"]})
+    found = sink_schema_of(made, KINDS, str(made.sink.targets["shop.Order"]), records=OF_KINDS)
+    assert (found.columns.names, dict(found.sources)["id"]) == (["id", "day", *OURS], "id (int64)")
+    with pytest.raises(ConfigurationError) as refused:
+        sink_schema_of(made, KINDS, str(made.sink.targets["shop.Payment"]), records=OF_KINDS)
+    assert [fault.message for fault in refused.value.faults] == ["names the column day, which the rows do not have"]
+
+
+def test_a_partition_column_that_a_kind_lacks_has_one_type_in_all_others(job: Callable[..., Job]) -> None:
+    made = job({"shop.Order": None, "shop.Payment": None, "*": None}, partition_by=["id"])
+    with pytest.raises(ConfigurationError, match=r"no id: id \(int64\), id \(string\)"):
+        sink_schema_of(made, KINDS, str(made.sink.targets["*"]), records=OF_KINDS)
 
 
 def test_a_column_that_no_row_has_is_refused_at_its_route(job: Callable[..., Job]) -> None:

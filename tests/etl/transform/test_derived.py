@@ -54,6 +54,18 @@ def test_a_year_without_a_date_is_no_partition(function: str) -> None:
             made(function, [micros], UTC_TIMES)
 
 
+def test_rows_of_kinds_have_it_of_the_column_that_their_kind_has() -> None:
+    days, moments = pa.array([None, date(2026, 1, 2), None]), pa.array([86_400_000_000, None, None], UTC_TIMES)
+    batch = pa.RecordBatch.from_arrays([days, moments], names=["c (date32[day])", "c (timestamp[us, tz=UTC])"])
+    step = DeriveStep((DerivedColumn("p", "day", "c"),))
+    assert step.output_schema(batch.schema).field("p").type == pa.date32()
+    assert step.apply(batch, ADDRESS).column("p").to_pylist() == [date(1970, 1, 2), date(2026, 1, 2), None]
+    for name, refusal in (("c", "the rows have a column c of their own"), ("d", "day is made of")):
+        rows = batch.schema.append(pa.field("d (int64)", pa.int64()))
+        with pytest.raises(ConfigurationError, match=refusal):
+            DerivedColumn(name if name == "c" else "p", "day", name).field(rows)
+
+
 def test_columns_that_do_not_go_are_refused_where_they_are_named() -> None:
     rows = pa.schema([("c", pa.float64()), ("at", UTC_TIMES), ("day", pa.date32()), ("at_day", pa.string())])
     faults = [

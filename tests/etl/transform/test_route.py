@@ -17,6 +17,7 @@ from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.errors import NoRouteForRecord
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.kinds import Kind
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
@@ -214,8 +215,27 @@ def test_a_schema_is_named_by_its_records_too() -> None:
 def test_records_have_the_columns_of_their_schemas_under_the_rows_names() -> None:
     """Those of a field that the writer calls otherwise too: a table without it would lose values."""
     found = by_schema("shop.Order").columns_of_records()
-    assert found == {"shop.Order": {"id", "who"}, "shop.Payment": {"amount", "who"}}
+    assert found is not None
+    assert {record: list(columns) for record, columns in found.by_record.items()} == {
+        "shop.Order": ["id", "who"],
+        "shop.Payment": ["amount", "who"],
+    }
     assert by_schema("shop.Order", into="struct", rename={}).columns_of_records() is None
+
+
+def test_records_of_kinds_with_columns_of_their_own() -> None:
+    """A route has its kind's columns, also one whose records have no schema yet; keys are in every table."""
+    kinds = (Kind(("shop.Order", "shop.Refund"), avro("Order", "id", "paid")), Kind(("shop.New", "*"), None))
+    writers = ((7, (avro("Order", "id"), ())), (8, (avro("Payment", "total"), ())))
+    schemas = {"value": FramedSchemas("", writers, kinds=kinds, closed=True)}
+    given = {"value": {"format": "avro", "schema": "registry", "rename": {"paid": "amount"}}}
+    step = decode_step(Decode.model_validate({**given, "key": {"format": "string", "as": "who"}}), schemas=schemas)
+    routed = RouteStep("schema", "", ("shop.Order", "shop.Refund", "shop.New", "*"), step)
+    found = routed.columns_of_records()
+    assert found is not None
+    mine = {"id": "id (int64)", "amount": "amount (int64)"}
+    assert found.by_record == {"shop.Order": mine, "shop.Refund": mine, "shop.New": {}, "*": {}}
+    assert found.of_kinds
 
 
 def test_rows_that_decoding_left_out_do_not_move_the_headers_of_others() -> None:

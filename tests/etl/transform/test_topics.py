@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from kseg.etl.config.decoding import AnyDecode
+from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.kinds import Kind
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode_by_topic import decode_step_of
@@ -45,6 +48,24 @@ def test_topics_of_other_tables_have_schemas_of_their_own() -> None:
     )
     out = rows["orders"].apply(batch("orders", b'{"id": 5}'), {"topic": "orders", "partition": 0, "offset": 7})
     assert out.to_pylist() == [{"id": 5, "_kseg_topic": "orders", "_kseg_partition": 0, "_kseg_offset": 7}]
+
+
+def test_columns_of_kinds_are_the_same_for_topics_by_name_and_type() -> None:
+    """The rows of both topics may go to any table, so they have one schema."""
+
+    def avro(name: str, field: str, kind: str) -> str:
+        return json.dumps({"type": "record", "name": name, "fields": [{"name": field, "type": kind}]})
+
+    of = {
+        "orders": (Kind(("Order",), avro("Order", "id", "long")), Kind(("Paid",), avro("Paid", "ID", "string"))),
+        "refunds": (Kind(("Order",), avro("Order", "id", "string")), Kind(("Paid",), avro("Paid", "id", "long"))),
+    }
+    decode = {topic: {"value": {"format": "avro", "schema": "registry", "subject": ["a", "b"]}} for topic in of}
+    schemas = {f"{topic}.value": FramedSchemas("", kinds=kinds) for topic, kinds in of.items()}
+    steps = BatchSteps((decode_step_of(TypeAdapter(AnyDecode).validate_python(decode), schemas),))
+    rows = rows_by_topic(steps, ROWS, dict.fromkeys(of, ""))
+    assert rows["orders"].schema == rows["refunds"].schema
+    assert rows["orders"].schema.names == ["id (int64)", "ID (string)", "id (string)", *ADDRESS]
 
 
 def test_topics_of_one_table_have_the_columns_of_both() -> None:

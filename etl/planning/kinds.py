@@ -1,0 +1,187 @@
+"""Kinds of records whose columns do not depend on one another: those of one table are a kind.
+
+    sink.routes                    kind, by what schemas call its records    lineage in the ledger
+    shop.Order: orders             shop.Order                                value:shop.Order
+    shop.Payment: payments         shop.Payment, shop.Refund                 value:shop.Payment
+    shop.Refund: payments
+    "*": others                    all others, and those without a name      value:*
+
+`value` itself has the schemas of all kinds by id, and no reader's schema. A kind's lineage is called by the first of
+its routes that the ledger has a lineage of: a route that is added to a table goes on with the table's lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kseg.etl.config.decoding import Payload, sections_of
+from kseg.etl.config.job import Job
+from kseg.etl.config.routing import names_records
+from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.decoding.kinds import kind_of
+from kseg.etl.decoding.schema_formats import schema_format
+from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemaText
+from kseg.etl.planning.growing import Growing
+
+_SEPARATOR: Final = ":"
+"""Between a lineage and a kind: no topic has it in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """lineage: of the values of all kinds. records: of each kind, what schemas call its records, as routes do."""
+
+    lineage: str
+    records: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of_routes(cls, lineage: str, routes: Mapping[str, str]) -> Kinds:
+        """routes: the table of each."""
+        tables: dict[str, list[str]] = {}
+        for route, table in routes.items():
+            tables.setdefault(table, []).append(route)
+        return cls(lineage, tuple(map(tuple, tables.values())))
+
+    def of(self, record: str | None) -> int | None:
+        """The number of a record's kind by what its schema calls it; None where no table takes it."""
+        return kind_of(record, self.records)
+
+    def lineage_of(self, kind: int, known: Container[str]) -> str:
+        """What the lineage of a kind is called. known: the lineages that there are."""
+        names = [f"{self.lineage}{_SEPARATOR}{record}" for record in self.records[kind]]
+        return next((name for name in names if name in known), names[0])
+
+
+def kinds_of(job: Job, lineage: str, known: Mapping[str, Lineage]) -> Kinds | None:
+    """The kinds that a lineage's records are told apart by; None where all have one reader's schema.
+
+    known: all lineages of the job. One that has a reader's schema for all kinds keeps it: its tables were made by it.
+    """
+    values = _values(job)
+    if lineage not in values or not _routes_apart(job) or not all(map(_has_kinds, values.values())):
+        return None
+    if any(known[name].readers for name in values if name in known):
+        return None
+    kinds = Kinds.of_routes(lineage, {route: str(target) for route, target in job.sink.targets.items()})
+    return kinds if len(kinds.records) > 1 else None
+
+
+def _values(job: Job) -> dict[str, Payload]:
+    """By lineage, the values that a job decodes."""
+    sections = sections_of(job.decode) if job.decode is not None else {}
+    return {".".join((*path[1:], "value")): its.value for path, its in sections.items() if its.value is not None}
+
+
+def _routes_apart(job: Job) -> bool:
+    """Whether each record's table is told by what its schema calls it, and its rows are landed as they are decoded."""
+    by = job.sink.routing
+    if by is None or by.kind != "schema" or job.transform:
+        return False
+    named = [route for route in job.sink.targets if route != CATCH_ALL]
+    return bool(named) and all(map(names_records, named))
+
+
+def _has_kinds(payload: Payload) -> bool:
+    return (
+        payload.by_registry
+        and payload.several
+        and payload.format in ("avro", "json_schema")
+        and payload.into == "columns"
+        and payload.envelope == "none"
+    )
+
+
+class Readers:
+    """What records of one lineage are decoded with, in the making: one reader's schema, or one for each kind."""
+
+    def __init__(
+        self, payload: Payload, lineage: str, known: Mapping[str, Lineage], kinds: Kinds | None, *, widen: bool = False
+    ) -> None:
+        """known: all lineages of the job. kinds: None where all records have one reader's schema. widen: as of
+        `Growing`."""
+        self._payload, self._lineage, self._known, self._kinds, self._widen = payload, lineage, known, kinds, widen
+        self._growing: dict[str, Growing] = {}
+        if kinds is None:
+            self._at(lineage)
+            return
+        for number in range(len(kinds.records)):
+            if (name := kinds.lineage_of(number, known)) in known:
+                self._at(name)
+
+    def add(self, name: str, text: SchemaText) -> None:
+        """As of `Growing.add`. A schema whose records no table takes adds nothing."""
+        if (growing := self._of(text)) is not None:
+            growing.add(name, text)
+
+    def begin(self, texts: Iterable[SchemaText]) -> None:
+        """Give the columns of tables that are not there yet the widest types of all these versions. A kind that begins
+        without the newest version of a subject begins with the last of its own."""
+        usable = [text for text in texts if not text.unusable]
+        for text in reversed(usable):
+            growing = self._of(text)
+            if growing is not None and not growing.begun:
+                growing.add("the newest schema of such records", text)
+        for text in usable:
+            growing = self._of(text)
+            if growing is not None and growing.is_first:
+                growing.widen([text])
+
+    def covers(self, text: SchemaText) -> bool:
+        """Whether nothing of this schema would be added."""
+        if text.unusable:
+            return False
+        growing = self._of(text)
+        return growing is None or (growing.begun and growing.covers(text))
+
+    def rejects(self, text: SchemaText) -> bool:
+        """As of `Growing.rejects`."""
+        growing = self._of(text)
+        return growing is not None and growing.begun and growing.rejects(text)
+
+    @property
+    def version(self) -> int:
+        """Of the one for all records; 0 where kinds have their own."""
+        return self._growing[self._lineage].version if self._kinds is None else 0
+
+    @property
+    def text(self) -> str | None:
+        """The next version of the one for all records; None where nothing was added to it."""
+        return self._growing[self._lineage].text if self._kinds is None else None
+
+    @property
+    def of_kinds(self) -> dict[str, int]:
+        """The version of each kind, by its lineage."""
+        return {name: growing.version for name, growing in self._begun()}
+
+    def changes(self, registry: str) -> dict[str, LineageChange]:
+        """What is new in the lineages of kinds."""
+        return {
+            name: LineageChange(registry, growing.version, text)
+            for name, growing in self._begun()
+            if (text := growing.text) is not None
+        }
+
+    def _begun(self) -> Iterator[tuple[str, Growing]]:
+        kinds = self._growing.items() if self._kinds is not None else ()
+        return ((name, growing) for name, growing in kinds if growing.begun)
+
+    def _of(self, text: SchemaText) -> Growing | None:
+        if self._kinds is None:
+            return self._at(self._lineage)
+        number = None if text.unusable else self._kinds.of(record_name(self._payload, text))
+        return None if number is None else self._at(self._kinds.lineage_of(number, self._known))
+
+    def _at(self, name: str) -> Growing:
+        if name not in self._growing:
+            readers = self._known[name].readers if name in self._known else ()
+            of_kind = self._kinds is not None
+            self._growing[name] = Growing(self._payload, self._lineage, readers, widen=self._widen, of_kind=of_kind)
+        return self._growing[name]
+
+
+def record_name(payload: Payload, text: SchemaText) -> str | None:
+    """What a schema calls its records; None where it does not say. Raises PayloadSchemaError."""
+    form = schema_format(payload)
+    return form.name(form.writer(text.text, text.uses))
