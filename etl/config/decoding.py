@@ -328,10 +328,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     elif payload.format != "avro":
         yield from _without_meaning(payload, place, ("defaults", "formats"), f"{payload.format} of a registry")
     if payload.several and payload.format == "protobuf":
-        message = (
-            "has several subjects, and fields of Protobuf are columns by their number, whichever message they are of"
-        )
-        yield Finding((*place, "subject"), message, "give each topic's messages one subject, or a job of their own")
+        yield from _messages_findings(payload, place)
     if payload.several and payload.defaults == "fill":
         message = "is not possible with several subjects: a record lacks the fields of all other kinds"
         yield Finding((*place, "defaults"), message, "remove it, or give `subject` one name, as text")
@@ -342,6 +339,21 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
         yield Finding((*place, "as"), "names no column where fields become columns", "write `into: struct`")
     if not payload.is_json:
         yield from _without_meaning(payload, place, _OF_JSON)
+
+
+def _messages_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
+    """Of topics with several kinds of messages: each is told by the message's name, and has a table of its own."""
+    if place[-1] == "key":
+        message = "has several subjects, and keys of several messages have no columns in common"
+        yield Finding((*place, "subject"), message, "give keys one subject")
+        return
+    if payload.message is not None:
+        message = "names one message, and with several subjects the routes name the messages"
+        yield Finding((*place, "message"), message, "remove it, or give `subject` one name, as text")
+    for name, usual in (("into", "columns"), ("envelope", "none")):
+        if getattr(payload, name) != usual:
+            message = "is not possible with messages of several subjects, each of which has columns of its own"
+            yield Finding((*place, name), message, "remove it, or give `subject` one name, as text")
 
 
 def _unknown_fields(payload: Payload) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from kseg.etl.config.rules_beside import (
 )
 from kseg.etl.config.rules_routes import (
     columns_are_of_routed_rows,
+    messages_have_tables,
     routed_rows_have_tables,
     routes_are_by_decoded_fields,
     routes_take_every_topic,
@@ -309,6 +310,7 @@ RULES: tuple[Rule, ...] = (
     routed_rows_have_tables,
     columns_are_of_routed_rows,
     routes_are_by_decoded_fields,
+    messages_have_tables,
     decode_takes_every_topic,
     topics_fit_table_names,
     ledger_stands_apart,

@@ -9,6 +9,7 @@ from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER
+from kseg.etl.config.routing import names_records
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.config.values import TOPIC_NAMES
 from kseg.etl.config.view import View, nearest, reads
@@ -132,3 +133,43 @@ def routes_are_by_decoded_fields(view: View) -> Iterator[Finding]:
                 f"is a field of the {by.kind}, which `{'.'.join(map(str, place))}` does not decode",
                 f"add `{by.kind}:` there, or route by header.NAME or schema",
             )
+
+
+def messages_have_tables(view: View) -> Iterator[Finding]:
+    """Messages of several subjects: fields of Protobuf are columns by their number, so each message needs a table."""
+    decode = view.raw.get("decode")
+    if not isinstance(decode, Mapping) or not view.sound("decode") or not view.sound("sink"):
+        return
+    by_topic = decodes_by_topic(decode)
+    sections: Mapping[PathKey, object] = (
+        {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
+    )
+    several: list[PathKey] = []
+    others: list[PathKey] = []
+    for place, part in sections.items():
+        value = part.get("value") if isinstance(part, Mapping) else None
+        if isinstance(value, Mapping):
+            messages = value.get("format") == "protobuf" and isinstance(value.get("subject"), list | tuple)
+            (several if messages else others).append((*place, "value", "subject"))
+    if several:
+        yield from _against_messages(view, ".".join(map(str, several[0])), others)
+
+
+def _against_messages(view: View, subject: str, others: list[PathKey]) -> Iterator[Finding]:
+    """Why messages of the subjects that the job file has there have no columns."""
+    routes, by = view.sink.routes or {}, view.sink.routing
+    of_several = f"and `{subject}` has messages of several subjects, which have columns of their own"
+    remedy = "set `sink.route_by: schema`, and a route and table for each message, named after it (`shop.Order`)"
+    if by is None or by.kind != "schema" or not routes:
+        yield Finding(("sink", "route_by"), f"is not schema, {of_several}", remedy)
+        return
+    for route in (route for route in routes if not names_records(route)):
+        yield Finding(("sink", "routes", route), f"is not named after a message, {of_several}", remedy)
+    tables = [str(route.target) for route in routes.values()]
+    if len(set(tables)) < len(tables):
+        yield Finding(("sink", "routes"), f"two lead to one table, {of_several}", remedy)
+    if view.raw.get("transform"):
+        yield Finding(("transform",), f"needs columns for all records, {of_several}", "remove it")
+    for place in others:
+        message = f"has columns for all of its records, {of_several}"
+        yield Finding(place[:-1], message, "give it several subjects as well, or land its topics by another job")

@@ -62,9 +62,9 @@ class FramedSchemas:
     closed: bool = False
     kinds: tuple[Kind, ...] = ()
 
-    def kind_of(self, writer: Any) -> int | None:
-        """The number of the kind of a writer's records; None where no table takes them."""
-        return kind_of(self.format.name(writer), [kind.records for kind in self.kinds])
+    def kind_of(self, record: str | None) -> int | None:
+        """The number of a record's kind by what its schema calls it; None where no table takes it."""
+        return kind_of(record, [kind.records for kind in self.kinds])
 
 
 class FramedDecoder:
@@ -111,14 +111,42 @@ class FramedDecoder:
 
     def kinds(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> npt.NDArray[np.int64]:
         """The number of each payload's kind; -1 where it has none."""
-        frames = _frames(payloads, headers, source)
-        found = [self._kind_of(key) for key in frames.schemas]
-        return np.array([*found, -1], np.int64)[frames.which]
+        met, which = self._met(payloads, headers, source)
+        found = [-1 if (number := self._kind_of(key, message)) is None else number for key, message in met]
+        return np.array([*found, -1], np.int64)[which]
 
-    def _kind_of(self, key: SchemaKey) -> int:
-        writer = self._writer(key)
-        number = None if writer is None else self._schemas.kind_of(writer)
-        return -1 if number is None else number
+    def records(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> pa.StringArray:
+        """What the schema of each payload calls its record; null where it does not say."""
+        met, which = self._met(payloads, headers, source)
+        names = pa.array([self._record(key, message) for key, message in met], pa.string())
+        return names.take(pa.array(which, mask=which < 0))
+
+    def _met(
+        self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str
+    ) -> tuple[list[tuple[SchemaKey, Message]], npt.NDArray[np.int64]]:
+        """Schemas and messages that payloads name, and which of these each does; -1 for none."""
+        frames, messages = self._with_messages(_frames(payloads, headers, source), payloads)
+        width = len(messages.names) + 1
+        pairs = np.where(frames.which < 0, -1, frames.which.astype(np.int64) * width + messages.which)
+        found, which = np.unique(pairs, return_inverse=True)
+        none = int(len(found) > 0 and found[0] < 0)
+        met = [
+            (frames.schemas[pair // width], messages.names[pair % width] if messages.names else ())
+            for pair in found[none:].tolist()
+        ]
+        return met, which.astype(np.int64) - none
+
+    def _kind_of(self, key: SchemaKey, message: Message) -> int | None:
+        if not isinstance(self._writers.get(key), tuple):
+            return None
+        return self._schemas.kind_of(self._record(key, message))
+
+    def _record(self, key: SchemaKey, message: Message) -> str | None:
+        try:
+            writer = self._writer(key)
+            return None if writer is None else self._schemas.format.record(writer, message)
+        except PayloadSchemaError:
+            return None  # decoding says so
 
     def _writer(self, key: SchemaKey) -> Any:
         """A writer's schema; None where there is none. Raises PayloadSchemaError."""
@@ -227,23 +255,24 @@ class FramedDecoder:
             return f"the registry does not know the schema {key}"
         if isinstance(texts, str):
             return f"schema {key} {texts}"
+        form = self._schemas.format
         try:
-            writer = self._writer(key)
-            return self._of_kind(writer, message) if self._schemas.kinds else self._of(writer, self._reader, message)
+            if self._schemas.kinds:
+                return self._of_kind(form, texts, form.record(self._writer(key), message), message)
+            return form.decoder(self._writer(key), self._reader, message, engine=self._engine)
         except PayloadSchemaError as error:
             return f"schema {key}: {error}"
 
-    def _of(self, writer: Any, reader: Any, message: Message) -> PayloadDecoder:
-        return self._schemas.format.decoder(writer, reader, message, engine=self._engine)
-
-    def _of_kind(self, writer: Any, message: Message) -> PayloadDecoder:
-        number = self._schemas.kind_of(writer)
+    def _of_kind(self, form: SchemaFormat, texts: WriterTexts, record: str | None, message: Message) -> PayloadDecoder:
+        number = self._schemas.kind_of(record)
         if number is None:
             return OfNoKind()
         if (reader := self._readers[number]) is None:
             raise IncompatibleSchemas("", "", "the table of its records has no columns yet")
         assert self.columns is not None
-        return self.columns.decoder(number, self._of(writer, reader, message))
+        form = form if record is None else form.of_record(record)
+        own = form.decoder(form.writer(*texts), reader, message, engine=self._engine)
+        return self.columns.decoder(number, own)
 
 
 @dataclass(frozen=True)
@@ -261,7 +290,7 @@ def record_names(schemas: FramedSchemas) -> dict[str, str]:
     """What the records of each schema are called, by its id or GUID as text, of those that say so."""
     form, found = schemas.format, {}
     for key, texts in schemas.writers:
-        if isinstance(texts, tuple) and (name := form.name(form.writer(*texts))) is not None:
+        if isinstance(texts, tuple) and (name := form.record(form.writer(*texts))) is not None:
             found[str(key)] = name
     return found
 

@@ -106,6 +106,10 @@ class PayloadPlan:
         found = int.from_bytes(payload[1:_FRAME], "big", signed=True)
         return found if found >= 0 else None
 
+    def records_of(self, records: pa.RecordBatch) -> pa.StringArray:
+        """What the schema of each of these calls its record; null where it does not say."""
+        return self.by_frames.records(records.column(self.source), _headers(records), self.source)
+
     @cached_property
     def decoder(self) -> PayloadDecoder:
         """Raises ConfigurationError where the schema is not sound."""

@@ -10,8 +10,9 @@ Picklable: workers make their decoders by them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pyarrow as pa
@@ -51,8 +52,15 @@ class SchemaFormat(Protocol):
     def with_lacking(self, writer: Any, reader: Any) -> Any:
         """A reader's schema of the writer's columns, with those behind them that only the reader's has."""
 
-    def name(self, writer: Any) -> str | None:
-        """What RecordNameStrategy calls its records; None where that is not known of a schema alone."""
+    def records(self, writer: Any) -> tuple[str, ...]:
+        """What RecordNameStrategy calls the records that it may be of; () where it does not say."""
+
+    def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
+        """The one that a payload of this schema, and where the format has such of this message, is of; None where that
+        is not known. Raises PayloadSchemaError: there is no such message."""
+
+    def of_record(self, record: str) -> SchemaFormat:
+        """The format of this record's payloads alone, where a schema may have several."""
 
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
         """Of the reader's columns those that rows of this writer may have values in; () where it has no columns."""
@@ -124,8 +132,15 @@ class AvroSchemas:
     def with_lacking(self, writer: Any, reader: Any) -> Any:
         return self.merged(writer, reader, add_fields=True)
 
-    def name(self, writer: Any) -> str | None:
+    def records(self, writer: Any) -> tuple[str, ...]:
+        name = self.record(writer)
+        return () if name is None else (name,)
+
+    def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
         return getattr(writer, "name", None)
+
+    def of_record(self, record: str) -> AvroSchemas:
+        return self
 
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
         from kseg.segment_reader.payload.avro.resolution import narrowed
@@ -208,9 +223,6 @@ class _OfColumns:
 
         return merged(writer.columns, reader)
 
-    def name(self, writer: Any) -> str | None:
-        return None
-
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
         return tuple(field.name for field in self.type(writer.columns))
 
@@ -252,9 +264,16 @@ class JsonSchemas(_OfColumns):
         read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
         return _Writer(from_arrow(read.type), read)
 
-    def name(self, writer: Any) -> str | None:
+    def records(self, writer: Any) -> tuple[str, ...]:
+        name = self.record(writer)
+        return () if name is None else (name,)
+
+    def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
         title: str | None = writer.made.title
         return title
+
+    def of_record(self, record: str) -> JsonSchemas:
+        return self
 
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
@@ -264,6 +283,20 @@ class JsonSchemas(_OfColumns):
 
         options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
         return _aligned(self, json_decoder(writer.made.type, options, engine=engine), writer, reader)
+
+
+@dataclass(frozen=True)
+class _MessageWriter:
+    """A schema of Protobuf, and which of its messages is meant. made: what its decoder is made of."""
+
+    made: Any
+    message: str | None
+    nanoseconds: Literal["fail", "truncate"]
+
+    @cached_property
+    def columns(self) -> Any:
+        """Of its rows. Raises PayloadSchemaError where the message is not known."""
+        return _record(self.made.message(self.message), self.nanoseconds)
 
 
 @dataclass(frozen=True)
@@ -278,8 +311,22 @@ class ProtobufSchemas(_OfColumns):
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
 
-        schema = parse_base64(text)
-        return _Writer(_record(schema.message(self.message), self.nanoseconds), schema)
+        return _MessageWriter(parse_base64(text), self.message, self.nanoseconds)
+
+    def records(self, writer: Any) -> tuple[str, ...]:
+        def all_of(messages: Iterable[Any]) -> Iterator[str]:
+            for message in messages:
+                if not message.map_entry:
+                    yield message.name
+                    yield from all_of(message.nested)
+
+        return tuple(all_of(writer.made.top))
+
+    def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
+        return writer.made.message_at(message).name if message else None
+
+    def of_record(self, record: str) -> ProtobufSchemas:
+        return replace(self, message=record)
 
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
@@ -317,7 +364,9 @@ def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
     return record(columns_of(message, nanoseconds))
 
 
-def _aligned(format: _OfColumns, decoder: PayloadDecoder, writer: _Writer, reader: Any) -> PayloadDecoder:
+def _aligned(
+    format: _OfColumns, decoder: PayloadDecoder, writer: _Writer | _MessageWriter, reader: Any
+) -> PayloadDecoder:
     from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
 
     format.merged(reader, writer, add_fields=False)  # or it does not fit

@@ -27,10 +27,10 @@ from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import differences, registered_type
 from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
-from kseg.etl.ledger.schemas import Lineage
+from kseg.etl.ledger.schemas import Lineage, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
-from kseg.etl.planning.kinds import kinds_of, record_name
+from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.names import is_name
@@ -64,13 +64,16 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class JobPart:
-    """Keys or values of a job with a subject's schemas. place: its section's path. topics: as far as they are known."""
+    """Keys or values of a job with a subject's schemas. place: its section's path. topics: as far as they are known.
+    records, of_kind: of one kind of records with columns of their own, the routes to its table and its lineage."""
 
     place: str
     source: str
     section: Decode
     payload: Payload
     topics: tuple[str, ...]
+    records: tuple[str, ...] = ()
+    of_kind: str = ""
 
     @property
     def lineage(self) -> str:
@@ -115,11 +118,40 @@ def check_against_job(
         return SchemaCheck(
             against, refused=(f"its format is {part.payload.format}, the schema {candidate.schema.type}",)
         )
+    kinds = kinds_of(job, part.lineage, state.lineages)
+    if kinds is None:
+        return _check(job, state, part, candidate, name, newest)
+    try:
+        numbers = kinds.of_schema(part.payload, kept_schema(part.payload.format, candidate))
+    except PayloadSchemaError as error:
+        return SchemaCheck(against, refused=(str(error),))
+    if not numbers:
+        return SchemaCheck(against, notes=("no route of the job takes its records",))
+    found = []
+    for number in numbers:
+        of_kind = replace(part, payload=kinds.payload(number, part.payload), records=kinds.records[number])
+        lineage = kinds.lineage_of(number, state.lineages)
+        found.append(_check(job, state, replace(of_kind, of_kind=lineage), candidate, name, newest))
+    return _together(against, found)
+
+
+def _together(against: str, found: list[SchemaCheck]) -> SchemaCheck:
+    """Of a schema with messages of several kinds what it does to all of them."""
+    return SchemaCheck(
+        against,
+        tuple(one for check in found for one in check.added),
+        tuple(one for check in found for one in check.missing),
+        tuple(one for check in found for one in check.refused),
+        tuple(dict.fromkeys(one for check in found for one in check.notes)),
+    )
+
+
+def _check(
+    job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
+) -> SchemaCheck:
+    against = f"job {job.name}, {part.place}.{part.source}"
     try:
         kept: tuple[str, ...] = ()
-        records = _records_of_table(job, state, part, candidate) if part.payload.by_registry else None
-        if records == ():
-            return SchemaCheck(against, notes=("no route of the job takes its records",))
         if part.payload.by_registry:
             before, after, missing = _grown(job, state, part, candidate, name, newest)
             kept = _rescued(part, candidate, after)
@@ -136,7 +168,7 @@ def check_against_job(
         return SchemaCheck(against, refused=tuple(fault.message for fault in error.faults))
     except PayloadSchemaError as error:
         return SchemaCheck(against, refused=(str(error),))
-    faults, notes = _beside_tables(job, part, fields, records)
+    faults, notes = _beside_tables(job, part, fields)
     if before is None:
         notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
     return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes, *kept))
@@ -199,15 +231,11 @@ def _grown(
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
-    lineage = part.lineage
-    if (kinds := kinds_of(job, lineage, state.lineages)) is not None:
-        kind = kinds.of(record_name(part.payload, own))
-        assert kind is not None  # `check_against_job` has looked
-        lineage = kinds.lineage_of(kind, state.lineages)
-    readers = state.lineages.get(lineage, Lineage("")).readers
+    readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
     if not readers:
         alike = newest is not None and newest[1].schema.type == candidate.schema.type
         before = [(newest[0], kept_schema(part.payload.format, newest[1]))] if newest is not None and alike else []
+        before = [(version, older) for version, older in before if _may_be_of(part, form, older)]
         text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before])
         grown(part.payload, part.lineage, (text,), before)
         return None, _framed(part, text), ()
@@ -216,14 +244,11 @@ def _grown(
     return _framed(part, readers[-1]), _framed(part, text), missing
 
 
-def _records_of_table(job: Job, state: JobState, part: JobPart, candidate: Resolved) -> tuple[str, ...] | None:
-    """The records that have a table with those of this schema, as routes call them; None where tables do not have
-    columns of their own. Raises PayloadSchemaError."""
-    kinds = kinds_of(job, part.lineage, state.lineages)
-    if kinds is None:
-        return None
-    number = kinds.of(record_name(part.payload, kept_schema(part.payload.format, candidate)))
-    return () if number is None else kinds.records[number]
+def _may_be_of(part: JobPart, form: SchemaFormat, text: SchemaText) -> bool:
+    """Whether a schema has the records that the part is of."""
+    if not part.records or part.payload.format != "protobuf":
+        return True
+    return part.records[0] in form.records(form.writer(text.text, text.uses))
 
 
 def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[str, ...]:
@@ -279,19 +304,17 @@ def _struct(fields: list[pa.Field]) -> pa.StructType:
     return delta_type(pa.struct(fields)) if fields else pa.struct([])
 
 
-def _beside_tables(
-    job: Job, part: JobPart, fields: list[pa.Field], routes: tuple[str, ...] | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why tables that are there do not take these columns; and what was not compared. routes: to the table that they
-    are of; None: they may be of any."""
+def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Why tables that are there do not take these columns; and what was not compared."""
     if job.transform:
         return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
     landed = list(_struct(fields))
     faults: list[str] = []
     notes: list[str] = [] if part.topics else ["which topics have this subject is not known: no table was compared"]
     tables = job.sink.tables_of(part.topics) if part.topics else ()
-    mine = tables if routes is None else {str(job.sink.targets[route]) for route in routes}
-    for table in (table for table in tables if table in mine):
+    if part.records:
+        tables = tuple(dict.fromkeys(str(job.sink.targets[record]) for record in part.records))
+    for table in tables:
         if is_name(table):
             notes.append(f"table {table} is in a catalog: it was not compared")
             continue

@@ -48,6 +48,19 @@ class Kinds:
         """The number of a record's kind by what its schema calls it; None where no table takes it."""
         return kind_of(record, self.records)
 
+    def of_schema(self, payload: Payload, text: SchemaText) -> list[int]:
+        """The kinds that payloads of a schema may be of: a schema of Protobuf has several messages. Raises
+        PayloadSchemaError."""
+        form = schema_format(payload)
+        records = form.records(form.writer(text.text, text.uses)) or (None,)
+        return list(dict.fromkeys(number for record in records if (number := self.of(record)) is not None))
+
+    def payload(self, kind: int, payload: Payload) -> Payload:
+        """What the job file says of payloads, as it is for those of one kind."""
+        if payload.format != "protobuf":
+            return payload
+        return payload.model_copy(update={"message": self.records[kind][0]})
+
     def lineage_of(self, kind: int, known: Container[str]) -> str:
         """What the lineage of a kind is called. known: the lineages that there are."""
         names = [f"{self.lineage}{_SEPARATOR}{record}" for record in self.records[kind]]
@@ -65,7 +78,9 @@ def kinds_of(job: Job, lineage: str, known: Mapping[str, Lineage]) -> Kinds | No
     if any(known[name].readers for name in values if name in known):
         return None
     kinds = Kinds.of_routes(lineage, {route: str(target) for route, target in job.sink.targets.items()})
-    return kinds if len(kinds.records) > 1 else None
+    # Messages of Protobuf are a kind each: fields are columns by number, which says nothing of another message's.
+    by_message = any(payload.format == "protobuf" for payload in values.values())
+    return kinds if len(kinds.records) > 1 or by_message else None
 
 
 def _values(job: Job) -> dict[str, Payload]:
@@ -84,13 +99,7 @@ def _routes_apart(job: Job) -> bool:
 
 
 def _has_kinds(payload: Payload) -> bool:
-    return (
-        payload.by_registry
-        and payload.several
-        and payload.format in ("avro", "json_schema")
-        and payload.into == "columns"
-        and payload.envelope == "none"
-    )
+    return payload.by_registry and payload.several and payload.into == "columns" and payload.envelope == "none"
 
 
 class Readers:
@@ -108,11 +117,11 @@ class Readers:
             return
         for number in range(len(kinds.records)):
             if (name := kinds.lineage_of(number, known)) in known:
-                self._at(name)
+                self._at(name, number)
 
     def add(self, name: str, text: SchemaText) -> None:
         """As of `Growing.add`. A schema whose records no table takes adds nothing."""
-        if (growing := self._of(text)) is not None:
+        for growing in self._of(text):
             growing.add(name, text)
 
     def begin(self, texts: Iterable[SchemaText]) -> None:
@@ -120,25 +129,22 @@ class Readers:
         without the newest version of a subject begins with the last of its own."""
         usable = [text for text in texts if not text.unusable]
         for text in reversed(usable):
-            growing = self._of(text)
-            if growing is not None and not growing.begun:
-                growing.add("the newest schema of such records", text)
+            for growing in self._of(text):
+                if not growing.begun:
+                    growing.add("the newest schema of such records", text)
         for text in usable:
-            growing = self._of(text)
-            if growing is not None and growing.is_first:
-                growing.widen([text])
+            for growing in self._of(text):
+                if growing.is_first:
+                    growing.widen([text])
 
     def covers(self, text: SchemaText) -> bool:
         """Whether nothing of this schema would be added."""
-        if text.unusable:
-            return False
-        growing = self._of(text)
-        return growing is None or (growing.begun and growing.covers(text))
+        return not text.unusable and all(growing.begun and growing.covers(text) for growing in self._of(text))
 
     def rejects(self, text: SchemaText) -> bool:
         """As of `Growing.rejects`."""
-        growing = self._of(text)
-        return growing is not None and growing.begun and growing.rejects(text)
+        found = self._of(text)
+        return bool(found) and all(growing.begun and growing.rejects(text) for growing in found)
 
     @property
     def version(self) -> int:
@@ -167,21 +173,16 @@ class Readers:
         kinds = self._growing.items() if self._kinds is not None else ()
         return ((name, growing) for name, growing in kinds if growing.begun)
 
-    def _of(self, text: SchemaText) -> Growing | None:
+    def _of(self, text: SchemaText) -> list[Growing]:
+        """The one for all records, or those of the kinds that a schema's records may be of."""
         if self._kinds is None:
-            return self._at(self._lineage)
-        number = None if text.unusable else self._kinds.of(record_name(self._payload, text))
-        return None if number is None else self._at(self._kinds.lineage_of(number, self._known))
+            return [self._at(self._lineage)]
+        numbers = () if text.unusable else self._kinds.of_schema(self._payload, text)
+        return [self._at(self._kinds.lineage_of(number, self._known), number) for number in numbers]
 
-    def _at(self, name: str) -> Growing:
+    def _at(self, name: str, kind: int | None = None) -> Growing:
         if name not in self._growing:
             readers = self._known[name].readers if name in self._known else ()
-            of_kind = self._kinds is not None
-            self._growing[name] = Growing(self._payload, self._lineage, readers, widen=self._widen, of_kind=of_kind)
+            payload = self._payload if kind is None or self._kinds is None else self._kinds.payload(kind, self._payload)
+            self._growing[name] = Growing(payload, self._lineage, readers, widen=self._widen, of_kind=kind is not None)
         return self._growing[name]
-
-
-def record_name(payload: Payload, text: SchemaText) -> str | None:
-    """What a schema calls its records; None where it does not say. Raises PayloadSchemaError."""
-    form = schema_format(payload)
-    return form.name(form.writer(text.text, text.uses))

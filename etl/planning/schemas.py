@@ -178,7 +178,9 @@ def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Pay
     try:
         text = kept_schema(payload.format, registry.resolve(schema))
         form = schema_format(payload)
-        form.type(form.first(form.writer(text.text, text.uses)))
+        writer = form.writer(text.text, text.uses)
+        if not (payload.several and payload.format == "protobuf"):  # which of its messages is meant, records say
+            form.type(form.first(writer))
     except PayloadSchemaError as error:
         return SchemaText(schema.text, unusable=f"is not sound: {error}")
     return text
@@ -223,6 +225,10 @@ def pinned_schemas(
         seen = found[lineage]
         known = state.lineages.get(lineage, Lineage(seen.registry))
         kinds = kinds_of(job, lineage, state.lineages)
+        if kinds is None and payload.several and payload.format == "protobuf":
+            message = "has several subjects, and the job's tables were made with one for all messages"
+            remedy = "write the one that it had, or land in other tables by another job"
+            raise ConfigurationError.of(f"decode.{lineage}.subject", message, remedy)
         readers = Readers(payload, lineage, state.lineages, kinds, widen=job.widens)
         for name, text in seen.newest:
             readers.add(name, text)

@@ -28,6 +28,7 @@ from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import NoRouteForRecord, address_of
 from kseg.etl.decoding.framed import record_columns, record_names
 from kseg.etl.decoding.kinds import RecordColumns
+from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
@@ -95,7 +96,7 @@ class RouteStep(BatchStep):
         on routes, or rows are no records of a registry's schemas."""
         if self.kind != "schema" or not isinstance(self.decode, DecodeStep):
             return None
-        plan = next((plan for plan in self.decode.payloads if plan.source == "value"), None)
+        plan = self._values
         if plan is None or plan.framed is None or plan.envelope != "none" or not plan.into_columns:
             return None
         if plan.kinds is not None:
@@ -117,9 +118,13 @@ class RouteStep(BatchStep):
     @cached_property
     def _records(self) -> dict[str, str]:
         """What the records of each schema are called, where it comes from a registry that values are decoded by."""
-        plans = self.decode.payloads if isinstance(self.decode, DecodeStep) else ()
-        framed = next((plan.framed for plan in plans if plan.source == "value"), None)
+        framed = self._values.framed if self._values is not None else None
         return record_names(framed) if framed is not None else {}
+
+    @property
+    def _values(self) -> PayloadPlan | None:
+        plans = self.decode.payloads if isinstance(self.decode, DecodeStep) else ()
+        return next((plan for plan in plans if plan.source == "value"), None)
 
     @cached_property
     def _path(self) -> tuple[str, ...]:
@@ -200,6 +205,9 @@ class RouteStep(BatchStep):
         return _utf8(values)
 
     def _schemas(self, records: pa.RecordBatch) -> pa.Array:
+        plan = self._values
+        if plan is not None and plan.framed is not None and plan.framed.kinds and plan.framed.format.indexed:
+            return plan.records_of(records)  # a schema has several messages
         frames = frames_in_headers(records.column("headers"), records.column("value"), VALUE_HEADER)
         # A route of the schema itself comes before one of all schemas of the record.
         keys = [str(schema) for schema in frames.schemas]

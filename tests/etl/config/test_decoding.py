@@ -70,9 +70,19 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "json", "schema": "registry"}}, "decode.value.schema", "is none of json"),
         ({"value": {**JSON, "subject": "orders"}}, "decode.value.subject", "no meaning for a schema that is in no"),
         (
-            {"value": {"format": "protobuf", "schema": "registry", "subject": ["a", "b"]}},
-            "decode.value.subject",
-            "columns by their number",
+            {"key": {"format": "protobuf", "schema": "registry", "subject": ["a", "b"]}},
+            "decode.key.subject",
+            "no columns in common",
+        ),
+        (
+            {"value": {"format": "protobuf", "schema": "registry", "subject": ["a", "b"], "message": "a"}},
+            "decode.value.message",
+            "the routes name the messages",
+        ),
+        (
+            {"value": {"format": "protobuf", "schema": "registry", "subject": ["a", "b"], "into": "struct"}},
+            "decode.value.into",
+            "columns of its own",
         ),
         (
             {"value": {"format": "avro", "schema": "registry", "subject": ["a", "b"], "defaults": "fill"}},

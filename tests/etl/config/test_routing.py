@@ -134,3 +134,31 @@ def test_columns_of_a_route_are_part_of_the_hash_where_they_are_given(of_sink: C
     assert some.sink.columns_of(str(some.sink.targets["*"])) is None
     assert some.config_hash != plain.config_hash
     assert job(columns=None).config_hash == plain.config_hash
+
+
+MESSAGES = {"value": {"format": "protobuf", "schema": "registry", "subject": ["shop.Order", "shop.Payment"]}}
+
+
+def test_messages_of_several_subjects_have_a_route_and_a_table_each(
+    load: Callable[..., Job], faults: Callable[..., Any]
+) -> None:
+    def changes(routes: dict[str, str], decode: Any = MESSAGES, **more: Any) -> dict[str, Any]:
+        sink = {"route_by": "schema", "routes": {route: {"path": path} for route, path in routes.items()}}
+        return {"registry": {"url": "http://sr"}, "decode": decode, "sink": sink, **more}
+
+    def found(*args: Any, **more: Any) -> list[tuple[str, str]]:
+        return [(fault.path, fault.message.partition(",")[0]) for fault in faults(changes(*args, **more))]
+
+    routes = {"shop.Order": "./a", "shop.Payment": "./b"}
+    load(changes(routes))
+    load(changes({"shop.Order": "./a"}))  # payments are records without a route
+    assert found({"shop.Order": "./a", "*": "./b", "7": "./c"}) == [
+        ("sink.routes.*", "is not named after a message"),
+        ("sink.routes.7", "is not named after a message"),
+    ]
+    assert found({"shop.Order": "./a", "shop.Payment": "./a"}) == [("sink.routes", "two lead to one table")]
+    sql = [{"sql": "SELECT * FROM __rows__"}]
+    assert found(routes, transform=sql) == [("transform", "needs columns for all records")]
+    assert found({}, sink={"path": "./lake/a"}) == [("sink.route_by", "is not schema")]
+    avro = {"value": {"format": "avro", "schema": "registry", "subject": ["a", "b"]}}
+    assert found(routes, {"orders": MESSAGES, "*": avro}) == [("decode.*.value", "has columns for all of its records")]

@@ -16,7 +16,7 @@ from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.columns import check_names
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.etl.decoding.kinds import Kind, RecordColumns, column_name, columns_named, kind_of, plain_name
-from kseg.etl.decoding.schema_formats import AvroSchemas, JsonSchemas
+from kseg.etl.decoding.schema_formats import AvroSchemas, JsonSchemas, ProtobufSchemas, kept_text
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.decoder import Status
@@ -136,6 +136,53 @@ def test_documents_are_told_apart_by_their_titles() -> None:
         {"id (int64)": None, "id (string)": None, "id (bool)": True},
     ]
     assert made.status.tolist() == [Status.DECODED] * 3 + [Status.WRONG_TYPE]
+
+
+PROTO = """
+    syntax = "proto3"; package shop;
+    message Order { int64 id = 1; message Line { string sku = 1; } }
+    message Payment { string id = 1; double paid = 2; }
+"""
+
+
+def test_messages_of_one_schema_are_told_apart_by_their_indexes() -> None:
+    text, _ = kept_text("protobuf", PROTO, {})
+    form = ProtobufSchemas()
+
+    def reader(record: str) -> str:
+        own = form.of_record(record)
+        return own.text(own.first(own.writer(text)))
+
+    assert form.records(form.writer(text)) == ("shop.Order", "shop.Order.Line", "shop.Payment")
+    kinds = tuple(Kind((name,), reader(name)) for name in ("shop.Order", "shop.Payment"))
+    decoder = FramedDecoder(FramedSchemas("", ((1, (text, ())),), form, kinds=kinds, closed=True))
+    frame = b"\0\0\0\0\1"
+    framed = [
+        frame + b"\0" + b"\x08\x07",  # an order: [0] is written as 0
+        frame + b"\2\2" + b"\x0a\1p",  # [1]
+        frame + b"\4\0\0" + b"\x0a\1s",  # [0, 0], a line of an order
+        frame + b"\2\x10" + b"\x0a\1p",  # [8], which the schema does not have
+        None,
+        b"\0\0\0\0\2\0",
+        frame + b"\2\2" + b"\x08\7",
+    ]
+    payloads = pa.array(framed, pa.binary())
+    made = decoder.decode(payloads, None, "value")
+    rows = [row and {name: value for name, value in row.items() if value is not None} for row in made.rows.to_pylist()]
+    assert rows == [
+        {"id (int64)": 7},
+        {"id (string)": "p", "paid (double)": 0.0},
+        None,
+        None,
+        None,
+        None,
+        {"id (string)": "", "paid (double)": 0.0},
+    ]
+    names = ["DECODED", "DECODED", "DECODED", "INCOMPATIBLE_SCHEMA", "NULL", "UNKNOWN_SCHEMA", "DECODED"]
+    assert [Status(status).name for status in made.status] == names
+    records = ["shop.Order", "shop.Payment", "shop.Order.Line", None, None, None, "shop.Payment"]
+    assert decoder.records(payloads, None, "value").to_pylist() == records
+    assert decoder.kinds(payloads, None, "value").tolist() == [0, 1, -1, -1, -1, -1, 1]
 
 
 def step_of(kinds: tuple[Kind, ...] = KINDS, *, key: str | None = None, **options: Any) -> Any:

@@ -11,12 +11,14 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.errors import Refused
+from kseg.etl.decoding.schema_formats import kept_text
+from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage, SchemasAdded, SchemaText, changed_lineages
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.kinds import Kinds, kinds_of
 from kseg.etl.planning.schemas import FoundSchemas, extended, pinned_schemas
 from kseg.etl.run.schemas import framed_schemas
+from kseg.segment_reader.payload.row_schema import parse_schema
 
 EMPTY = JobState(job="shop", ledger_id="l")
 URL = "http://sr"
@@ -211,3 +213,48 @@ def test_tasks_get_the_versions_that_a_run_has_pinned() -> None:
 def test_what_a_lineage_is_called_is_the_same_for_any_topic() -> None:
     kinds = Kinds.of_routes("orders.value", {"Order": "a", "Payment": "b"})
     assert [kinds.lineage_of(number, ()) for number in range(2)] == ["orders.value:Order", "orders.value:Payment"]
+
+
+PROTO = """
+    syntax = "proto3"; package shop;
+    message Order { int64 id = 1; }
+    message Payment { string id = 1; %s }
+"""
+
+
+def messages(more: str = "") -> SchemaText:
+    return SchemaText(kept_text("protobuf", PROTO % more, {})[0])
+
+
+def names(state: JobState) -> dict[str, list[str]]:
+    """Columns of each lineage of messages, in its newest version."""
+    return {
+        name: [field.name for field in parse_schema(lineage.readers[-1]).fields]
+        for name, lineage in state.lineages.items()
+        if lineage.readers
+    }
+
+
+def test_a_schema_of_protobuf_has_the_messages_of_several_kinds() -> None:
+    job = job_of({"shop.Order": "a", "shop.Payment": "b"}, {"format": "protobuf"})
+    state, plan = planned(job, EMPTY, found(messages()))
+    assert names(state) == {"value:shop.Order": ["id"], "value:shop.Payment": ["id"]}
+    event = extended(job, plan, {"value": {"7": messages("bool late = 2;")}}, state)
+    assert event.pinned["value"].kinds == {"value:shop.Order": 1, "value:shop.Payment": 2}
+    assert list(event.pinned["value"].writers) == ["1", "7"]
+    with pytest.raises(Refused, match="does not fit"):
+        extended(
+            job,
+            plan,
+            {"value": {"8": SchemaText(kept_text("protobuf", PROTO.replace("int64", "bool") % "", {})[0])}},
+            state,
+        )
+    alone, _ = planned(job_of({"shop.Order": "a"}, {"format": "protobuf"}), EMPTY, found(messages()))
+    assert names(alone) == {"value:shop.Order": ["id"]}
+
+
+def test_tables_made_for_one_message_do_not_become_those_of_kinds() -> None:
+    job = job_of({"shop.Order": "a", "shop.Payment": "b"}, {"format": "protobuf"})
+    before = replace(EMPTY, lineages={"value": Lineage(URL, ("{}",))})
+    with pytest.raises(ConfigurationError, match="were made with one for all messages"):
+        planned(job, before, found(messages()))
