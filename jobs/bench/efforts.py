@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.jobs.bench import log_files, matrix, scaling
+from kseg.jobs.bench import floor, log_files, matrix, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,14 @@ class Effort:
     files: log_files.Effort
     scaling: scaling.Effort
     matrix: matrix.Effort
+    floor: floor.Effort
     extremes: float
     lake_rows: int
 
 
-FULL: Final = Effort(2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, 1.0, 1_000_000)
-QUICK: Final = Effort(100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, 0.05, 50_000)
+FULL: Final = Effort(
+    2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, floor.FULL, 1.0, 1_000_000
+)
+QUICK: Final = Effort(
+    100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, floor.QUICK, 0.05, 50_000
+)

@@ -18,6 +18,7 @@ from kseg.jobs.bench import (
     decoding,
     extremes,
     far,
+    floor,
     lake,
     log_files,
     matrix,
@@ -60,7 +61,9 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         document["extremes"] = extremes.measure(scale=effort.extremes)
     if set(sections) <= {"decode", "payload", "extremes"}:
         return document
-    for name in JAR_SETS if {"spark", "cold", "typed", "matrix", "far", "lake"} & set(sections) else (jars.KAFKA,):
+    for name in (
+        JAR_SETS if {"spark", "cold", "typed", "matrix", "floor", "far", "lake"} & set(sections) else (jars.KAFKA,)
+    ):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
@@ -117,6 +120,12 @@ def _on_a_broker(
             document["matrix"] = matrix.measure(
                 spark, kafka.bootstrap_servers, tuple(kafka.pids.values()), folder, effort.matrix, progress
             )
+    if "floor" in sections:
+        progress.phase("fill a large topic")
+        large = fill_topic(kafka, "large", effort.floor.rows, progress)
+        progress.phase("measure the large topic")
+        with bench_session(folder) as spark:
+            document["floor"] = floor.measure(spark, large, tuple(kafka.pids.values()), folder, effort.floor)
     if "scaling" in sections:
         progress.phase("scaling")
         landed = fill_topic(kafka, "workers", effort.scaling.rows, progress)

@@ -29,6 +29,7 @@ SECTIONS: Final = (
     "typed",
     "lake",
     "matrix",
+    "floor",
     "far",
     "memory",
     "files",
@@ -151,6 +152,12 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
     if "matrix" in document:
         slow = min(document["matrix"], key=lambda entry: float(entry["ratio"]))
         yield f"{slow['workload']}: {slow['ratio']} times as fast, the least of {len(document['matrix'])} workloads"
+    if "floor" in document:
+        floor = document["floor"]
+        yield (
+            f"{floor['rows']:,} rows: {floor['ratios']['vs_spark_tuned']} times as fast as Spark's connector, "
+            f"{floor['times_bare_parts']} times the processor time of fetching, decoding and writing alone"
+        )
     if "far" in document:
         away = document["far"]["ratios"]["far"]
         yield (

@@ -95,11 +95,11 @@ def test_a_step_without_memory() -> None:
     """The record is not the reason: it does not become a dead letter."""
     address = {"topic": TOPIC, "partition": 0, "offset": 7}
 
-    def work() -> None:
-        batch = pa.RecordBatch.from_pydict({"value": [b"a"]})
-        ArrowStep(double, place="transform[0].arrow").apply(batch, address)
+    def step_on(values: list[bytes]) -> Callable[[], object]:
+        step = ArrowStep(double, place="transform[0].arrow")
+        return lambda: step.apply(pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())}), address)
 
-    document = with_little_memory(work, SPARE)
+    document = with_little_memory(step_on([b"a"]), SPARE, before=step_on([]))
     assert document is not None
     error = error_of_document(document)
     assert isinstance(error, OutOfMemoryError)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kseg.jobs.bench import floor
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
 from kseg.jobs.bench.matrix import WORKLOADS
 
@@ -51,13 +52,13 @@ MEASURE = """
 import json
 from dataclasses import replace
 from kseg.etl.telemetry.progress import NULL_PROGRESS
-from kseg.jobs.bench import matrix
+from kseg.jobs.bench import floor, matrix
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
-effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0))
-sections = ("decode", "produce", "spark", "typed", "memory", "matrix")
+effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0), floor=floor.Effort(rows=8000, rounds=1))
+sections = ("decode", "produce", "spark", "typed", "memory", "matrix", "floor")
 print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
 """
 
@@ -98,3 +99,13 @@ def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any]) -> N
         for figures in (entry["krows_per_second"], entry["cpu_seconds_a_million_rows"]):
             assert figures.keys() == {"ours", "spark_tuned"}
             assert all(figure > 0 for figure in figures.values())
+
+
+@pytest.mark.slow
+def test_a_large_topics_bare_parts_stand_beside_whole_runs(least: dict[str, Any]) -> None:
+    found = least["floor"]
+    assert found["rows"] == 8000
+    processor = found["cpu_seconds_a_million_rows"]
+    assert processor.keys() == {OURS, TUNED, floor.BARE}
+    assert 0 < found["read_cpu_seconds_a_million_rows"] < processor[floor.BARE] < processor[OURS]
+    assert found["ratios"].keys() == {"vs_spark_tuned", "cpu_of_bare_parts"}
