@@ -112,7 +112,7 @@ class DataFile:
         """rows: the first row group."""
         if self._writer is None:
             parent = self.path.rpartition("/")[0]
-            if parent:
+            if parent and self._store.has_folders:
                 self._store.fs.create_dir(self._store.path(parent), recursive=True)
             self._sink = self._store.fs.open_output_stream(self._store.path(self.path))
             self._writer = pq.ParquetWriter(

@@ -30,6 +30,7 @@ _S3_OPTIONS = {
     "endpoint_url": "endpoint_override",
 }
 _S3_SCHEMES = ("s3", "s3a", "s3n")
+_BUCKETS = ("s3", "gcs")
 
 
 class Opened(NamedTuple):
@@ -41,6 +42,13 @@ class Opened(NamedTuple):
 
     def path(self, relative: str) -> str:
         return f"{self.root}/{relative}"
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether a file's folder has to be there before it. A bucket has none: pyarrow would ask for the bucket and
+        put an empty object for the folder and for each one above it, for every file.
+        """
+        return self.fs.type_name not in _BUCKETS
 
     @contextmanager
     def asked(self, doing: str) -> Iterator[None]:

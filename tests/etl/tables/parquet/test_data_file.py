@@ -1,0 +1,37 @@
+"""What a store is asked for one data file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
+from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
+from kseg.etl.tables.parquet.storage import TableLocation
+
+ROWS = pa.record_batch({"n": [1, 2, 3]})
+
+
+def write(place: str, path: str) -> int:
+    stats = StatsCollector(StatsSpec.of(ROWS.schema, ()), ROWS.schema)
+    file = DataFile(TableLocation.of(place).open(), path, ROWS.schema, stats, WriterOptions())
+    file.append(ROWS)
+    return file.close(place, {}).rows
+
+
+def test_a_file_in_a_partition_makes_no_folders_in_a_bucket(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was an empty object for every folder above each file, one after the other."""
+    assert write("s3://logs/lake/orders", "day=2026-01-01/a.parquet") == 3
+    assert write("s3://logs/lake/orders", "b.parquet") == 3
+    asked = Counter((one.path.rpartition("/")[2], one.method) for one in s3.asked)
+    within = sorted(method for (name, method) in asked.elements() if name == "a.parquet")
+    assert within == sorted(method for (name, method) in asked.elements() if name == "b.parquet")
+    assert {name for name, _ in asked} == {"a.parquet", "b.parquet"}
+
+
+def test_a_file_in_a_partition_has_its_folder_on_a_disk(tmp_path: Any) -> None:
+    assert write(str(tmp_path), "day=2026-01-01/a.parquet") == 3
+    assert (tmp_path / "day=2026-01-01" / "a.parquet").is_file()
