@@ -10,7 +10,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.bench import (
@@ -26,6 +26,7 @@ from kseg.jobs.bench import (
     payloads,
     producing,
     scaling,
+    store,
     typed,
 )
 from kseg.jobs.bench.contenders import Contender, contenders
@@ -40,6 +41,9 @@ CAVEATS = (
     "Spark's connector runs with jars of mixed versions, since its own set cannot be resolved: see versions.connector",
     "broker, driver and tasks share the machine's cores; trust ratios, not absolute figures",
 )
+
+IN_SPARK: Final = frozenset({"spark", "cold", "typed", "lake", "matrix", "floor", "far", "store"})
+"""Sections that need the jars of Spark's connector, or its sessions."""
 
 
 def measure(effort: Effort, sections: Collection[str], progress: Progress) -> dict[str, Any]:
@@ -61,9 +65,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         document["extremes"] = extremes.measure(scale=effort.extremes)
     if set(sections) <= {"decode", "payload", "extremes"}:
         return document
-    for name in (
-        JAR_SETS if {"spark", "cold", "typed", "matrix", "floor", "far", "lake"} & set(sections) else (jars.KAFKA,)
-    ):
+    for name in JAR_SETS if IN_SPARK & set(sections) else (jars.KAFKA,):
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
@@ -115,6 +117,8 @@ def _on_a_broker(
         document["typed"] = _decoded(typed, kafka, effort.rows, folder, effort, progress)
     if "lake" in sections:
         document["lake"] = _decoded(lake, kafka, effort.lake_rows, folder, effort, progress)
+    if "store" in sections:
+        document["store"] = _store(kafka, folder, effort, progress)
     if "matrix" in sections:
         with bench_session(folder) as spark:
             document["matrix"] = matrix.measure(
@@ -164,6 +168,17 @@ def _decoded(
     with bench_session(folder) as spark:
         found: dict[str, Any] = section.measure(spark, topics, partial(_warm_rounds, folder, effort, progress))
     return found
+
+
+def _store(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+    progress.phase("fill the topics of store")
+    json_rows = next(form for form in lake.formats() if form.name == "json").records
+    raw = fill_topic(kafka, "store-raw", effort.rows, progress)
+    wide = fill_topic(kafka, "store-wide", effort.lake_rows, progress, json_rows)
+    progress.phase("store")
+    place = folder / "store"
+    place.mkdir()
+    return store.measure(store.Plan(raw, wide, str(place), effort.rounds, effort.warm_up))
 
 
 def _warm_rounds(

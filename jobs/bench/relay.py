@@ -2,7 +2,8 @@
 
     with Relay([Link("127.0.0.3", 9092, "127.0.0.1", 9092, there=0.025, back=0.025)]) as relay:
         ...
-        relay.take()         # what has passed since the last time
+        relay.take()                        # what has passed since the last time
+        relay.hold(there=0.1, back=0.1)     # for what comes from now on
 
 Latency is all that is added. However much is under way, each piece has its own delay (`there` for what a client sends,
 `back` for what it gets), and a new connection waits for the round trip of TCP's handshake. Bandwidth, windows and lost
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
@@ -36,7 +37,11 @@ _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where clients connect, and the server behind it. there, back: seconds by which bytes are late."""
+    """Where clients connect, and the server behind it. there, back: seconds by which bytes are late.
+
+    in_turn: a header, in lower case, whose HTTP requests are passed on one at a time, each when the one before has its
+    answer; for servers that look whether an object exists, and then write it.
+    """
 
     host: str
     port: int
@@ -44,13 +49,14 @@ class Link:
     behind_port: int
     there: float = 0.0
     back: float = 0.0
+    in_turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
     """What has passed. turns: how often a client has sent something after an answer, or first of all, which is the
     number of round trips that it has waited for where it sends one request at a time. requests: those of HTTP, by
-    method. sent, received: bytes, as clients see it.
+    method and path: `PUT /bucket/name`. sent, received: bytes, as clients see it.
     """
 
     connections: int = 0
@@ -94,11 +100,18 @@ class Relay:
 
     def take(self) -> Passed:
         """What has passed since it was asked last."""
+        return Passed(**json.loads(self._ask({})))
+
+    def hold(self, *, there: float, back: float) -> None:
+        """Let all links be so late from now on; what is under way comes in its time."""
+        self._ask({"there": there, "back": back})
+
+    def _ask(self, question: dict[str, float]) -> str:
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write("take\n")
+        self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        return Passed(**json.loads(self._answer()))
+        return self._answer()
 
     def _answer(self) -> str:
         assert self._process is not None
@@ -107,6 +120,12 @@ class Relay:
 
 
 # --- in the process
+
+
+@dataclass
+class _Late:
+    there: float
+    back: float
 
 
 class _Count:
@@ -121,13 +140,38 @@ class _Count:
         return taken
 
 
+class _Turn:
+    """Whose request is passed on, and which connections wait with theirs."""
+
+    def __init__(self) -> None:
+        self._holder: _Client | None = None
+        self._waiting: deque[_Client] = deque()
+
+    def take(self, client: _Client) -> bool:
+        if self._holder not in (None, client):
+            if client not in self._waiting:
+                self._waiting.append(client)
+            return False
+        self._holder = client
+        return True
+
+    def end(self, client: _Client) -> None:
+        """The client has its answer, or is gone."""
+        if client in self._waiting:
+            self._waiting.remove(client)
+        if self._holder is client:
+            self._holder = self._waiting.popleft() if self._waiting else None
+            if self._holder is not None:
+                self._holder.pass_on()
+
+
 class _Side(asyncio.Protocol):
     """One end of a connection: what arrives here goes to the other end, when its time has come."""
 
     transport: asyncio.Transport
     other: _Side
 
-    def __init__(self, late: float) -> None:
+    def __init__(self, late: Callable[[], float]) -> None:
         self._loop = asyncio.get_running_loop()
         self._late = late
         self._first = 0.0
@@ -171,14 +215,20 @@ class _Side(asyncio.Protocol):
         self.other.pass_on()
 
     def _take(self, data: bytes | None) -> None:
-        self._queue.append((max(self._loop.time(), self._first) + self._late, data))
+        self._queue.append((max(self._loop.time(), self._first) + self._late(), data))
         self.pass_on()
+
+    def has_turn(self) -> bool:
+        """Whether the next piece may be passed on; else `pass_on` is called when it may."""
+        return True
 
     def pass_on(self) -> None:
         """What is due, as far as the other end takes it."""
         now = self._loop.time()
         target = self.other.transport
         while self._queue and self._queue[0][0] <= now and not self.other._full:
+            if not self.has_turn():
+                return
             data = self._queue.popleft()[1]
             if target.is_closing():
                 continue
@@ -202,9 +252,12 @@ class _Side(asyncio.Protocol):
 class _Client(_Side):
     """The end at which a client is, counted."""
 
-    def __init__(self, link: Link, count: _Count) -> None:
-        super().__init__(link.there)
+    def __init__(self, link: Link, late: _Late, turn: _Turn, count: _Count) -> None:
+        super().__init__(lambda: late.there)
+        self._turn = turn
+        self._in_turn = link.in_turn.encode()
         self._link = link
+        self._both = late
         self._count = count
         self.answered = True
         self._connecting: asyncio.Task[None] | None = None
@@ -212,12 +265,12 @@ class _Client(_Side):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._count.connections += 1
-        self.not_before(self._link.there + self._link.back)
+        self.not_before(self._both.there + self._both.back)
         self.transport.pause_reading()
         self._connecting = self._loop.create_task(self._connect())
 
     async def _connect(self) -> None:
-        server = _Server(self._link, self, self._count)
+        server = _Server(self._both, self, self._count)
         self.other = server
         try:
             await self._loop.create_connection(lambda: server, self._link.behind_host, self._link.behind_port)
@@ -226,7 +279,19 @@ class _Client(_Side):
             return
         self.transport.resume_reading()
 
+    def has_turn(self) -> bool:
+        data = self._queue[0][1]
+        if not self._in_turn or data is None or not data.startswith(_METHODS):
+            return True
+        head = data.partition(b"\r\n\r\n")[0].lower()
+        return self._in_turn not in head or self._turn.take(self)
+
+    def is_answered(self) -> None:
+        self.answered = True
+        self._turn.end(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._turn.end(self)
         if hasattr(self, "other") and hasattr(self.other, "transport"):
             super().connection_lost(exc)
 
@@ -236,36 +301,47 @@ class _Client(_Side):
             self.answered = False
             self._count.turns += 1
             if data.startswith(_METHODS):
-                self._count.requests[data[:8].split(b" ", 1)[0].decode()] += 1
+                method, path, *_ = data.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+                self._count.requests[f"{method} {path.partition('?')[0]}"] += 1
         super().data_received(data)
 
 
 class _Server(_Side):
-    def __init__(self, link: Link, client: _Client, count: _Count) -> None:
-        super().__init__(link.back)
+    def __init__(self, late: _Late, client: _Client, count: _Count) -> None:
+        super().__init__(lambda: late.back)
         self._client = self.other = client
         self._count = count
 
     def data_received(self, data: bytes) -> None:
         self._count.received += len(data)
-        self._client.answered = True
+        self._client.is_answered()
         super().data_received(data)
 
 
 async def _serve(links: Sequence[Link]) -> None:
     count, loop = _Count(), asyncio.get_running_loop()
+    lates = [_Late(link.there, link.back) for link in links]
 
-    def made(link: Link) -> Any:
-        return lambda: _Client(link, count)
+    def made(link: Link, late: _Late) -> Callable[[], asyncio.Protocol]:
+        turn = _Turn()
+        return lambda: _Client(link, late, turn, count)
 
-    for link in links:
-        await loop.create_server(made(link), link.host, link.port)
+    for link, late in zip(links, lates, strict=True):
+        await loop.create_server(made(link, late), link.host, link.port)
     print("ready", flush=True)
     ended = asyncio.Event()
 
+    def answer(question: dict[str, float]) -> None:
+        if not question:
+            print(json.dumps(count.take()), flush=True)
+            return
+        for late in lates:
+            late.there, late.back = question["there"], question["back"]
+        print("done", flush=True)
+
     def listen() -> None:
-        for _ in sys.stdin:
-            loop.call_soon_threadsafe(lambda: print(json.dumps(count.take()), flush=True))
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(answer, json.loads(line))
         loop.call_soon_threadsafe(ended.set)
 
     threading.Thread(target=listen, daemon=True).start()

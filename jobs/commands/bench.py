@@ -31,6 +31,7 @@ SECTIONS: Final = (
     "matrix",
     "floor",
     "far",
+    "store",
     "memory",
     "files",
     "scaling",
@@ -164,6 +165,9 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
             f"through {document['far']['round_trip_ms']} ms: {away['vs_spark_tuned']} times as fast as Spark's "
             f"connector, {away['vs_local']} of the local rate"
         )
+    for case in document.get("store", {}).get("cases", []):
+        if case["case"].endswith(" ms"):
+            yield f"{case['case']}: {case['ratio']} of the rate to a disk, {case['requests']} requests a run"
     if "scaling" in document:
         widest, beside, many = (document["scaling"][what][-1] for what in ("partitions", "planning", "tables"))
         yield (

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import re
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,16 +22,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.child import Child, await_ready, end_all
-from kseg.jobs.broker.java import find_java
+from kseg.jobs.bench.s3proxy import KEY, SECRET, environment, s3proxy
 from kseg.jobs.broker.ports import free_ports
 
 HOST = "127.0.0.1"
 BUCKET = "logs"
-KEY, SECRET = "reader", "a secret of the reader"
-_LOGBACK = """<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
-<pattern>%d %p %m%n</pattern></encoder></appender><root level="warn"><appender-ref ref="out"/></root></configuration>"""
 
 
 @dataclass(frozen=True)
@@ -80,15 +74,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "AWS_ACCESS_KEY_ID": KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_REGION": "us-east-1",
-            "AWS_EC2_METADATA_DISABLED": "true",
-            # S3Proxy, as many a store that is not Amazon's, knows no CRC64 behind an upload's bytes.
-            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
-        }
+        return environment(self.port)
 
     @property
     def options(self) -> dict[str, str]:
@@ -113,40 +99,16 @@ class S3Server:
 @contextmanager
 def s3_server(directory: Path) -> Iterator[S3Server]:
     """Start it in an empty directory, and stop it."""
-    (directory / "buckets" / BUCKET).mkdir(parents=True)
-    (directory / "logback.xml").write_text(_LOGBACK)
-    behind, front = free_ports(2)
-    (directory / "s3proxy.conf").write_text(
-        f"s3proxy.endpoint=http://{HOST}:{behind}\ns3proxy.authorization=aws-v2-or-v4\n"
-        f"s3proxy.identity={KEY}\ns3proxy.credential={SECRET}\njclouds.provider=filesystem\n"
-        f"jclouds.identity=none\njclouds.credential=none\njclouds.filesystem.basedir={directory / 'buckets'}\n"
-    )
-    options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlogback.configurationFile=logback.xml"]
-    command = [find_java().command, *options, "-cp", jars.class_path(jars.S3PROXY), "org.gaul.s3proxy.Main"]
-    log = directory / "s3proxy.log"
-    child = Child([*command, "--properties", "s3proxy.conf"], log_file=log, directory=directory, remove=False)
-    server = S3Server(directory / "buckets" / BUCKET, front)
-    try:
-        await_ready({"the S3 server": child}, lambda: _answers(behind), within=120)
-        forwarder = ThreadingHTTPServer((HOST, front), _handler(server, behind))
+    with s3proxy(directory, BUCKET, light=True) as store:
+        (front,) = free_ports(1)
+        server = S3Server(store.bucket, front)
+        forwarder = ThreadingHTTPServer((HOST, front), _handler(server, store.port))
         threading.Thread(target=forwarder.serve_forever, daemon=True).start()
         try:
             yield server
         finally:
             forwarder.shutdown()
             forwarder.server_close()
-    finally:
-        end_all([child], signal.SIGTERM, 20)
-
-
-def _answers(port: int) -> bool:
-    try:
-        with contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=5)) as connection:
-            connection.request("GET", "/")
-            connection.getresponse().read()
-    except OSError:
-        return False
-    return True
 
 
 def _handler(server: S3Server, port: int) -> type[BaseHTTPRequestHandler]:

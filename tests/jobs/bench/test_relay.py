@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -43,7 +45,7 @@ class Server:
     def _answer(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as lines:
             for line in lines:
-                size = line.split()[1]
+                size = line.split()[1].partition(b"?")[0].lstrip(b"/")
                 connection.sendall(bytes(int(size)))
         self.ended.release()
 
@@ -66,7 +68,7 @@ def relayed(server: Server, late: float = LATE) -> Iterator[tuple[Relay, socket.
 def ask(client: socket.socket, size: int, verb: str = "give") -> float:
     """Seconds until so many bytes have come."""
     began = time.monotonic()
-    client.sendall(b"%s %d\n" % (verb.encode(), size))
+    client.sendall(b"%s /%d?of=a-name\r\n" % (verb.encode(), size))
     left = size
     while left:
         left -= len(client.recv(min(left, MIB)))
@@ -89,8 +91,58 @@ def test_it_counts_round_trips_requests_and_bytes(server: Server) -> None:
     with relayed(server, late=0) as (relay, client):
         for size, verb in ((10, "GET"), (20, "PUT"), (30, "hello")):
             ask(client, size, verb)
-        assert relay.take() == Passed(1, 3, len("GET 10\nPUT 20\nhello 30\n"), 60, {"GET": 1, "PUT": 1})
+        sent = len("GET /10?of=a-name\r\nPUT /20?of=a-name\r\nhello /30?of=a-name\r\n")
+        assert relay.take() == Passed(1, 3, sent, 60, {"GET /10": 1, "PUT /20": 1})
         assert relay.take() == Passed()
+
+
+def test_latency_changes_for_open_connections(server: Server) -> None:
+    with relayed(server) as (relay, client):
+        ask(client, 1)
+        relay.hold(there=5 * LATE, back=0)
+        assert ask(client, 1) >= 5 * LATE
+        relay.hold(there=0, back=0)
+        assert ask(client, 1) < 5 * LATE
+
+
+def test_requests_with_a_header_are_passed_on_in_turn() -> None:
+    """The server holds each answer back; only a request without the header reaches it meanwhile."""
+    arrived: list[bytes] = []
+    answer = threading.Semaphore(0)
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            arrived.append(self.path.encode())
+            answer.acquire(timeout=30)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    def put(path: str, headers: dict[str, str]) -> None:
+        with closing(http.client.HTTPConnection(HOST, port, timeout=30)) as connection:
+            connection.request("PUT", path, headers=headers)
+            assert connection.getresponse().status == 200
+
+    server = ThreadingHTTPServer((HOST, 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (port,) = free_ports(1)
+    with Relay([Link(HOST, port, HOST, server.server_port, in_turn="if-none-match")]):
+        asked = [("/first", {"If-None-Match": "*"}), ("/second", {"If-None-Match": "*"}), ("/other", {})]
+        threads = []
+        for one in asked:
+            threads.append(threading.Thread(target=put, args=one))
+            threads[-1].start()
+            time.sleep(0.2)
+        assert arrived == [b"/first", b"/other"]
+        for _ in asked:
+            answer.release()
+        for thread in threads:
+            thread.join(30)
+        assert arrived == [b"/first", b"/other", b"/second"]
+    server.shutdown()
+    server.server_close()
 
 
 def test_an_end_is_passed_on(server: Server) -> None:
