@@ -360,7 +360,7 @@ def _unknown_fields(payload: Payload) -> tuple[str, ...]:
     """What `unknown_fields` may say."""
     if not payload.by_registry:
         return ("ignore", "rescue") if payload.is_json else ()
-    return ("add", "ignore") if payload.format == "json_schema" else ("add", "ignore", "rescue")
+    return ("add", "ignore", "rescue")
 
 
 def _schema_given(payload: Payload) -> str:

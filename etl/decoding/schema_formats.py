@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pyarrow as pa
 
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
+from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def schema_format(payload: Payload) -> SchemaFormat:
     if payload.format == "json_schema":
         names = ("timestamp_format", "date_format", "time_zone")
         options = {name: given for name in names if (given := getattr(payload, name)) is not None}
-        return JsonSchemas(tuple(options.items()))
+        return JsonSchemas(tuple(options.items()), rescue)
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
     return AvroSchemas(fill=payload.defaults == "fill", several=payload.several, rescue=rescue)
@@ -252,9 +252,11 @@ class _Writer:
 
 @dataclass(frozen=True)
 class JsonSchemas(_OfColumns):
-    """options: of `JsonOptions`, as far as they are given."""
+    """options: of `JsonOptions`, as far as they are given. rescue: rows have what the reader's schema lacks as it is
+    written, whether the writer's has it or not."""
 
     options: tuple[tuple[str, Any], ...] = ()
+    rescue: bool = False
     indexed = False
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
@@ -278,11 +280,19 @@ class JsonSchemas(_OfColumns):
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
     ) -> PayloadDecoder:
+        from kseg.etl.decoding.aligned_rows import AlignedDecoder
         from kseg.segment_reader.payload.json.decoder import json_decoder
-        from kseg.segment_reader.payload.json.shape import JsonOptions
+        from kseg.segment_reader.payload.json.shape import JsonOptions, formats_of
+        from kseg.segment_reader.payload.row_schema import narrowed, to_arrow
 
-        options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
-        return _aligned(self, json_decoder(writer.made.type, options, engine=engine), writer, reader)
+        if not self.rescue:
+            options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
+            return _aligned(self, json_decoder(writer.made.type, options, engine=engine), writer, reader)
+        self.merged(reader, writer, add_fields=False)  # or it does not fit
+        known = narrowed(writer.columns, reader)
+        kind = to_arrow(known)
+        options = JsonOptions(formats=formats_of(kind, writer.made.formats), **dict(self.options))
+        return AlignedDecoder(json_decoder(kind, options, engine=engine), known, reader, rescue=True)
 
 
 @dataclass(frozen=True)
@@ -367,28 +377,10 @@ def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
 def _aligned(
     format: _OfColumns, decoder: PayloadDecoder, writer: _Writer | _MessageWriter, reader: Any
 ) -> PayloadDecoder:
+    from kseg.etl.decoding.aligned_rows import AlignedDecoder
     from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
 
     format.merged(reader, writer, add_fields=False)  # or it does not fit
     if format.rescue and has_unknown(writer.columns, reader):
         return RescuingDecoder(decoder, writer.columns, reader)
-    return decoder if writer.columns == reader else _AlignedDecoder(decoder, writer.columns, reader)
-
-
-class _AlignedDecoder:
-    """See `segment_reader.payload.decoder.PayloadDecoder`."""
-
-    def __init__(self, own: PayloadDecoder, writer: Any, reader: Any) -> None:
-        from kseg.segment_reader.payload.row_schema import to_arrow
-
-        self._own, self._writer, self._reader = own, writer, reader
-        self.type = to_arrow(reader)
-
-    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
-        from kseg.segment_reader.payload.row_schema import aligned
-
-        decoded = self._own.decode(payloads, skip=skip)
-        return DecodedPayloads(aligned(decoded.rows, self._writer, self._reader), decoded.status)
-
-    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
-        return self._own.explain(payload, skip=skip)
+    return decoder if writer.columns == reader else AlignedDecoder(decoder, writer.columns, reader)

@@ -199,6 +199,29 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     return bool(wide == narrow or (wide == pa.float64() and narrow == pa.float32()))
 
 
+def narrowed(writer: Record, reader: Record) -> Record:
+    """The writer's columns without those that the reader lacks. The two are such that `merged` takes them."""
+    known = {field.key: field.type for field in reader.fields}
+    return Record(
+        tuple(
+            dataclasses.replace(field, type=_narrowed(field.type, known[field.key]))
+            for field in writer.fields
+            if field.key in known
+        )
+    )
+
+
+def _narrowed(writer: RowType, reader: RowType) -> RowType:
+    match writer, reader:
+        case Record(), Record():
+            return narrowed(writer, reader)
+        case Array(), Array():
+            return Array(_narrowed(writer.items, reader.items))
+        case Map(), Map():
+            return Map(writer.keys, _narrowed(writer.values, reader.values))
+    return writer
+
+
 # --- rows
 
 

@@ -6,7 +6,7 @@ that is more than letters, digits and _ is in backquotes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
@@ -112,6 +112,22 @@ def row_type(declared: pa.StructType, options: JsonOptions) -> pa.StructType:
     if options.unknown_fields == "rescue":
         fields.append(pa.field(options.rescued, pa.string()))
     return pa.struct(fields)
+
+
+def formats_of(declared: pa.StructType, formats: Mapping[str, str]) -> dict[str, str]:
+    """Of formats by path those whose fields are declared."""
+    declared_paths = set(_scalars(declared, ""))
+    return {path: name for path, name in formats.items() if path in declared_paths}
+
+
+def _scalars(kind: pa.DataType, path: str) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        for each in kind:
+            yield from _scalars(each.type, _below(path, each.name))
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        yield from _scalars(kind.item_type if pa.types.is_map(kind) else kind.value_type, f"{path}[]")
+    else:
+        yield path
 
 
 class _Builder:

@@ -52,11 +52,6 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
             "no mean",
         ),
         (
-            {"value": {"format": "json_schema", "schema": "registry", "unknown_fields": "rescue"}},
-            "decode.value.unknown_fields",
-            "rescue is not possible here",
-        ),
-        (
             {"value": {"format": "avro", "schema": {"file": __file__}, "unknown_fields": "rescue"}},
             "decode.value.unknown_fields",
             "rescue is not possible here",

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kseg.etl.operations.verify import verify
@@ -39,8 +40,8 @@ class Topic:
         self.client = registry.client
         self.producer = Producer(records.settings)
 
-    def write(self, text: str, *values: dict[str, Any]) -> None:
-        serializer = AvroSerializer(self.client, text)
+    def write(self, text: str, *values: dict[str, Any], form: Any = AvroSerializer) -> None:
+        serializer = form(text, self.client) if form is JSONSerializer else form(self.client, text)
         for value in values:
             data = serializer(value, SerializationContext(self.name, MessageField.VALUE))
             self.producer.produce(self.name, data, partition=0)
@@ -101,3 +102,60 @@ def test_rows_keep_what_the_table_lacks(
         {"sku": "d", "color": "blue"}
     ]
     assert verify(job.job).ok
+
+
+def json_schema(**properties: Any) -> str:
+    return json.dumps({"title": "Order", "type": "object", "properties": properties})
+
+
+def test_documents_keep_what_the_table_lacks(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """Of a JSON Schema's documents also what their own schema does not have."""
+    topic, number = Topic(records, registry), {"type": "integer"}
+    topic.write(json_schema(id=number), {"id": 1}, form=JSONSerializer)
+    value = {"format": "json_schema", "schema": "registry", "unknown_fields": "rescue"}
+    job = home(topic.name, decode={"value": value}, registry={"url": registry.url})
+    job.ingest()
+    topic.write(json_schema(id=number, big=number), {"id": 2, "big": 2**63 - 1, "more": [1]}, form=JSONSerializer)
+    job.ingest()
+    text = '{"big": 9223372036854775807, "more": [1]}'
+    kept = found(job, "_kseg_rescued")
+    assert [(id, rescued and json.loads(rescued)) for id, rescued in kept] == [(1, None), (2, json.loads(text))]
+    checked = verify(job.job, reference=True)
+    assert checked.ok, checked.findings
+
+
+def envelope(*fields: tuple[str, Any]) -> str:
+    row = {**json.loads(avro(*fields)), "name": "Value"}
+    source = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}]}
+    return json.dumps(
+        {
+            "type": "record",
+            "name": "Envelope",
+            "fields": [
+                {"name": "before", "type": ["null", row]},
+                {"name": "after", "type": ["null", "Value"]},
+                {"name": "source", "type": source},
+                {"name": "op", "type": "string"},
+                {"name": "ts_ms", "type": ["null", "long"]},
+            ],
+        }
+    )
+
+
+def test_changed_rows_keep_what_the_table_lacks(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """A column that is new in a database, in Debezium's envelope."""
+    topic = Topic(records, registry)
+    change = {"before": None, "source": {"ts_ms": 5}, "op": "c", "ts_ms": 6}
+    topic.write(envelope(("id", "long")), {**change, "after": {"id": 1}})
+    value = {"format": "avro", "schema": "registry", "envelope": "debezium", "unknown_fields": "rescue"}
+    job = home(topic.name, decode={"value": value}, registry={"url": registry.url})
+    job.ingest()
+    topic.write(envelope(("id", "long"), ("note", "string")), {**change, "after": {"id": 2, "note": "new"}})
+    job.ingest()
+    kept = found(job, "_kseg_rescued")
+    assert [(id, rescued and json.loads(rescued)) for id, rescued in kept] == [
+        (1, None),
+        (2, {"after": {"note": "new"}}),
+    ]
+    checked = verify(job.job, reference=True)
+    assert checked.ok, checked.findings
