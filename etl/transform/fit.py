@@ -32,7 +32,8 @@ class FitStep(BatchStep):
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         spelled = {name.lower(): name for name in batch.schema.names}
-        spelled |= {name.lower(): column for name, column in self.sources.items()}
+        # Of topics with sections of their own, one may lack a column that the table has of another.
+        spelled |= {name.lower(): column for name, column in self.sources.items() if column in spelled.values()}
         without = {name.lower() for name in self.without}
         arrays = []
         for column in self.columns:

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference
+from confluent_kafka.schema_registry import Schema, SchemaReference, record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from kseg.client.registry.schemas import Resolved
+from kseg.client.registry.schemas import Schema as RegistrySchema
 from kseg.etl.errors import Refused
+from kseg.etl.operations.schema_check import check_against_job, parts_of
 from kseg.etl.operations.verify import verify
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from registries import SharedRegistry
@@ -53,8 +56,8 @@ def job_of(home: Any, topic: Topic, registry: SharedRegistry, **value: Any) -> A
     return home(topic.name, decode=decode, registry={"url": registry.url})
 
 
-def rows(job: Any) -> list[dict[str, Any]]:
-    found = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
+def rows(job: Any, table: str = "first") -> list[dict[str, Any]]:
+    found = sorted(job.table(table).to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
     return [{name: value for name, value in row.items() if not name.startswith("_kseg_")} for row in found]
 
 
@@ -242,3 +245,93 @@ def test_a_new_table_has_the_widest_types_of_all_versions(records: Any, home: An
     job = job_of(home, topic, registry, format="avro")
     job.ingest()
     assert rows(job) == [{"id": 2**40}, {"id": 1}]
+
+
+def job_of_kinds(home: Any, topic: Topic, registry: SharedRegistry, package: str, **value: Any) -> Any:
+    """Orders and payments, each with a table of its own columns."""
+    names = {f"{package}.{kind}": kind.lower() for kind in ("Order", "Payment")}
+    decode = {"value": {"schema": "registry", "subject": list(names), **value}, "on_error": "dead_letter"}
+    routes = {name: {"path": f"./lake/{table}"} for name, table in names.items()}
+    letters = {"path": "./lake/dead", "max": "90%"}
+    sink = {"path": None, "route_by": "schema", "routes": routes, "dead_letters": letters}
+    return home(topic.name, decode=decode, registry={"url": registry.url}, sink=sink)
+
+
+def package_of(topic: Topic) -> str:
+    """One that no other test registers records in."""
+    return "shop" + "".join(filter(str.isalnum, topic.name))
+
+
+def test_documents_are_told_apart_by_their_titles(records: Any, home: Any, registry: SharedRegistry) -> None:
+    topic = Topic(records, registry)
+    package = package_of(topic)
+    for name, kind, value in (("Order", "integer", 1), ("Payment", "string", "p")):
+        document = {"title": f"{package}.{name}", "type": "object", "properties": {"id": {"type": kind}}}
+        conf = {"subject.name.strategy": record_subject_name_strategy}
+        topic.write(JSONSerializer(json.dumps(document), topic.client, conf=conf), {"id": value})
+    job = job_of_kinds(home, topic, registry, package, format="json_schema")
+    job.ingest()
+    assert (rows(job, "order"), rows(job, "payment")) == ([{"id": 1}], [{"id": "p"}])
+    assert verify(job.job).ok
+
+
+MESSAGES = """
+    syntax = "proto3"; package {package};
+    message Order {{ int64 id = 1; string note = 2; Line line = 3; message Line {{ string sku = 1; }} }}
+    message Payment {{ string id = 1; {more} map<string, double> paid = 3; }}
+    message Refund {{ bytes id = 1; }}
+"""
+
+
+def test_messages_are_told_apart_by_their_names(
+    records: Any, home: Any, children: Any, registry: SharedRegistry
+) -> None:
+    """All are in one file; one changes, one has no route at first."""
+    topic = Topic(records, registry)
+    package = package_of(topic)
+
+    def text(more: str = "") -> str:
+        return MESSAGES.format(package=package, more=more)
+
+    def write(name: str, more: str = "", **values: Any) -> None:
+        kind = classes(text(more))(f"{package}.{name}")
+        conf = {"use.deprecated.format": False, "subject.name.strategy": record_subject_name_strategy}
+        topic.write(ProtobufSerializer(kind, topic.client, conf), kind(**values))
+
+    write("Order", id=1, note="a", line={"sku": "x"})
+    write("Payment", id="p1", paid={"eur": 2.5})
+    write("Refund", id=b"r")
+    write("Order.Line", sku="alone")
+    write("Payment", id="p2")
+    job = job_of_kinds(home, topic, registry, package, format="protobuf")
+    children.run(job, at="land:order:committed", signal="SIGKILL").killed()
+    job.ingest(take_over=True)
+    assert rows(job, "order") == [{"id": 1, "note": "a", "line": {"sku": "x"}}]
+    assert rows(job, "payment") == [{"id": "p1", "paid": [("eur", 2.5)]}, {"id": "p2", "paid": []}]
+    dead = job.table("dead").to_pyarrow_table().sort_by("offset").to_pylist()
+    assert [(row["offset"], row["error"], package in row["message"]) for row in dead] == [
+        (2, "ROUTE", True),
+        (3, "ROUTE", True),
+    ]
+    write("Payment", "bool late = 2;", id="p3", late=True)
+    job.ingest()
+    assert list(rows(job, "payment")[-1].items()) == [("id", "p3"), ("paid", []), ("late", True)]
+    assert rows(job, "order")[0].keys() == {"id", "note", "line"}
+    job.change(sink={"routes": {f"{package}.Refund": {"path": "./lake/refund"}}})
+    assert job.redrive(where='"offset" = 2').status == "done"
+    assert rows(job, "refund") == [{"id": b"r"}]
+    readers = {name.rpartition(".")[2]: len(lineage.readers) for name, lineage in job.state.lineages.items()}
+    assert readers == {"value": 0, "Order": 1, "Payment": 2, "Refund": 1}
+    found = verify(job.job)
+    assert found.ok, found.findings
+    assert "all rows agree" in found.headline
+    (part,) = parts_of(job.job, f"{package}.Payment")
+
+    def checked(more: str) -> Any:
+        candidate = Resolved(RegistrySchema(text(more), "PROTOBUF"))
+        return check_against_job(job.job, job.state, part, candidate, "the new one")
+
+    refused = checked("int32 late = 2; uint32 more = 4;").refused
+    assert ("late" in refused[0], len(refused)) == (True, 1)
+    fits = checked("uint32 more = 4;")
+    assert (fits.added, fits.missing, fits.refused) == ((("more", "bigint"),), ("late",), ())

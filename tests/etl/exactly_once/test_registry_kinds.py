@@ -11,17 +11,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.client.registry.schemas import Resolved, Schema
 from kseg.etl.errors import Refused
 from kseg.etl.operations.schema_check import check_against_job, parts_of
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning import schemas as planning
-from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from registries import SharedRegistry
 
 
@@ -346,85 +342,43 @@ def test_a_range_is_landed_again_by_a_backfill(records: Any, home: Any, registry
     assert sorted(row["id"] for row in rows(job, "payment")) == ["p1", "p1", "p2", "p2"]
 
 
-def test_documents_are_told_apart_by_their_titles(records: Any, home: Any, registry: SharedRegistry) -> None:
-    shop = Orders(records, registry)
-
-    def write(name: str, kind: str, value: dict[str, Any]) -> None:
-        document = {"title": shop.name(name), "type": "object", "properties": {"id": {"type": kind}}}
-        conf = {"subject.name.strategy": record_subject_name_strategy}
-        serializer = JSONSerializer(json.dumps(document), shop.client, conf=conf)
-        shop.write_bytes(serializer(value, SerializationContext(shop.topic, MessageField.VALUE)))
+def test_topics_with_sections_of_their_own_share_the_tables(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """Each topic has its own kinds and lineages; what one lacks is null in its rows, and compared as such. A record
+    that cannot be decoded is a row of nulls in the table of its kind, a tombstone one of the others'."""
+    one, two = Orders(records, registry), Orders(records, registry)
+    two.namespace = one.namespace
+    refund = one.schema("Refund", ("id", "string"), ("why", ["null", "string"]))
+    one.write(one.order, {"id": 1, "note": "a"})
+    one.write(one.payment, {"id": "p1", "note": "b", "paid": 2.5})
+    two.write(one.order, {"id": 2, "note": "c"})
+    two.write(refund, {"id": "r1", "why": "late"})
+    two.write_bytes(None)
+    one.write_bytes(b"\0\0\x7f\xff\xffx")
+    for shop in (one, two):
         assert shop.producer.flush(60) == 0
-
-    write("Order", "integer", {"id": 1})
-    write("Payment", "string", {"id": "p"})
-    job = shop.job(home, registry)
-    job.change(decode={"value": {"format": "json_schema"}})
+    value = {"format": "avro", "schema": "registry"}
+    names = {one.topic: ("Order", "Payment"), two.topic: ("Order", "Refund")}
+    decode: dict[str, Any] = {
+        topic: {"value": {**value, "subject": [one.name(kind) for kind in kinds]}, "on_error": "set_null"}
+        for topic, kinds in names.items()
+    }
+    decode[one.topic]["key"] = {"format": "string", "as": "who"}
+    paths = {"Order": "order", "Payment": "money", "Refund": "money"}
+    routes = {one.name(kind): {"path": f"./lake/{path}"} for kind, path in paths.items()}
+    job = home(one.topic, two.topic, decode=decode, registry={"url": registry.url})
+    job.document["sink"] = {"route_by": "schema", "routes": {**routes, "*": {"path": "./lake/rest"}}}
+    job.change(sink={"merge_schema": True})
     job.ingest()
-    assert (rows(job, "order"), rows(job, "payment")) == ([{"id": 1}], [{"id": "p"}])
-    check(job)
-
-
-MESSAGES = """
-    syntax = "proto3"; package {package};
-    message Order {{ int64 id = 1; string note = 2; Line line = 3; message Line {{ string sku = 1; }} }}
-    message Payment {{ string id = 1; {more} map<string, double> paid = 3; }}
-    message Refund {{ bytes id = 1; }}
-"""
-
-
-def test_messages_of_protobuf_are_told_apart_by_their_names(
-    records: Any, home: Any, children: Any, registry: SharedRegistry
-) -> None:
-    """All are in one file; one changes, one has no route at first."""
-    shop = Orders(records, registry)
-
-    def classes(more: str = "") -> Any:
-        pool = descriptor_pool.DescriptorPool()
-        text = MESSAGES.format(package=shop.namespace, more=more)
-        for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(text)).file:
-            pool.Add(file)
-        return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(shop.name(name)))
-
-    def write(made: Any) -> None:
-        conf = {"use.deprecated.format": False, "subject.name.strategy": record_subject_name_strategy}
-        serializer = ProtobufSerializer(type(made), shop.client, conf)
-        shop.write_bytes(serializer(made, SerializationContext(shop.topic, MessageField.VALUE)))
-        assert shop.producer.flush(60) == 0
-
-    of = classes()
-    write(of("Order")(id=1, note="a", line={"sku": "x"}))
-    write(of("Payment")(id="p1", paid={"eur": 2.5}))
-    write(of("Refund")(id=b"r"))
-    write(of("Order.Line")(sku="alone"))
-    write(of("Payment")(id="p2"))
-    job = shop.job(home, registry)
-    job.change(decode={"value": {"format": "protobuf"}})
-    children.run(job, at="land:order:committed", signal="SIGKILL").killed()
-    job.ingest(take_over=True)
-    assert rows(job, "order") == [{"id": 1, "note": "a", "line": {"sku": "x"}}]
-    assert rows(job, "payment") == [{"id": "p1", "paid": [("eur", 2.5)]}, {"id": "p2", "paid": []}]
-    dead = job.table("dead").to_pyarrow_table().sort_by("offset").to_pylist()
-    assert [(row["offset"], row["error"], shop.name("") in row["message"]) for row in dead] == [
-        (2, "ROUTE", True),
-        (3, "ROUTE", True),
+    assert sorted(columns(job, "order")) == ["id", "note", "who"]
+    assert sorted((row["id"], row["note"]) for row in rows(job, "order")) == [(1, "a"), (2, "c")]
+    assert sorted((row["id"], row["paid"], row["why"]) for row in rows(job, "money")) == [
+        ("p1", 2.5, None),
+        ("r1", None, "late"),
+    ]
+    assert len(rows(job, "rest")) == 2
+    assert sorted(name.rpartition(".")[2] for name in job.state.lineages if name.startswith(one.topic)) == [
+        "Order",
+        "Payment",
+        "value",
     ]
     check(job)
-    write(classes("bool late = 2;")("Payment")(id="p3", late=True))
-    job.ingest()
-    assert rows(job, "payment")[-1] == {"id": "p3", "late": True, "paid": []}
-    assert list(columns(job, "payment")) == ["id", "paid", "late"]
-    assert rows(job, "order")[0].keys() == {"id", "note", "line"}
-    job.change(sink={"routes": {shop.name("Refund"): {"path": "./lake/refund"}}})
-    assert job.redrive(where='"offset" = 2').status == "done"
-    assert rows(job, "refund") == [{"id": b"r"}]
-    readers = {name.rpartition(".")[2]: len(lineage.readers) for name, lineage in job.state.lineages.items()}
-    assert readers == {"value": 0, "Order": 1, "Payment": 2, "Refund": 1}
-    check(job)
-    (part,) = parts_of(job.job, shop.name("Payment"))
-    text = MESSAGES.format(package=shop.namespace, more="int32 late = 2; uint32 more = 4;")
-    found = check_against_job(job.job, job.state, part, Resolved(Schema(text, "PROTOBUF")), "the new one")
-    assert ("late" in found.refused[0], len(found.refused)) == (True, 1)
-    text = MESSAGES.format(package=shop.namespace, more="uint32 more = 4;")
-    found = check_against_job(job.job, job.state, part, Resolved(Schema(text, "PROTOBUF")), "the new one")
-    assert (found.added, found.missing, found.refused) == ((("more", "bigint"),), ("late",), ())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry import Schema, record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -143,6 +143,39 @@ def test_a_jobs_columns_and_a_bad_records_error(kafka: Any, registry: SharedRegi
     assert lines[1].endswith('> {"n": "x"}')
     assert lines[2].endswith("<null>")
     assert peek(kafka, place, "--raw").stdout.splitlines()[0].endswith('k  {"n": 1, "amount": 9.50}')
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_records_of_kinds_have_the_columns_of_their_own(
+    kafka: Any, registry: SharedRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    topic = kafka.topic(1)
+    names = [f"{kind}{''.join(filter(str.isalnum, topic))}" for kind in ("Order", "Payment", "Refund")]
+    order, payment, refund = (
+        json.dumps({"type": "record", "name": name, "fields": [{"name": "id", "type": kind}]})
+        for name, kind in zip(names, ("long", "string", "boolean"), strict=True)
+    )
+
+    def one(text: str, value: Any) -> bytes:
+        conf = {"subject.name.strategy": record_subject_name_strategy}
+        serializer = AvroSerializer(registry.client, text, conf=conf)
+        return bytes(serializer({"id": value}, SerializationContext(topic, MessageField.VALUE)) or b"")
+
+    write(kafka, topic, one(order, 1), one(payment, "p"))
+    decode = {"value": {"format": "avro", "schema": "registry", "subject": names[:2], "rename": {"id": "number"}}}
+    place = job_file(tmp_path, kafka, registry.url, topic, decode)
+    routes = {name: {"path": f"./lake/{name}"} for name in names}
+    text = Path(place).read_text().replace("{path: ./lake}", json.dumps({"route_by": "schema", "routes": routes}))
+    Path(place).write_text(text)
+    assert [row["valueDecoded"] for row in rows(kafka, place)] == [{"id": 1}, {"id": "p"}], "before any run"
+    ran = CliRunner().invoke(cli, ["ingest", place, "--progress", "none"])
+    assert ran.exit_code == 0, ran.output
+    write(kafka, topic, one(refund, True), b"no frame")
+    found = rows(kafka, place)
+    assert [row.get("valueDecoded") for row in found] == [{"number": 1}, {"number": "p"}, {"id": True}, None]
+    assert found[3]["valueError"]["class"] == "BAD_FRAME"
 
 
 @pytest.mark.spark
