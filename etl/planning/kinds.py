@@ -112,6 +112,7 @@ class Readers:
         `Growing`."""
         self._payload, self._lineage, self._known, self._kinds, self._widen = payload, lineage, known, kinds, widen
         self._growing: dict[str, Growing] = {}
+        self._of_schemas: dict[str, list[int]] = {}  # by hash: parsing costs more than all else here
         if kinds is None:
             self._at(lineage)
             return
@@ -177,7 +178,10 @@ class Readers:
         """The one for all records, or those of the kinds that a schema's records may be of."""
         if self._kinds is None:
             return [self._at(self._lineage)]
-        numbers = () if text.unusable else self._kinds.of_schema(self._payload, text)
+        if text.unusable:
+            return []
+        if (numbers := self._of_schemas.get(text.hash)) is None:
+            numbers = self._of_schemas[text.hash] = self._kinds.of_schema(self._payload, text)
         return [self._at(self._kinds.lineage_of(number, self._known), number) for number in numbers]
 
     def _at(self, name: str, kind: int | None = None) -> Growing:

@@ -200,6 +200,18 @@ def test_a_run_that_meets_schemas_on_the_way_pins_them() -> None:
         extended(job, plan, {"value": {"12": text("Payment", id="int")}}, state)
 
 
+def test_columns_stay_where_the_registry_becomes_another() -> None:
+    job = job_of()
+    state, _ = planned(job, EMPTY, found(ORDER, PAYMENT))
+    other = replace(found(text("Order", id="long", note="string", more="int"), PAYMENT), registry="http://other")
+    later, plan = planned(job, state, other)
+    assert columns(later) == {"value:Order": ["id", "note", "more"], "value:Payment": ["id"]}
+    assert plan.schemas["value"].kinds == {"value:Order": 2, "value:Payment": 1}
+    assert later.lineages["value"].writers == other.writers
+    again, _ = planned(job, later, found(ORDER, PAYMENT))
+    assert columns(again) == columns(later)
+
+
 def test_tasks_get_the_versions_that_a_run_has_pinned() -> None:
     job = job_of({**ROUTES, "Refund": "refunds"})
     state, plan = planned(job, EMPTY, found(ORDER, PAYMENT))
