@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.jobs.bench import floor, log_files, matrix, scaling
+from kseg.jobs.bench import day, floor, log_files, matrix, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,42 @@ class Effort:
     scaling: scaling.Effort
     matrix: matrix.Effort
     floor: floor.Effort
+    day: day.Effort
     extremes: float
     lake_rows: int
 
 
 FULL: Final = Effort(
-    2_000_000, 5, 1, 15, 16, 500_000, 5, 3, log_files.FULL, scaling.FULL, matrix.FULL, floor.FULL, 1.0, 1_000_000
+    rows=2_000_000,
+    rounds=5,
+    warm_up=1,
+    decode_times=15,
+    decode_batches=16,
+    produce_rows=500_000,
+    cold_times=5,
+    memory_times=3,
+    files=log_files.FULL,
+    scaling=scaling.FULL,
+    matrix=matrix.FULL,
+    floor=floor.FULL,
+    day=day.FULL,
+    extremes=1.0,
+    lake_rows=1_000_000,
 )
 QUICK: Final = Effort(
-    100_000, 2, 1, 5, 16, 50_000, 1, 1, log_files.QUICK, scaling.QUICK, matrix.QUICK, floor.QUICK, 0.05, 50_000
+    rows=100_000,
+    rounds=2,
+    warm_up=1,
+    decode_times=5,
+    decode_batches=16,
+    produce_rows=50_000,
+    cold_times=1,
+    memory_times=1,
+    files=log_files.QUICK,
+    scaling=scaling.QUICK,
+    matrix=matrix.QUICK,
+    floor=floor.QUICK,
+    day=day.QUICK,
+    extremes=0.05,
+    lake_rows=50_000,
 )

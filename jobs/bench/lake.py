@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 FLAT: Final = "ours_unpartitioned"
 DAYS: Final = 30
 
-_DAY_MS: Final = 86_400_000
-_PARTITION: Final = "created_at_day"
+DAY_MS: Final = 86_400_000
+PARTITION: Final = "created_at_day"
 _ADDRESS: Final = ("topic", "partition", "offset")
 
 _INTEGERS: Final = (
@@ -91,7 +91,7 @@ _STATUS: Final = ("placed", "paid", "shipped", "delivered", "returned")
 def row(random: Random) -> dict[str, Any]:
     """One order: decimals in cents, times in ms since 1970."""
     number = random.getrandbits(40)
-    created = FIRST_TIMESTAMP + random.randrange(DAYS * _DAY_MS)
+    created = FIRST_TIMESTAMP + random.randrange(DAYS * DAY_MS)
     net = random.randrange(100, 10_000_000)
     made: dict[str, Any] = {name: (number >> place) % 1_000_003 for place, name in enumerate(_INTEGERS)}
     made |= {
@@ -118,8 +118,8 @@ def row(random: Random) -> dict[str, Any]:
     return made | {name: None for place, name in enumerate(sorted(_NULLABLE)) if number >> place & 7 == 0}
 
 
-def _json_row(random: Random) -> dict[str, Any]:
-    made = row(random)
+def as_json(made: dict[str, Any]) -> dict[str, Any]:
+    """An order as its document has it; changed in place."""
     for name in _DECIMALS:
         made[name] = None if made[name] is None else made[name] / 100
     for name in _TIMES:
@@ -150,7 +150,7 @@ def _avro_type(name: str, kind: str) -> Any:
     return ["null", plain] if name in _NULLABLE else plain
 
 
-JSON: Final = json_payloads.Shape("40 columns", COLUMNS, _json_row)
+JSON: Final = json_payloads.Shape("40 columns", COLUMNS, lambda random: as_json(row(random)))
 AVRO: Final = avro_payloads.Shape(
     "40 columns", [{"name": name, "type": _avro_type(name, kind)} for name, kind in COLUMNS.items()], _avro_row
 )
@@ -216,7 +216,7 @@ def figures(form: str, runs: Sequence[Run], written: Mapping[str, Written]) -> d
 def _contenders(
     spark: SparkSession, form: Format, topic: BenchTopic, written: Mapping[str, Written]
 ) -> Iterator[Contender]:
-    sums, partitioned = Sums(("id", "net")), Sums((_PARTITION,))
+    sums, partitioned = Sums(("id", "net")), Sums((PARTITION,))
 
     def check(way: str) -> Callable[[Path], None]:
         def checked(table: Path) -> None:
@@ -242,8 +242,8 @@ def _spark(spark: SparkSession, form: Format, topic: BenchTopic, folder: Path) -
     from pyspark.sql.functions import to_date
 
     frame = connector(spark, topic, TUNING).select(form.peer().alias("decoded"), *_ADDRESS)
-    frame = frame.select("decoded.*", *_ADDRESS).withColumn(_PARTITION, to_date("created_at"))
-    frame.write.format("delta").mode("append").partitionBy(_PARTITION).save(str(folder / "table"))
+    frame = frame.select("decoded.*", *_ADDRESS).withColumn(PARTITION, to_date("created_at"))
+    frame.write.format("delta").mode("append").partitionBy(PARTITION).save(str(folder / "table"))
     return topic.rows, {}
 
 

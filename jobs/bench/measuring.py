@@ -15,6 +15,7 @@ from typing import Any, Final
 from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.bench import (
     cold,
+    day,
     decoding,
     extremes,
     far,
@@ -42,7 +43,7 @@ CAVEATS = (
     "broker, driver and tasks share the machine's cores; trust ratios, not absolute figures",
 )
 
-IN_SPARK: Final = frozenset({"spark", "cold", "typed", "lake", "matrix", "floor", "far", "store"})
+IN_SPARK: Final = frozenset({"spark", "cold", "typed", "lake", "matrix", "floor", "far", "store", "day"})
 """Sections that need the jars of Spark's connector, or its sessions."""
 
 
@@ -119,6 +120,10 @@ def _on_a_broker(
         document["lake"] = _decoded(lake, kafka, effort.lake_rows, folder, effort, progress)
     if "store" in sections:
         document["store"] = _store(kafka, folder, effort, progress)
+    if "day" in sections:
+        progress.phase("day")
+        with bench_session(folder):
+            document["day"] = day.measure(kafka.bootstrap_servers, folder / "day", effort.day, progress)
     if "matrix" in sections:
         with bench_session(folder) as spark:
             document["matrix"] = matrix.measure(

@@ -32,6 +32,7 @@ SECTIONS: Final = (
     "floor",
     "far",
     "store",
+    "day",
     "memory",
     "files",
     "scaling",
@@ -168,6 +169,12 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
     for case in document.get("store", {}).get("cases", []):
         if case["case"].endswith(" ms"):
             yield f"{case['case']}: {case['ratio']} of the rate to a disk, {case['requests']} requests a run"
+    if "day" in document:
+        first, last = (document["day"]["stages"][stage] for stage in (0, 1))
+        yield (
+            f"{document['day']['runs']:,} runs of a minute: {first['files']:,} files, after `kseg maintain` "
+            f"{last['files']:,}, {last['bytes_in_files']['of_64_mb']:.0%} of the bytes in files of 64 MB"
+        )
     if "scaling" in document:
         widest, beside, many = (document["scaling"][what][-1] for what in ("partitions", "planning", "tables"))
         yield (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kseg.jobs.bench import far, lake
+from kseg.jobs.bench import day, far, lake
 from kseg.jobs.bench.figures import OURS, SPARK, TUNED
 
 # As in `test_measuring.py`: one process for all, whose sessions have the connector's jars.
@@ -17,11 +17,12 @@ MEASURE = """
 import json
 from dataclasses import replace
 from kseg.etl.telemetry.progress import NULL_PROGRESS
+from kseg.jobs.bench import day
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
-effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, lake_rows=400)
-print(json.dumps(measure(effort, ("far", "lake"), NULL_PROGRESS)))
+effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, lake_rows=400, day=day.Effort(3, 2))
+print(json.dumps(measure(effort, ("far", "lake", "day"), NULL_PROGRESS)))
 """
 
 
@@ -52,3 +53,14 @@ def test_tables_of_forty_columns_by_day_are_written_by_both_sides(least: dict[st
         assert case["ratios"].keys() == {"vs_spark_decoded", "vs_unpartitioned"}
         assert case["files"][OURS] >= case["files"][lake.FLAT] * lake.DAYS / 2
         assert case["files"][SPARK] >= lake.DAYS
+
+
+@pytest.mark.slow
+def test_a_day_of_runs_has_fewer_files_after_its_maintenance(least: dict[str, Any]) -> None:
+    """A run that lands another number of rows, or a maintenance that changes them, fails the measurement."""
+    found = least["day"]
+    before, after = found["stages"]
+    assert before["rows"] == after["rows"] == found["rows"] == 3 * 2 * day.PARTITIONS
+    assert before["files"] > after["files"]
+    assert before["in_largest_of_its_day"] < after["in_largest_of_its_day"] == 1.0
+    assert after["log_files"] > 3
