@@ -39,7 +39,7 @@ def write_text(path: str, text: str) -> str:
     location = TableLocation.of(folder)
     if location.is_local:
         return _write_local(Path(location.uri) / name, data)
-    store = location.open_for_small_files()
+    store = location.open_for_writing()
     with store.fs.open_output_stream(store.path(name)) as stream:
         stream.write(data)
     return path

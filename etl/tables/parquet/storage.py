@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
@@ -123,15 +123,19 @@ class TableLocation:
             raise ConfigurationError.of("sink", f"cannot write to {self.uri}: {error}") from error
         return Opened(fs, root.rstrip("/"), self.uri)
 
-    def open_for_small_files(self) -> Opened:
-        """The same for files of a few hundred kilobytes: S3 takes each in one request, not as an upload in parts."""
-        if urlsplit(self.uri).scheme in _S3_SCHEMES and not self.options:
+    def open_for_writing(self) -> Opened:
+        """The same, where files will be written: S3 takes one that is smaller than a part of an upload in one request
+        instead of three.
+        """
+        if urlsplit(self.uri).scheme in _S3_SCHEMES:
+            if self.options:
+                return Opened(self._s3(allow_delayed_open=True), self.uri.removeprefix("s3://"), self.uri)
             fs, root = pafs.FileSystem.from_uri(f"{self.uri}?allow_delayed_open=true")
             return Opened(fs, root.rstrip("/"), self.uri)
         return self.open()
 
-    def _s3(self) -> pafs.FileSystem:
-        settings = {}
+    def _s3(self, **more: Any) -> pafs.FileSystem:
+        settings = more
         for key, value in self.options:
             name = key.lower().removeprefix("aws_")
             if name in _S3_OPTIONS:

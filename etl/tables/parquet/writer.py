@@ -190,7 +190,7 @@ class TableFiles:
         self._columns = table.columns
         self._stats = table.stats
         self._uri = table.location.uri
-        self._store = table.location.open()
+        self._store = table.location.open_for_writing()
         self._run_id, self._options, self._task, self._attempt = run_id, options, task, attempt
         self._open: dict[Values, DataFile] = {}
         self._begun: OrderedDict[Values, DataFile] = OrderedDict()
