@@ -8,9 +8,13 @@
                         member id even then
     EndTxn
 
-A run that is fenced by another run of its job (a sibling) reads the ledger again: its frontier is committed by then, or
-it tries again. A run that was taken over finds its lease lost, because a process that takes over fences before it reads
-or removes anything.
+A run whose transaction another run of its job (a sibling) has ended reads the ledger again: its frontier is committed
+by then, or it tries again. A run that was taken over finds its lease lost, because a process that takes over fences
+before it reads or removes anything.
+
+How the run is told: it is fenced, or, in the second protocol (KIP-890), INVALID_TXN_STATE. There InitProducerId first
+has an open transaction aborted under the next epoch, and until it is asked again a commit under the epoch before passes
+for a repeated one. The coordinator's timeout ends a transaction in the same way.
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import Fenced, UnsupportedVersion
+from kseg.client.errors import Fenced, TransactionError, UnsupportedVersion
 from kseg.client.groups.descriptions import describe_group
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.job import Job
@@ -107,7 +112,7 @@ def commit_frontier(
     Raises:
         LeaseLost: another process has taken this run over.
         Refused: `group-has-members`; what `check` refuses.
-        RetriableFailure: siblings kept fencing this run until the deadline had passed.
+        RetriableFailure: siblings kept ending this run's transactions until the deadline had passed.
         KafkaError: the coordinator rejected a request or is not available.
     """
     assert job.group is not None
@@ -121,7 +126,9 @@ def commit_frontier(
     while True:
         try:
             return _in_transaction(cluster, lease, job, run_id, assigned, check)
-        except Fenced as fenced:
+        except TransactionError as ended:
+            if not (isinstance(ended, Fenced) or ended.code == ErrorCode.INVALID_TXN_STATE):
+                raise
             state = lease.read()
             done = frontier_offsets(state, run_id, assigned)
             found = committed_offsets(cluster, job.group, list(done))
@@ -132,7 +139,7 @@ def commit_frontier(
                     "other runs of this job repeatedly fenced the commit of the group's offsets",
                     remedy="run the job again when the others have ended",
                     group=job.group,
-                ) from fenced
+                ) from ended
             time.sleep(PAUSE_AFTER_FENCE)
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kseg.client.errors import Fenced
-from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.admin.transactions import describe_transactions
+from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.retry import Deadline
+from kseg.client.config import ClientConfig
+from kseg.client.errors import Fenced, TransactionError
+from kseg.client.groups.offsets import CommittedOffset, committed_offsets
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.messages.produce import InitProducerIdRequest
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import RetriableFailure
 from kseg.etl.ledger.events import GroupOffset
@@ -88,3 +97,55 @@ def test_a_run_whose_deadline_has_passed_does_not_begin_another_wait(monkeypatch
     with pytest.raises(RetriableFailure, match="repeatedly fenced"):
         commits_made(monkeypatch, 49, fenced=2, left=0)
     assert commits_made(monkeypatch, 49, fenced=2) == 3
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("error", [None, "INVALID_TXN_STATE"])
+def test_a_commit_whose_transaction_a_sibling_has_aborted_is_made_again(
+    error: str | None, kafka: Any, monkeypatch: Any
+) -> None:
+    """A sibling has begun between the offsets and the end: it fences, or has not asked a second time yet (KIP-890)."""
+    tp = TopicPartition(kafka.topic(1), 0)
+    job = JOB.model_copy(update={"group": f"g-{tp.topic}", "transactional_id": f"t-{tp.topic}"})
+    state = JobState(job="job", ledger_id="l", bases={tp: 0}, landed_offsets={tp: OffsetSet.single(0, 50)})
+    lease = cast("Any", SimpleNamespace(read=lambda: state, ledger=SimpleNamespace(id="l")))
+    failures: list[str | None] = []
+
+    config = ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap_servers}, client_id="kseg-tests")
+    with Cluster(config) as cluster:
+
+        def begin_as_a_sibling(*_: Any) -> None:
+            if failures:
+                return
+            failures.append(None)
+            if error is None:
+                group_commit.fence(cluster, job, "l")
+            else:
+                abort_as_a_sibling(cluster, str(job.transactional_id))
+
+        class Noting(Transaction):
+            def commit(self) -> None:
+                try:
+                    super().commit()
+                except TransactionError as failed:
+                    failures.append("INVALID_TXN_STATE" if failed.code == ErrorCode.INVALID_TXN_STATE else None)
+                    raise
+
+        monkeypatch.setattr(group_commit, "refuse_live_group", begin_as_a_sibling)
+        monkeypatch.setattr(group_commit, "Transaction", Noting)
+        deadline = RunDeadline(timedelta(minutes=2))
+        made = group_commit.commit_frontier(cluster, lease, job, "r", [tp], lambda _: None, deadline)
+        assert failures == [None, error], "what the first commit was told"
+        assert made[tp].offset == committed_offsets(cluster, str(job.group), [tp])[tp].offset == 50
+
+
+def abort_as_a_sibling(cluster: Cluster, transactional_id: str) -> None:
+    """Ask for InitProducerId once: it has the open transaction aborted, and is to be asked again."""
+    connection = cluster.coordinator(("transaction", transactional_id), Deadline.after(60))
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    told = connection.call(request, connection.version_of(InitProducerIdRequest), deadline=Deadline.after(60))
+    assert told.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    until = time.monotonic() + 60
+    while describe_transactions(cluster, [transactional_id]).or_raise()[transactional_id].state != "CompleteAbort":
+        assert time.monotonic() < until
+        time.sleep(0.05)

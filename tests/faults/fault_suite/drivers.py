@@ -68,8 +68,8 @@ def backfill(world: World, action: Action) -> None:
         return
     mine = [0] if mode == "append" else range(1, partitions) if mode == "replace" else range(partitions)
     if mode == "append":
-        # What has not landed yet, appending lands for the first time.
-        ends = {number: min(end, landed.get((topic, number), 0)) for number, end in ends.items()}
+        # What has not landed yet, appending lands for the first time. Without an offset of the group it is below 0.
+        ends = {number: max(0, min(end, landed.get((topic, number), 0))) for number, end in ends.items()}
     ranges = []
     for number in mine:
         start, end = sorted(choice.randrange(ends[number] + 1) for _ in range(2))
