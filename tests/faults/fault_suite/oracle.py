@@ -98,7 +98,7 @@ class TopicReader:
             try:
                 found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=30)
                 return {(tp.topic, tp.partition): one.result(60).offset for tp, one in found.items()}
-            except KafkaException:
+            except (KafkaException, TimeoutError):  # a request without an answer may take longer than its timeout
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
