@@ -91,6 +91,13 @@ _CAUSES = (
         True,
         "let the account that runs the job have a folder that it may read, list, write and delete in",
     ),
+    # Of a file that a list has just named.
+    _Cause(
+        re.compile(r"File not found: \S*_delta_log/"),
+        False,
+        "run it again: the file was removed while it was read, as clean-ups of a table's log do; if it stays missing, "
+        "restore it",
+    ),
     _Cause(re.compile(r"\[Errno (28|122)\]"), False, "free space there, or raise the quota"),
 )
 

@@ -151,3 +151,19 @@ def test_what_is_not_there_is_not_the_store_s_failure(location: TableLocation) -
     assert read_commit(location.open(), 3) is None
     with pytest.raises(FileNotFoundError):
         read(location)
+
+
+def test_a_commit_that_is_gone_once_it_is_read_may_be_there_when_the_log_is_listed_again(s3: Any) -> None:
+    """A clean-up of the log by another program, between the list and the file: this was an error for good."""
+    access = DeltaAccess("s3://logs/lake/orders", s3.options | {"aws_allow_http": "true"})
+    for number in range(3):
+        write_deltalake(access.location.uri, ROWS, mode="append", storage_options=access.location.storage_options)
+        assert number < 2 or access.load() is not None
+    s3.trouble.append(("00000000000000000002.json", 404))
+    with pytest.raises(RetriableFailure, match=r"File not found: .*2\.json") as caught:
+        access.load()
+    assert "removed while it was read" in (caught.value.remedy or "")
+    assert caught.value.address["table"] == "s3://logs/lake/orders"
+    loaded = access.load()
+    assert loaded is not None
+    assert loaded.version() == 2

@@ -97,7 +97,11 @@ class TopicReader:
         while True:
             try:
                 found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=30)
-                return {(tp.topic, tp.partition): one.result(60).offset for tp, one in found.items()}
+                ends = {(tp.topic, tp.partition): one.result(60).offset for tp, one in found.items()}
+                if min(ends.values()) >= 0:  # of a partition that has just been added there is none yet
+                    return ends
+                assert time.monotonic() < deadline, f"librdkafka knows no ends: {ends}"
+                time.sleep(0.5)
             except (KafkaException, TimeoutError):  # a request without an answer may take longer than its timeout
                 if time.monotonic() > deadline:
                     raise
