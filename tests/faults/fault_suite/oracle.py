@@ -95,19 +95,20 @@ class TopicReader:
         asked = {TopicPartition(*tp): OffsetSpec.latest() for tp in self._all}
         deadline = time.monotonic() + PATIENCE
         while True:
+            failure: Exception
             try:
                 found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=30)
                 ends = {(tp.topic, tp.partition): one.result(60).offset for tp, one in found.items()}
-                if min(ends.values()) >= 0:  # of a partition that has just been added there is none yet
+                if min(ends.values()) >= 0:
                     return ends
-                assert time.monotonic() < deadline, f"librdkafka knows no ends: {ends}"
-                time.sleep(0.5)
-            except (KafkaException, TimeoutError):  # a request without an answer may take longer than its timeout
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
-                # librdkafka's admin client keeps the leaders and epochs that it has once seen.
-                self._admin = AdminClient(self._group_settings)
+                failure = AssertionError(f"librdkafka gives no ends, and no error: {ends}")
+            except (KafkaException, TimeoutError) as error:  # an answer may take longer than the request's timeout
+                failure = error
+            if time.monotonic() > deadline:
+                raise failure
+            time.sleep(0.5)
+            # librdkafka's admin client keeps the leaders and epochs that it has once seen.
+            self._admin = AdminClient(self._group_settings)
 
     def read_to(self, ends: Mapping[Partition, int]) -> None:
         """Read on until all of these offsets have been passed."""

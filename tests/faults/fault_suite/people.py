@@ -102,7 +102,10 @@ class People:
 
     def _RESTORE(self, world: World, choice: Any, _: Path) -> None:
         table = self._table(world, choice)
-        table.restore(choice.randrange(max(1, table.version() - 3), table.version() + 1))
+        newest = table.version()
+
+        if newest > 1:
+            table.restore(choice.randrange(max(1, newest - 3), newest))
 
     def _a_column_is_added(self, world: World, choice: Any, _: Path) -> None:
         name = f"added_{next(self._numbers)}"
