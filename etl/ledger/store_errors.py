@@ -98,6 +98,8 @@ _CAUSES = (
         "run it again: the file was removed while it was read, as clean-ups of a table's log do; if it stays missing, "
         "restore it",
     ),
+    # Of an upload whose end has been carried out, and whose answer was lost: asked again, the store knows it no more.
+    _Cause(re.compile(r"NoSuchUpload"), False, "run it again: the store lost an answer while a file was uploaded"),
     _Cause(re.compile(r"\[Errno (28|122)\]"), False, "free space there, or raise the quota"),
 )
 

@@ -188,6 +188,12 @@ ANSWER = "Server returned non-2xx status code\n  \x1b[31m↳\x1b[0m {}"
             ConfigurationError,
             "AWS_REGION",
         ),
+        (
+            "Failed to parse parquet: External: Object at location lake/a.parquet not found: Error performing DELETE "
+            "https://x/t?uploadId=1 - " + ANSWER.format("404 Not Found: <Code>NoSuchUpload</Code>"),
+            RetriableFailure,
+            "run it again",
+        ),
         ("Generic MicrosoftAzure error: Account must be specified", ConfigurationError, "options"),
         ("Unknown scheme: foo. Known schemes: s3, gs", ConfigurationError, "URL"),
     ],

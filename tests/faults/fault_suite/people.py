@@ -71,7 +71,8 @@ class People:
         ends = world.reader.ends()
         for topic in world.job.topics:
             ranges = [(topic, number, 0, end) for (name, number), end in sorted(ends.items()) if name == topic and end]
-            one = Backfill("replace", ranges)
+            # With a label: the same ranges were replaced before where no record has come since.
+            one = Backfill("replace", ranges, f"after-{action.seed}")
             until_done(world, f"after {action.what}: backfill (replace)", one.command | {"take_over": True})
         until_done(world, f"after {action.what}: verify", world.job.line("verify", "JOB"))
         world.moment()
@@ -103,7 +104,6 @@ class People:
     def _RESTORE(self, world: World, choice: Any, _: Path) -> None:
         table = self._table(world, choice)
         newest = table.version()
-
         if newest > 1:
             table.restore(choice.randrange(max(1, newest - 3), newest))
 
