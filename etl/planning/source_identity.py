@@ -145,14 +145,17 @@ def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> I
             continue  # a copy of this very topic may be of any age
         last, start = dealt_with.get(tp, 0), state.frontier(tp) or 0
         end = bounds.high_watermark
+        seen, epoch = _seen(state.topics, tp), ends.get(tp)
+        if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
+            epoch = None
         if end < last:
-            yield _truncated(tp, last, end)
+            # What was written after the cut and is there by now are other records than those that have landed.
+            yield _truncated(tp, last, end if epoch is None else min(end, epoch.end))
             continue
         if end < start:
             yield _starts_beyond(tp, start, end)
             continue
-        seen, epoch = _seen(state.topics, tp), ends.get(tp)
-        if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
+        if seen is None or epoch is None:
             continue
         # The epoch was seen beside an end: what lies above that may have been written in later epochs.
         last = max(last, start)

@@ -144,6 +144,24 @@ def test_a_truncated_log_is_reopened_from_its_truncation() -> None:
     assert event.topics["orders"] == ev.TopicIdentity(ID, "c", {0: ev.PartitionIdentity(7, 50)})
 
 
+def test_a_truncated_log_that_is_growing_again_is_reopened_from_its_truncation() -> None:
+    """It is still shorter than what has landed. Its end of now was taken, and all in between was never read."""
+    with pytest.raises(Refused, match="the log ends at 12") as refused:
+        check_source(seen(15, 7), known(), epoch_ends(e5=12))
+    assert refused.value.address["offset"] == 12
+    event = accepted(seen(15, 7), known(), "orders:0", e5=12)
+    assert event is not None
+    assert event.reopened == {TP: 12}
+    assert event.topics["orders"].partitions == {0: ev.PartitionIdentity(7, 15)}
+
+
+def test_a_truncated_log_whose_epochs_say_nothing_is_reopened_from_its_end() -> None:
+    for ends in ({}, {"e5": -1}, {"e4": 3}):
+        event = accepted(seen(15, 7), known(), "orders:0", **ends)
+        assert event is not None
+        assert event.reopened == {TP: 15}
+
+
 def test_a_log_that_lost_nothing_keeps_all_that_has_landed() -> None:
     """An epoch was noted that was not the one of the end: the user says that the log is whole."""
     event = accepted(seen(50, 7), known(), "orders:0:20", e5=12)
