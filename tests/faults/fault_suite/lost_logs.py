@@ -173,7 +173,13 @@ class LostLogs:
 
     def _create(self, topic: str, count: int) -> None:
         new = NewTopic(topic, count, 3, config={"min.insync.replicas": "2"})
-        self._admin.create_topics([new], operation_timeout=60)[topic].result(120)
+
+        def there() -> bool:
+            with suppress(KafkaException):  # one of the three brokers may be away
+                self._admin.create_topics([new], operation_timeout=60)[topic].result(120)
+            return topic in self._admin.list_topics(timeout=10).topics
+
+        self._await(there)
 
     def _partition(self, place: Partition) -> Any:
         return self._admin.list_topics(place[0], timeout=10).topics[place[0]].partitions[place[1]]
