@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from plain_server import PlainServer
 from tcp_proxy import BEHIND, FRONT, TcpProxy, Trouble
 
 TIMEOUT = 30.0
 
 
-class Echo:
-    """A server that answers what it is sent, until the client ends."""
+class Echo(PlainServer):
+    """Answers what it is sent."""
 
-    def __init__(self) -> None:
-        self._listening = socket.create_server((BEHIND, 0))
-        self.port: int = self._listening.getsockname()[1]
-        self.ended = threading.Semaphore(0)
-        """Released for each connection that has ended."""
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                while data := connection.recv(1 << 16):
-                    connection.sendall(data)
-            except OSError:
-                pass
-        self.ended.release()
+    def answer(self, connection: socket.socket) -> None:
+        try:
+            while data := connection.recv(1 << 16):
+                connection.sendall(data)
+        except OSError:
+            pass
 
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
-    server = Echo()
+    server = Echo(BEHIND)
     yield server
     server.close()
 

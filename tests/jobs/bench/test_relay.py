@@ -15,44 +15,26 @@ import pytest
 from kseg.jobs.bench.relay import Link, Passed, Relay
 from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.ports import free_ports
+from plain_server import PlainServer
 
 HOST = "127.0.0.1"
 LATE = 0.1
 MIB = 1 << 20
 
 
-class Server:
-    """Answers each line with what its handler gives."""
+class Server(PlainServer):
+    """Answers each line with as many bytes as it asks for."""
 
-    def __init__(self) -> None:
-        self._listening = socket.create_server((HOST, 0))
-        self.port: int = self._listening.getsockname()[1]
-        self.ended = threading.Semaphore(0)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+    def answer(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
             for line in lines:
                 size = line.split()[1].partition(b"?")[0].lstrip(b"/")
                 connection.sendall(bytes(int(size)))
-        self.ended.release()
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    started = Server()
+    started = Server(HOST)
     yield started
     started.close()
 
