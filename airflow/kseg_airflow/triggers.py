@@ -20,6 +20,9 @@ from kseg_airflow.run_folder import RunFolder
 #: Seconds after which an open interval is checked again, whatever it says itself.
 LONGEST_PAUSE: Final = 300.0
 
+#: Seconds before which no trigger fires. The scheduler may fail a task whose trigger fires before it has noticed that
+#: the task's process, which deferred, is gone (apache/airflow#67287, #72716: so as late as Airflow 3.3).
+FIRST_EVENT: Final = 5.0
 _SECONDS_BETWEEN_LINES: Final = 30.0
 #: How often in a row a cluster may fail to answer.
 FAILED_LOOKS: Final = 30
@@ -80,8 +83,10 @@ class KsegRunTrigger(BaseTrigger):
         """One event when the driver has ended: {"outcome": …}; {"problem": …} where the driver's status could not be
         read; {"unseen_on": host} where the run folder is not the one that the task has written.
         """
+        began = time.monotonic()
         try:
             async for event in self._watch():
+                await asyncio.sleep(began + FIRST_EVENT - time.monotonic())
                 yield event
         except asyncio.CancelledError:
             # Before Airflow informed triggers of a person's stop, a restart of the triggerer looked the same here.
@@ -193,7 +198,7 @@ class KsegIntervalTrigger(BaseTrigger):
         from kseg_airflow.asking import ask_async
         from kseg_airflow.kafka_connection import async_properties_of_connection
 
-        pause = self.pause
+        pause = max(self.pause, FIRST_EVENT)
         while True:
             await asyncio.sleep(max(pause, 1.0))
             properties = await async_properties_of_connection(self.kafka_conn_id) if self.kafka_conn_id else {}

@@ -8,6 +8,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kseg_airflow import triggers
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.triggers import KsegRunTrigger
@@ -48,3 +51,19 @@ def test_a_cluster_that_does_not_answer_holds_up_no_driver_elsewhere(tmp_path: P
 
         event = asyncio.run(watch())
     assert event["outcome"]["exit_code"] == 0
+
+
+def test_no_trigger_fires_before_the_scheduler_has_noticed_that_its_task_deferred(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow failed a task whose driver had ended at once ("finished with state success, but the task instance's
+    state attribute is queued"). Its scheduler takes a second or two for its round."""
+    monkeypatch.setattr(triggers, "FIRST_EVENT", 1.0)
+    handle = driver(tmp_path, "exit 0")
+
+    async def watch() -> float:
+        began = asyncio.get_running_loop().time()
+        await first_event(KsegRunTrigger(handle, 0.1))
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(watch()) >= 1.0
