@@ -14,18 +14,64 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 NURSERY = Path(__file__).with_name("nursery.py")
 HARNESS = Path(__file__).parent
 ANSWER_SECONDS = 300
 
 
+class ProcessStates:
+    """What is told of processes: that they are born, have stopped, or ended."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._born: deque[int] = deque()
+        self._status: dict[int, int] = {}
+
+    def note(self, event: Mapping[str, int]) -> None:
+        """One of nursery.py's events."""
+        with self._changed:
+            if "born" in event:
+                self._born.append(event["born"])
+                # Process numbers come again, after 32,768 others here: what is known is the end of another process.
+                self._status.pop(event["born"], None)
+            else:
+                self._status[event["pid"]] = event["status"]
+            self._changed.notify_all()
+
+    def born(self) -> int:
+        """The process of the oldest request that none was taken for."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._born, ANSWER_SECONDS), "nothing is born"
+            return self._born.popleft()
+
+    def wait(self, pid: int, *, end: bool = False, within: float | None = ANSWER_SECONDS) -> int:
+        """The status with which a process has stopped, or ended; `end`: ended. within: seconds; None: any time."""
+        with self._changed:
+            there = self._changed.wait_for(lambda: self._ended(pid) if end else pid in self._status, within)
+            assert there, f"process {pid} goes on and on"
+            return self._status[pid]
+
+    def ended(self, pid: int) -> bool:
+        with self._changed:
+            return self._ended(pid)
+
+    def forget_stop(self, pid: int) -> None:
+        """It is about to go on."""
+        with self._changed:
+            if not self._ended(pid):
+                self._status.pop(pid, None)
+
+    def _ended(self, pid: int) -> bool:
+        return pid in self._status and not os.WIFSTOPPED(self._status[pid])
+
+
 class Child:
     """A process that takes one command, or one after the other. `answer()` gives what came of it."""
 
-    def __init__(self, children: Children, pid: int, stdin: IO[str], stdout: IO[str], log: Path) -> None:
-        self._children = children
+    def __init__(self, states: ProcessStates, pid: int, stdin: IO[str], stdout: TextIO, log: Path) -> None:
+        self._states = states
         self.pid = pid
         self._stdin, self._stdout, self._log = stdin, stdout, log
 
@@ -57,13 +103,13 @@ class Child:
 
     def killed(self) -> None:
         """Wait for its death by SIGKILL."""
-        status = self._children.wait(self.pid)
+        status = self._states.wait(self.pid)
         assert os.WIFSIGNALED(status), f"status {status:#x}, not killed: {self._rest()}"
         assert os.WTERMSIG(status) == signal.SIGKILL
 
     def suspended(self) -> None:
         """Wait until it is stopped."""
-        status = self._children.wait(self.pid)
+        status = self._states.wait(self.pid)
         assert os.WIFSTOPPED(status), f"ended, not stopped: {self._rest()}"
 
     def outcome(self) -> dict[str, Any] | None:
@@ -76,11 +122,11 @@ class Child:
 
     @property
     def ended(self) -> bool:
-        return self._children.ended(self.pid)
+        return self._states.ended(self.pid)
 
     def stopped(self) -> bool:
         """Wait until it is stopped or has ended: which of the two."""
-        return os.WIFSTOPPED(self._children.wait(self.pid))
+        return os.WIFSTOPPED(self._states.wait(self.pid))
 
     def stop(self) -> bool:
         """Suspend it; False where it has ended before."""
@@ -89,15 +135,15 @@ class Child:
         return self.stopped()
 
     def wake(self) -> None:
-        self._children.forget_stop(self.pid)
+        self._states.forget_stop(self.pid)
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End it without warning, and wait until it is gone."""
-        if not self._children.ended(self.pid):
+        if not self._states.ended(self.pid):
             with suppress(ProcessLookupError):  # it has ended since
                 os.kill(self.pid, signal.SIGKILL)
-        self._children.wait(self.pid, end=True)
+        self._states.wait(self.pid, end=True)
 
     def end(self) -> None:
         self.kill()
@@ -105,7 +151,9 @@ class Child:
         self._stdout.close()
 
     def _rest(self) -> str:
-        return f"{self._stdout.read()}\n{self.tail()}"
+        """What it has said since, and logged. It may live, or what it has started: its end is not waited for."""
+        os.set_blocking(self._stdout.fileno(), False)
+        return f"{self._stdout.buffer.read()!r}\n{self.tail()}"
 
 
 class Children:
@@ -120,9 +168,7 @@ class Children:
         self.gateway = gateway
         self.all: list[Child] = []
         self._starting = threading.Lock()  # births are announced in the order of their requests
-        self._states = threading.Condition()
-        self._born: deque[int] = deque()
-        self._status: dict[int, int] = {}
+        self._states = ProcessStates()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_GATEWAY")} | dict(
             environment or {}
@@ -148,7 +194,7 @@ class Children:
         """`kseg ARGUMENTS` in a folder; files: its stdin, stdout and stderr. Its exit code, however long it takes."""
         with self._starting:
             pid = self._ask({"arguments": arguments, "folder": folder, "environment": environment}, files)
-        return os.waitstatus_to_exitcode(self.wait(pid, end=True, within=None))
+        return os.waitstatus_to_exitcode(self._states.wait(pid, end=True, within=None))
 
     def _start(self, *, own_jvm: bool) -> Child:
         log = self.folder / f"child-{len(self.all)}.log"
@@ -159,37 +205,18 @@ class Children:
             pid = self._ask(request, [command_out, answer_in, errors.fileno()])
         os.close(command_out)
         os.close(answer_in)
-        self.all.append(Child(self, pid, os.fdopen(command_in, "w"), os.fdopen(answer_out), log))
+        self.all.append(Child(self._states, pid, os.fdopen(command_in, "w"), os.fdopen(answer_out), log))
         return self.all[-1]
 
     def _ask(self, request: dict[str, Any], files: list[int]) -> int:
         """The process that is born."""
         socket.send_fds(self._channel, [json.dumps(request).encode()], files)
-        with self._states:
-            assert self._states.wait_for(lambda: self._born, ANSWER_SECONDS), "nothing is born"
-            return self._born.popleft()
+        return self._states.born()
 
     def run(self, home: Any, *, own_jvm: bool = False, **command: Any) -> Child:
         """One command for one child. own_jvm: it starts a JVM that dies with it."""
         where = {"environment": home.environment, "python_path": home.python_path}
         return self.start(own_jvm=own_jvm).send({"job": str(home.file), **where, **command})
-
-    def wait(self, pid: int, *, end: bool = False, within: float | None = ANSWER_SECONDS) -> int:
-        """The status with which a child has stopped, or ended; `end`: ended. within: seconds; None: any time."""
-        with self._states:
-            there = self._states.wait_for(lambda: self._ended(pid) if end else pid in self._status, within)
-            assert there, f"process {pid} goes on and on"
-            return self._status[pid]
-
-    def ended(self, pid: int) -> bool:
-        with self._states:
-            return self._ended(pid)
-
-    def forget_stop(self, pid: int) -> None:
-        """It is about to go on."""
-        with self._states:
-            if not self._ended(pid):
-                self._status.pop(pid, None)
 
     def close(self) -> None:
         for child in self.all:
@@ -198,15 +225,6 @@ class Children:
         self._nursery.wait(60)
         self._channel.close()
 
-    def _ended(self, pid: int) -> bool:
-        return pid in self._status and not os.WIFSTOPPED(self._status[pid])
-
     def _listen(self) -> None:
         while data := self._channel.recv(1 << 16):
-            event = json.loads(data)
-            with self._states:
-                if "born" in event:
-                    self._born.append(event["born"])
-                else:
-                    self._status[event["pid"]] = event["status"]
-                self._states.notify_all()
+            self._states.note(json.loads(data))
