@@ -48,6 +48,23 @@ class OffsetsAbsent(Refused):
         self.last = last
 
 
+class TopicRecreated(Refused):
+    """The topic was deleted and created again since the range was planned: its offsets are those of other records.
+
+    found: the topic ids, as the fetch says them.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, found: str) -> None:
+        super().__init__(
+            "topic-recreated",
+            f"{found}; what was planned of the old topic and not read is gone",
+            remedy="run the same command again: it says how to continue with the new topic",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+
+
 class NoProgress(RetriableFailure):
     """A broker kept answering without records although the range is not at its end.
 

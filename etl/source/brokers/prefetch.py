@@ -21,12 +21,13 @@ from typing import Protocol
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
-from kseg.client.errors import OffsetOutOfRange
+from kseg.client.errors import OffsetOutOfRange, UnknownTopic
 from kseg.client.fetch.absence import EmptyAnswers, read_uncommitted_from
 from kseg.client.fetch.messages import FetchedRecords
 from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import IsolationLevel
-from kseg.etl.source.errors import NoProgress, OffsetsLost
+from kseg.client.protocol.error_codes import ErrorCode
+from kseg.etl.source.errors import NoProgress, OffsetsLost, TopicRecreated
 from kseg.etl.source.range_result import LostRange
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
@@ -40,6 +41,7 @@ def fetch_chunks(
 
     Raises:
         OffsetsLost: offsets are gone, unless they are to be recorded.
+        TopicRecreated: the topic is another one by now.
         NoProgress: the broker sends nothing for `default.api.timeout.ms`.
         KafkaError: the cluster cannot be asked.
         RecordFormatError: the headers of an answer are no record batches.
@@ -89,6 +91,17 @@ def fetch_chunks_from(
     reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, *, patience: float
 ) -> Generator[RecordChunk, None, None]:
     """The same with a reader that is given. patience: seconds without an answer that leads on, until `NoProgress`."""
+    try:
+        yield from _answers(reader, task, options, stats, patience)
+    except UnknownTopic as error:
+        if error.retriable or error.code != ErrorCode.INCONSISTENT_TOPIC_ID:
+            raise
+        raise TopicRecreated(task.topic, task.partition, task.start, error.message) from error
+
+
+def _answers(
+    reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, patience: float
+) -> Generator[RecordChunk, None, None]:
     empties = EmptyAnswers(
         task.end,
         committed=options.isolation_level == "read_committed",

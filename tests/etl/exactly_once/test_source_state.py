@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import Refused
+from kseg.etl.errors import ExitCode, Refused
 from kseg.etl.run.spark_jobs import SparkJobs
 from kseg.jobs.broker.process import EmbeddedKafka
 
@@ -77,6 +77,28 @@ def test_a_topic_made_again_while_a_run_reads_it_is_refused_before_anything_land
     job.ingest()
     assert len(job.rows()) == 20
     assert job.group_offsets() == records.ends(topic) == job.frontiers()
+
+
+def test_a_topic_made_again_before_a_run_reads_it_is_refused_by_its_tasks(topic, home, records, monkeypatch):
+    """They ended with UnknownTopic, exit code 1 and no remedy."""
+    job = home(topic)
+    write = SparkJobs.write
+
+    def made_again(jobs, *arguments):
+        records.kafka.make_anew(topic, 2)
+        records.forget_metadata()
+        written_anew(records, topic, 200)
+        return write(jobs, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkJobs, "write", made_again)
+        found = refused(job)
+    assert (found.code, found.exit_code) == ("topic-recreated", ExitCode.REFUSED)
+    assert f"kseg repair JOB --accept-source {topic}" in refused(job).remedy
+    job.abandon(job.state.unfinished().run_id)
+    job.accept_source(topic)
+    job.ingest()
+    assert len(job.rows()) == 200
 
 
 def test_a_deleted_topic_is_refused(topic, home, records):

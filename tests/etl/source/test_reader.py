@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.admin.quotas import alter_quotas, quota_entity
-from kseg.client.errors import KafkaError, UnknownTopic
+from kseg.client.errors import KafkaError
 from kseg.etl.run.account import throttled_by_broker
 from kseg.etl.source.decode_options import ADDRESS_COLUMNS, DecodeOptions
-from kseg.etl.source.errors import NoProgress, OffsetsLost
+from kseg.etl.source.errors import NoProgress, OffsetsLost, TopicRecreated
 from kseg.etl.source.range_result import LostRange, RangeResult
 from kseg.etl.source.reader import read_range
 from kseg.etl.source.resolve import log_bounds, resolve_topics
@@ -232,8 +232,9 @@ def test_a_topic_that_was_created_again_is_not_read(
         topic_id = resolve_topics(cluster, topics=[name])[TopicPartition(name, 0)].topic_id
     kafka.make_anew(name)
     produce(name, [(0, b"k", b"new")] * 3)
-    with pytest.raises(UnknownTopic, match="recreated"):
+    with pytest.raises(TopicRecreated, match="recreated") as caught:
         read(RangeTask(name, 0, 0, 3, topic_id=topic_id), replace(client_config, default_api_timeout_ms=3000))
+    assert (caught.value.code, caught.value.exit_code) == ("topic-recreated", 3)
 
 
 def test_an_unreachable_cluster_is_told_as_such(plain: str) -> None:
