@@ -160,7 +160,10 @@ def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, 
 
 
 def decode(job: str, table: pa.Table) -> list[Row]:
-    """The rows in the order of the ledger.
+    """The rows in the order of the ledger, each once.
+
+    A transition's rows carry its random name, so rows that agree in everything are copies of one: two OPTIMIZE of the
+    ledger's table at once make them (delta-rs 1.6.6 lets both commit).
 
     Raises:
         Refused: `ledger-newer` where a kind or field is not known to this release, `ledger-damaged` where a row cannot
@@ -172,7 +175,8 @@ def decode(job: str, table: pa.Table) -> list[Row]:
     found = zip(table.drop_columns(["written_at"]).to_pylist(), micros, strict=True)
     rows = [_row(job, values, _EPOCH + timedelta(microseconds=micro)) for values, micro in found]
     # A summary has the number of the last transition that it replaces, and comes after it.
-    return sorted(rows, key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
+    rows.sort(key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
+    return [row for before, row in zip([None, *rows], rows, strict=False) if row != before]
 
 
 def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:

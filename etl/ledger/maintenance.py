@@ -5,8 +5,9 @@ starts from the newest one (an app transaction has its number), so that the time
 history. It keeps everything that a plan, a commit or the validity of a later event depends on; only runs that ended
 long ago are reduced to sums. A process that continues from an earlier state must come to the same result.
 
-*Compaction* rewrites small files as one and changes no row. *Retention* deletes old events that a summary replaces;
-only users' queries read them.
+*Compaction* rewrites small files as one and changes no row. It replaces rows by themselves instead of being an
+OPTIMIZE: of two of those at once delta-rs 1.6.6 commits both, and every row is there twice. *Retention* deletes old
+events that a summary replaces; only users' queries read them.
 
 Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 10 commits and
 drops log entries older than a week when it does.
@@ -62,7 +63,7 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
         with ledger.errors(f"maintain the ledger of job {job}"):
             summed = table.transaction_version(ledger.summary_app_id(job)) or 0
             old = bool(summed) and _has_older(table, job, before)
-            small = _files(table, job)
+            small, _ = _small_files(table, job)
         if state.sequence - summed > SUMMARISE_AFTER:
             summarise(ledger, job)
         if old:
@@ -96,17 +97,23 @@ def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool
 
 
 def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool:
-    """Rewrite the job's small files as one if there are more than `small_files`; no row changes, no writer is hindered.
+    """Rewrite the job's small files as one if there are more than `small_files`. No row changes; a transition that is
+    under way meanwhile is decided once more.
 
     Returns:
-        Whether it did; False also where another process was doing it.
+        Whether it did; False also where another process has written meanwhile (the next run will do it).
     """
     with ledger.errors(f"compact the job {job}"):
         table = ledger.table()
-        if _files(table, job) <= small_files:
+        small, last = _small_files(table, job)
+        if small <= small_files:
             return False
+        going = f"{job_predicate(job)} AND seq > {last}"
+        rows = pa.table(table.scan(codec.SCHEMA.names, going))
+        # Copies of rows that an OPTIMIZE of somebody else has made go.
+        once = rows.group_by(rows.column_names, use_threads=False).aggregate([])
         try:
-            table.optimize.compact(partition_filters=[("job", "=", job)], target_size=COMPACTED_BYTES)
+            write_deltalake(table, once, mode="overwrite", predicate=going, target_file_size=COMPACTED_BYTES)
         except CommitFailedError:
             return False
     return True
@@ -152,8 +159,14 @@ def count_files(ledger: Ledger) -> tuple[int, int]:
     return len(sizes), pc.sum(sizes).as_py() or 0
 
 
-def _files(table: DeltaTable, job: str) -> int:
-    return len(table.file_uris(file_pruning_predicate=[("job", "=", job)]))
+def _small_files(table: DeltaTable, job: str) -> tuple[int, int]:
+    """How many of the job's files are small, and the last transition in one that is not, 0 for none."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    mine = files.filter(pc.equal(files["partition.job"], job)) if files.num_rows else files
+    if not mine.num_rows:
+        return 0, 0
+    small = pc.less(mine["size_bytes"], COMPACTED_BYTES)
+    return pc.sum(small).as_py(), pc.max(mine["max.seq"].filter(pc.invert(small))).as_py() or 0
 
 
 def _has_older(table: DeltaTable, job: str, before: datetime) -> bool:

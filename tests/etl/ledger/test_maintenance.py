@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
@@ -229,6 +230,86 @@ def test_compaction_leaves_one_file_and_every_event(history):
     assert len(DeltaTable(history.path).file_uris()) == 1
     assert history.events("orders") == before
     assert not compact(history, "orders", small_files=5)
+
+
+class TestTwoCompactionsAtOnce:
+    """Both removed the same files, and both were committed: every event was there twice, and the job was stuck."""
+
+    def test_one_of_them_is_made(self, history, monkeypatch):
+        before = history.events("orders")
+        stale = history.table()
+        assert compact(history, "orders", small_files=5)
+        monkeypatch.setattr(history, "table", lambda: stale)
+        assert not compact(history, "orders", small_files=5)
+        assert DeltaTable(history.path).to_pyarrow_table().num_rows == len(before)
+        assert cold(history).sequence == before[-1].sequence
+
+    def test_one_that_is_older_than_retention_brings_nothing_back(self, history, monkeypatch):
+        stale = history.table()
+        assert summarise(history, "orders", after=0)
+        at = history.read("orders").updated_at
+        assert retain(history, "orders", now=at + timedelta(days=200))
+        left = history.events("orders")
+        monkeypatch.setattr(history, "table", lambda: stale)
+        assert not compact(history, "orders", small_files=5)
+        monkeypatch.undo()
+        assert history.events("orders") == left
+
+    def test_a_summary_made_meanwhile_stays(self, history, monkeypatch):
+        stale = history.table()
+        assert summarise(history, "orders", after=0)
+        monkeypatch.setattr(history, "table", lambda: stale)
+        compact(history, "orders", small_files=5)
+        monkeypatch.undo()
+        assert [type(entry.event) for entry in history.events("orders")].count(Summary) == 1
+        assert cold(history).sequence == history.read("orders").sequence
+
+
+@pytest.fixture
+def doubled(history):
+    """A ledger of which another program has made two OPTIMIZE at once."""
+    summarise(history, "orders", after=0)
+    rows = DeltaTable(history.path).to_pyarrow_table()
+    write_deltalake(history.path, rows, mode="append")
+    return history
+
+
+class TestDoubledRows:
+    def test_each_event_counts_once(self, doubled):
+        entries = cold(doubled), Ledger.open(doubled.path).events("orders")
+        assert len(set(map(repr, entries[1]))) == len(entries[1])
+        assert entries[0] == replace(doubled.read("orders"), version=entries[0].version)
+        assert doubled.transition("orders", lambda state: []).sequence == entries[0].sequence
+
+    def test_a_compaction_removes_the_copies(self, doubled):
+        entries = doubled.events("orders")
+        assert compact(doubled, "orders", small_files=1)
+        assert DeltaTable(doubled.path).to_pyarrow_table().num_rows == len(entries)
+        assert doubled.events("orders") == entries
+
+    def test_rows_of_one_number_that_differ_are_damage(self, history):
+        rows = DeltaTable(history.path).to_pyarrow_table()
+        other = rows.set_column(rows.column_names.index("transition"), "transition", pa.array(["x"] * len(rows)))
+        write_deltalake(history.path, other, mode="append")
+        with pytest.raises(Refused) as caught:
+            cold(history)
+        assert caught.value.code == "ledger-damaged"
+
+
+def test_files_that_are_large_are_left_alone(history, words, monkeypatch):
+    assert compact(history, "orders", small_files=1)
+    large = DeltaTable(history.path).file_uris()
+    monkeypatch.setattr(maintenance, "COMPACTED_BYTES", Path(large[0]).stat().st_size)
+    for number in range(3):
+        pinned = words.step(ev.BoundaryPinned, "", time_ms=number, offsets={words.tp: number})
+        history.transition("orders", lambda state, pinned=pinned: [pinned])
+    before = history.events("orders")
+    assert not compact(history, "orders", small_files=3)
+    assert compact(history, "orders", small_files=2)
+    after = DeltaTable(history.path).file_uris()
+    assert len(after) == 2
+    assert large[0] in after
+    assert history.events("orders") == before
 
 
 def test_a_run_that_ends_keeps_its_ledger_small(ledger, words):
