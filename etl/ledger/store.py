@@ -3,7 +3,7 @@
 A transition is: load the table, fold the job's events, decide, and commit the decision *with that table object*,
 carrying app transaction (`kseg-ledger/<ledger id>/<job>`, sequence + 1). Of two writers who decided on the same state
 one commits; the other's commit fails, because the app id is in a commit that its table object has not seen, and it
-reads and decides again. Commits of other jobs, and compactions, do not conflict: delta-rs rebases over them.
+reads and decides again. Commits of other jobs do not conflict: delta-rs rebases over them.
 
 delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
 is fresh. So the object has to be the one that was read; it is never refreshed in between.
