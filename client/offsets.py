@@ -1,6 +1,7 @@
 """Offsets of a log: where a partition begins and ends, where a time begins, where a leader epoch ended.
 
     list_offsets  ListOffsets (2)            to each partition's leader
+    list_bounds   ListOffsets (2), thrice    to each partition's leader
     end_of_epoch  OffsetForLeaderEpoch (23)  to each partition's leader
 
 Sources: https://kafka.apache.org/protocol, KIP-98 (isolation), KIP-320 (leader epochs).
@@ -8,7 +9,7 @@ Sources: https://kafka.apache.org/protocol, KIP-98 (isolation), KIP-320 (leader 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
@@ -41,6 +42,17 @@ _FIRST_WITH_MAX_TIMESTAMP: Final = 7
 _FIRST_WITH_EARLIEST_LOCAL: Final = 8
 _FIRST_WITH_REPLICA: Final = 3
 
+_TOO_OLD: Final = (
+    # What is asked for (None: any time), the first version that knows it, and what is said of a broker before that.
+    (
+        None,
+        _FIRST_BY_TIME,
+        "the broker is too old to find offsets by timestamp (before 0.10.1): give offsets instead",
+    ),
+    (MAX_TIMESTAMP, _FIRST_WITH_MAX_TIMESTAMP, "the broker is too old to find the largest timestamp (before 3.0)"),
+    (EARLIEST_LOCAL, _FIRST_WITH_EARLIEST_LOCAL, "the broker is too old to tell where its disk begins (before 3.0)"),
+)
+
 
 class ListedOffset(NamedTuple):
     """An offset and, for a question by time, the timestamp (ms) of the record there. Offset -1: nothing there."""
@@ -48,6 +60,14 @@ class ListedOffset(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class ListedBounds(NamedTuple):
+    """The bounds of a log, each with the leader epoch in its answer."""
+
+    start: ListedOffset
+    last_stable: ListedOffset
+    high_watermark: ListedOffset
 
 
 class EpochEnd(NamedTuple):
@@ -79,65 +99,58 @@ def list_offsets(
     message format before 0.10.0, whose messages have no times. MAX_TIMESTAMP and EARLIEST_LOCAL raise
     UnsupportedVersion before 3.0.
     """
-    isolation = isolation_code(isolation_level)
+    answers = _ask(cluster, wanted, [_Question(wanted, isolation_code(isolation_level))])
+    return {tp: listed for tp, (listed,) in answers.items()}
+
+
+def list_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ListedBounds]:
+    """Where each partition's log starts, its last stable offset and its high watermark, in one round trip.
+
+    A leader answers the three questions in this order, and all three only grow: whatever happens in between, start <=
+    last stable <= high watermark. Raises as `list_offsets`.
+    """
+    uncommitted, committed = isolation_code("read_uncommitted"), isolation_code("read_committed")
+    earliest, latest = dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST)
+    questions = [_Question(earliest, uncommitted), _Question(latest, committed), _Question(latest, uncommitted)]
+    return {tp: ListedBounds(*answers) for tp, answers in _ask(cluster, partitions, questions).items()}
+
+
+class _Question(NamedTuple):
+    """One ListOffsets of all partitions: what is wanted of each, and the protocol's number of the isolation level."""
+
+    wanted: Mapping[TopicPartition, int]
+    isolation: int
+
+
+def _ask(
+    cluster: Cluster, partitions: Collection[TopicPartition], questions: Sequence[_Question]
+) -> dict[TopicPartition, list[ListedOffset]]:
+    """Each partition's answers to all questions, from one leader."""
 
     def version_of(connection: BrokerConnection, _: Mapping[TopicPartition, Leader]) -> int:
         if connection.offers(ListOffsetsRequest, _FIRST_BY_TIME):
             return connection.version_of(ListOffsetsRequest)
         return 0  # never chosen by itself, as it knows no times; the ends of a log are the same in all versions
 
-    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> ListOffsetsRequest:
-        request = ListOffsetsRequest(
-            replica_id=_CONSUMER,
-            timeout_ms=cluster.config.request_timeout_ms,
-            topics=[
-                ListOffsetsRequest.ListOffsetsTopic(
-                    name=topic,
-                    partitions=[
-                        ListOffsetsRequest.ListOffsetsPartition(
-                            partition_index=tp.partition, current_leader_epoch=leaders[tp].epoch, timestamp=wanted[tp]
-                        )
-                        for tp in partitions
-                    ],
-                )
-                for topic, partitions in by_topic(leaders).items()
-            ],
-        )
-        if version >= _FIRST_WITH_ISOLATION:
-            request.isolation_level = isolation
-        timed = [tp for tp in leaders if wanted[tp] not in (EARLIEST, LATEST)]
-        if timed and version < _FIRST_BY_TIME:
-            raise UnsupportedVersion(
-                "the broker is too old to find offsets by timestamp (before 0.10.1): give offsets instead",
-                topic=timed[0].topic,
-                partition=timed[0].partition,
-            )
-        latest = [tp for tp in leaders if wanted[tp] == MAX_TIMESTAMP]
-        if latest and version < _FIRST_WITH_MAX_TIMESTAMP:
-            raise UnsupportedVersion(
-                "the broker is too old to find the largest timestamp (before 3.0)",
-                topic=latest[0].topic,
-                partition=latest[0].partition,
-            )
-        local = [tp for tp in leaders if wanted[tp] == EARLIEST_LOCAL]
-        if local and version < _FIRST_WITH_EARLIEST_LOCAL:
-            raise UnsupportedVersion(
-                "the broker is too old to tell where its disk begins (before 3.0)",
-                topic=local[0].topic,
-                partition=local[0].partition,
-            )
-        return request
+    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> list[ListOffsetsRequest]:
+        timeout_ms = cluster.config.request_timeout_ms
+        return [_list_offsets_request(version, leaders, question, timeout_ms) for question in questions]
 
-    def read(response: ListOffsetsResponse, _: Mapping[TopicPartition, Leader]) -> Iterator[Answered[ListedOffset]]:
-        for topic in response.topics:
-            for found in topic.partitions:
-                # Version 0 answers EARLIEST and LATEST with a list of that one offset.
-                offset = next(iter(found.old_style_offsets), found.offset)
-                value = ListedOffset(offset, found.timestamp, found.leader_epoch)
-                yield Answered(TopicPartition(topic.name, found.partition_index), found.error_code, value)
+    def read(
+        responses: Sequence[ListOffsetsResponse], leaders: Mapping[TopicPartition, Leader]
+    ) -> Iterator[Answered[list[ListedOffset]]]:
+        found: dict[TopicPartition, list[ListedOffset]] = {tp: [] for tp in leaders}
+        for response in responses:
+            for tp, code, listed in _answers(response):
+                if code:
+                    yield Answered(tp, code, [])
+                    found.pop(tp, None)
+                elif tp in found:
+                    found[tp].append(listed)
+        yield from (Answered(tp, 0, listed) for tp, listed in found.items() if len(listed) == len(questions))
 
     try:
-        return ask_leaders(cluster, wanted, ListOffsetsRequest, build, read, version_of)
+        return ask_leaders(cluster, partitions, ListOffsetsRequest, build, read, version_of)
     except KafkaError as error:
         if error.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
             error.message += (
@@ -147,10 +160,49 @@ def list_offsets(
         raise
 
 
+def _answers(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, int, ListedOffset]]:
+    for topic in response.topics:
+        for found in topic.partitions:
+            # Version 0 answers EARLIEST and LATEST with a list of that one offset.
+            offset = next(iter(found.old_style_offsets), found.offset)
+            listed = ListedOffset(offset, found.timestamp, found.leader_epoch)
+            yield TopicPartition(topic.name, found.partition_index), found.error_code, listed
+
+
+def _list_offsets_request(
+    version: int, leaders: Mapping[TopicPartition, Leader], question: _Question, timeout_ms: int
+) -> ListOffsetsRequest:
+    """Raises UnsupportedVersion where the leader is too old for the question."""
+    wanted = question.wanted
+    request = ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        timeout_ms=timeout_ms,
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsRequest.ListOffsetsPartition(
+                        partition_index=tp.partition, current_leader_epoch=leaders[tp].epoch, timestamp=wanted[tp]
+                    )
+                    for tp in partitions
+                ],
+            )
+            for topic, partitions in by_topic(leaders).items()
+        ],
+    )
+    if version >= _FIRST_WITH_ISOLATION:
+        request.isolation_level = question.isolation
+    for mark, first, what in _TOO_OLD:
+        asked = [tp for tp in leaders if (wanted[tp] == mark if mark else wanted[tp] not in (EARLIEST, LATEST))]
+        if asked and version < first:
+            raise UnsupportedVersion(what, topic=asked[0].topic, partition=asked[0].partition)
+    return request
+
+
 def end_of_epoch(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
     """Where each partition's leader epoch ended. An end below an offset read in that epoch: the log was truncated."""
 
-    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> OffsetForLeaderEpochRequest:
+    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> list[OffsetForLeaderEpochRequest]:
         request = OffsetForLeaderEpochRequest(
             topics=[
                 OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
@@ -167,12 +219,12 @@ def end_of_epoch(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> dict
         )
         if version >= _FIRST_WITH_REPLICA:
             request.replica_id = _CONSUMER
-        return request
+        return [request]
 
     def read(
-        response: OffsetForLeaderEpochResponse, _: Mapping[TopicPartition, Leader]
+        responses: Sequence[OffsetForLeaderEpochResponse], _: Mapping[TopicPartition, Leader]
     ) -> Iterator[Answered[EpochEnd]]:
-        for topic in response.topics:
+        for topic in responses[0].topics:
             for found in topic.partitions:
                 value = EpochEnd(found.leader_epoch, found.end_offset)
                 yield Answered(TopicPartition(topic.topic, found.partition), found.error_code, value)

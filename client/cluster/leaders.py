@@ -1,13 +1,14 @@
-"""One question to the leaders of many partitions: each leader is asked once for all that it leads.
+"""Questions to the leaders of many partitions: each leader is asked once for all that it leads.
 
-The requests of a round go out to all leaders before the first answer is waited for. Partitions whose answer is an error
-that can be tried again, or whose leader did not answer, are asked for again in the next round, at their leader of then.
+The requests of a round go out to all leaders before the first answer is waited for; a leader that gets several answers
+them in their order. Partitions with an error that can be tried again, or whose leader did not answer, are asked for
+again in the next round, with all that is asked of them, at their leader of then.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kseg.client.cluster.cluster import Cluster, outcome_unknown
@@ -36,15 +37,15 @@ def ask_leaders(
     cluster: Cluster,
     partitions: Collection[TopicPartition],
     kind: type[Request[R]],
-    build: Callable[[int, Mapping[TopicPartition, Leader]], Request[R]],
-    read: Callable[[R, Mapping[TopicPartition, Leader]], Iterable[Answered[T]]],
+    build: Callable[[int, Mapping[TopicPartition, Leader]], Sequence[Request[R]]],
+    read: Callable[[Sequence[R], Mapping[TopicPartition, Leader]], Iterable[Answered[T]]],
     version_of: Callable[[BrokerConnection, Mapping[TopicPartition, Leader]], int] | None = None,
     *,
     repeatable: bool = True,
 ) -> dict[TopicPartition, T]:
     """Gives each partition's value.
 
-    `build` makes one leader's request for a version, `read` takes its answer apart; `version_of` chooses the version
+    `build` makes one leader's requests for a version, `read` takes its answers apart; `version_of` chooses the version
     where that depends on more than the API. `repeatable`: whether a request may be sent again when its answer was lost
     (its `ROUTE`); OutcomeUnknown is raised otherwise.
 
@@ -54,20 +55,22 @@ def ask_leaders(
 
     def round_(deadline: Deadline) -> None:
         errors: list[KafkaError] = []
-        asked: list[tuple[BrokerConnection, dict[TopicPartition, Leader]]] = []
+        asked: list[tuple[BrokerConnection, int, dict[TopicPartition, Leader]]] = []
         for leaders in _by_broker(cluster, [tp for tp in partitions if tp not in values], deadline, errors):
             try:
                 connection = cluster.connection(next(iter(leaders.values())).broker, deadline)
                 version = connection.version_of(kind) if version_of is None else version_of(connection, leaders)
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
-                connection.send(build(version, leaders), version, deadline=until)
-                asked.append((connection, leaders))
+                requests = build(version, leaders)
+                for request in requests:
+                    connection.send(request, version, deadline=until)
+                asked.append((connection, len(requests), leaders))
             except KafkaError as error:
                 errors.append(error)
-        for connection, leaders in asked:
+        for connection, count, leaders in asked:
             try:
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
-                answered = read(connection.receive(deadline=until), leaders)
+                answered = read([connection.receive(deadline=until) for _ in range(count)], leaders)
             except KafkaError as error:
                 if error.sent and not repeatable:
                     first = next(iter(leaders))

@@ -7,7 +7,7 @@ these alone, and after an error has to find out what was appended before it numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
@@ -48,8 +48,8 @@ def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[T
             transactional=False,
         )
 
-    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> ProduceRequest:
-        return produce_request(
+    def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> list[ProduceRequest]:
+        request = produce_request(
             version,
             {tp: batches[tp] for tp in leaders},
             leaders,
@@ -57,9 +57,12 @@ def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[T
             timeout_ms=cluster.config.request_timeout_ms,
             transactional_id=None,
         )
+        return [request]
 
-    def read(response: ProduceResponse, leaders: Mapping[TopicPartition, Leader]) -> Iterator[Answered[Produced]]:
-        for answer in read_response(response, leaders):
+    def read(
+        responses: Sequence[ProduceResponse], leaders: Mapping[TopicPartition, Leader]
+    ) -> Iterator[Answered[Produced]]:
+        for answer in read_response(responses[0], leaders):
             duplicate = answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             produced = Produced(answer.base_offset, answer.log_append_time)
             yield Answered(answer.tp, 0 if duplicate else answer.error_code, produced, answer.leader)

@@ -19,7 +19,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic, error_from_code
 from kseg.client.groups.offsets import committed_offsets
-from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
+from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_bounds, list_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError
@@ -218,23 +218,17 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
         LeaderNotAvailable: leaders kept changing between the questions.
         KafkaError: the cluster cannot be asked.
     """
-    if not partitions:
-        return {}
-    # In this order, since all three only grow: whatever happens in between, start <= last stable <= high watermark.
-    start = list_offsets(cluster, dict.fromkeys(sorted(partitions), EARLIEST), isolation_level="read_uncommitted")
     found: dict[TopicPartition, LogBounds] = {}
     for _ in range(_TRIES_FOR_ONE_EPOCH):
-        asked = dict.fromkeys((p for p in sorted(partitions) if p not in found), LATEST)
-        stable = list_offsets(cluster, asked, isolation_level="read_committed")
-        high = list_offsets(cluster, asked, isolation_level="read_uncommitted")
+        left = [p for p in sorted(partitions) if p not in found]
+        if not left:
+            return {p: found[p] for p in sorted(partitions)}
         found |= {
-            p: LogBounds(start[p].offset, stable[p].offset, high[p].offset, leader_epoch=high[p].leader_epoch)
-            for p in asked
-            if stable[p].leader_epoch == high[p].leader_epoch
+            p: LogBounds(start.offset, stable.offset, high.offset, leader_epoch=high.leader_epoch)
+            for p, (start, stable, high) in list_bounds(cluster, left).items()
+            if stable.leader_epoch == high.leader_epoch
         }
-        if len(found) == len(start):
-            return {p: found[p] for p in start}
-    first = next(p for p in start if p not in found)
+    first = next(p for p in sorted(partitions) if p not in found)
     raise LeaderNotAvailable("the leader changed repeatedly", topic=first.topic, partition=first.partition)
 
 

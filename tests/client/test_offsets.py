@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
+from kseg.client.admin.topics import delete_records
+from kseg.client.offsets import list_bounds
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
+from kseg.client.wire.broker import BrokerConnection
 from kseg.segment_reader.encode.batches import Record
 from sending import begin_with, send_to
 
@@ -39,6 +43,62 @@ def test_latest_is_the_last_stable_offset_under_read_committed(cluster: Any, kaf
     assert list_offsets(cluster, {tp: LATEST}, isolation_level="read_committed")[tp].offset == 0
     assert list_offsets(cluster, {tp: LATEST}, isolation_level="read_uncommitted")[tp].offset == 3
     transaction.abort()
+
+
+@pytest.mark.rule(157, 174, 177)
+def test_the_bounds_of_a_log_are_asked_for_without_waiting_in_between(
+    cluster: Any, kafka: Any, monkeypatch: pytest.MonkeyPatch
+):
+    topic = kafka.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    send_to(cluster, {first: [Record(value=b"v")] * 4})
+    transaction = begin_with(cluster, f"tx-{uuid.uuid4()}", {first: [Record(value=b"open")] * 3})
+    delete_records(cluster, {first: 2})
+    under_way = []
+    receive = BrokerConnection.receive
+
+    def count(connection: BrokerConnection, **options: Any) -> Any:
+        under_way.append(connection.in_flight)
+        return receive(connection, **options)
+
+    cluster.metadata([topic])
+    monkeypatch.setattr(BrokerConnection, "receive", count)
+    found = list_bounds(cluster, [first, second])
+    assert [tuple(listed.offset for listed in found[tp]) for tp in (first, second)] == [(2, 4, 7), (0, 0, 0)]
+    assert under_way == [3, 2, 1]
+    monkeypatch.undo()
+    transaction.abort()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_partition_of_which_one_bound_is_an_error_is_asked_for_all_of_them_again(
+    fake: Any, connect: Any, number: int
+):
+    """A bound of another moment could lie on the wrong side of the others."""
+    codes = [ErrorCode.NONE] * 3
+    codes[number] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def answer(seen: Any) -> ListOffsetsResponse:
+        count = len(fake.requests(ListOffsetsRequest))
+        parts = [
+            ListOffsetsResponse.ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index,
+                error_code=codes[count - 1] if asked.partition_index == 1 and count <= 3 else ErrorCode.NONE,
+                offset=count,
+            )
+            for asked in seen.request.topics[0].partitions
+        ]
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=parts)])
+
+    fake.add_topic("t", [1, 1])
+    fake.on(ListOffsetsRequest, answer)
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    found = list_bounds(cluster, [TopicPartition("t", 0), TopicPartition("t", 1)])
+    assert [[listed.offset for listed in bounds] for bounds in found.values()] == [[1, 2, 3], [4, 5, 6]]
+    asked = [
+        [p.partition_index for p in seen.request.topics[0].partitions] for seen in fake.requests(ListOffsetsRequest)
+    ]
+    assert asked == [[0, 1]] * 3 + [[1]] * 3
 
 
 def test_an_isolation_level_that_is_none_is_refused(cluster: Any):

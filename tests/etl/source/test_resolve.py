@@ -11,7 +11,7 @@ import pytest
 from kseg.client import Cluster, TopicPartition
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
-from kseg.client.offsets import ListedOffset
+from kseg.client.offsets import ListedBounds, ListedOffset
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source import resolve as resolve_module
 from kseg.etl.source.errors import TimeNotFoundError
@@ -101,34 +101,37 @@ def test_edges_of_the_log(cluster: Cluster, topic: str) -> None:
 
 
 class MovingLeader:
-    """ListOffsets answered in these leader epochs, question by question; the log grows by ten with each."""
+    """The bounds of a log in these leader epochs, answer by answer; the log grows by ten with each."""
 
     def __init__(self, *epochs: int) -> None:
         self.epochs, self.asked = list(epochs), 0
 
-    def __call__(self, _: Any, wanted: dict[TopicPartition, int], *, isolation_level: str) -> Any:
+    def __call__(self, _: Any, partitions: list[TopicPartition]) -> Any:
+        return {tp: ListedBounds(self._listed(False), self._listed(True), self._listed(True)) for tp in partitions}
+
+    def _listed(self, end: bool) -> ListedOffset:
         self.asked += 1
         epoch = self.epochs.pop(0) if len(self.epochs) > 1 else self.epochs[0]
-        return {tp: ListedOffset(0 if mark < -1 else 10 * self.asked, -1, epoch) for tp, mark in wanted.items()}
+        return ListedOffset(10 * self.asked if end else 0, -1, epoch)
 
 
 @pytest.mark.parametrize(
     ("epochs", "bounds"),
     [
         ((0, 7, 7), LogBounds(0, 20, 30, leader_epoch=7)),
-        ((7, 7, 8, 8, 8), LogBounds(0, 40, 50, leader_epoch=8)),
+        ((7, 7, 8, 8, 8), LogBounds(0, 50, 60, leader_epoch=8)),
         ((-1,), LogBounds(0, 20, 30)),  # brokers before 2.1
     ],
 )
 def test_both_ends_of_a_log_and_its_epoch_are_of_one_leader(
     epochs: tuple[int, ...], bounds: LogBounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolve_module, "list_offsets", MovingLeader(*epochs))
+    monkeypatch.setattr(resolve_module, "list_bounds", MovingLeader(*epochs))
     assert log_bounds(None, parts("orders", 0)) == {TopicPartition("orders", 0): bounds}  # type: ignore[arg-type]
 
 
 def test_leaders_that_never_stop_changing_are_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve_module, "list_offsets", MovingLeader(*range(50)))
+    monkeypatch.setattr(resolve_module, "list_bounds", MovingLeader(*range(50)))
     with pytest.raises(LeaderNotAvailable) as failure:
         log_bounds(None, parts("orders", 0))  # type: ignore[arg-type]
     assert failure.value.retriable
