@@ -83,7 +83,8 @@ def _of_kind(
             continue
         found = columns_named(rows.names, name)
         if len(found) > 1:
-            message = f"is of several types, and records of the table {table} have no {name}: {', '.join(found)}"
+            types = " and ".join(str(rows.field(column).type) for column in found)
+            message = f"other tables have the column {name} as {types}; the table {table} lacks it"
             raise ConfigurationError.of("sink.partition_by", message, "give it one type in the schemas of all kinds")
         sources |= dict.fromkeys([name], found[0]) if found else {}
     of_kind = [rows.field(column).with_name(name) for name, column in sources.items()]
