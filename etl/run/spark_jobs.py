@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.decoding.kinds import plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
@@ -58,7 +57,6 @@ from kseg.etl.transform.transform import BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
@@ -82,14 +80,6 @@ class Written:
 
 def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
     return tuple(range_result for result in results for range_result in result.range_results)
-
-
-def _shown(rows: pa.Schema) -> dict[str, str]:
-    """Columns as tables call them, with their types: of several kinds of records there may be several."""
-    found: dict[str, list[str]] = {}
-    for column in rows:
-        found.setdefault(plain_name(column.name), []).append(str(column.type))
-    return {name: " or ".join(types) for name, types in found.items()}
 
 
 class SparkJobs:
@@ -144,8 +134,9 @@ class SparkJobs:
             table: sink_schema_of(self.job, schema, table, late=self.plan.marks_late, records=records)
             for table, schema in schemas.items()
         }
-        for schema in {str(schema): schema for schema in schemas.values()}.values():
-            self.context.progress.event(OutputSchema(_shown(schema)))
+        for table, sink in made.items():
+            columns = {column.name: str(column.type) for column in sink.columns}
+            self.context.progress.event(OutputSchema(table, columns))
         return made
 
     @property

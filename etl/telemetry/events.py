@@ -10,7 +10,7 @@ An event is sent after it has happened; a run that fails leaves out the rest. Al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -115,9 +115,10 @@ class TableCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The schema of the rows: names and types of columns in their order."""
+    """The schema of the rows that a table gets: names and types of columns in their order."""
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    table: str
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

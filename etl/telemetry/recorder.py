@@ -81,7 +81,7 @@ class Telemetry:
     attempt: int = 0
     taken_up: bool = False
     spark: events.SparkStarted | None = None
-    schema: dict[str, str] = field(default_factory=dict)
+    schemas: dict[str, dict[str, str]] = field(default_factory=dict)
     phases: list[tuple[str, float]] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     first: dict[TopicPartition, PartitionView] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Recorder(NullProgress):
             case events.SparkStarted():
                 telemetry.spark = event
             case events.OutputSchema():
-                telemetry.schema = dict(event.columns)
+                telemetry.schemas[event.table] = dict(event.columns)
             case events.ReadStarted():
                 telemetry.planned_tasks += event.tasks
             case events.ReadProgress():

@@ -288,8 +288,8 @@ class Lineage:
 
         facets: dict[str, Any] = {"storage": storage_dataset.StorageDatasetFacet("delta", fileFormat="parquet")}
         statistics: dict[str, Any] = {}
-        schema = self._telemetry.schema
-        if schema and (committed is None or committed.has_rows):
+        schema = self._telemetry.schemas.get(table)
+        if schema:
             fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in schema.items()]
             facets["schema"] = schema_dataset.SchemaDatasetFacet(fields)
         if committed is not None:

@@ -106,7 +106,7 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "unconfirmed": document.get("unconfirmed") or [],
         "given_up": document.get("given_up") or [],
         "notes": [*REDACTOR.clean(telemetry.messages), *document.get("notes", [])],
-        "schema": telemetry.schema,
+        "schemas": _schemas(telemetry.schemas)[:ROWS_SHOWN],
         "configuration": _configuration(outcome),
         "count": count,
         "size": size,
@@ -332,6 +332,14 @@ def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:
 
 
 # --- tables
+
+
+def _schemas(by_table: Mapping[str, Mapping[str, str]]) -> list[tuple[list[str], dict[str, str]]]:
+    """Tables with the same columns together, and these columns: name and type."""
+    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for table, columns in sorted(by_table.items()):
+        found.setdefault(tuple(columns.items()), []).append(table)
+    return [(tables, dict(columns)) for columns, tables in found.items()]
 
 
 def _tables(outcome: Outcome) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.operations.verify import verify
+from kseg.etl.telemetry.recorder import Recorder
 
 COUNT = 40
 TABLES = ("orders", "payments", "refunds")
@@ -61,6 +62,19 @@ def numbers(job: Any, table: str, prefix: str = "_kseg_") -> list[int]:
 
 def columns_of(job: Any, table: str) -> list[str]:
     return [name for name in job.table(table).schema().to_arrow().names if not name.startswith("_kseg_")]
+
+
+def test_a_run_tells_the_columns_of_each_table(job: Any) -> None:
+    """Pages and lineage had the columns of all kinds for each of them."""
+    recorder = Recorder()
+    job.ingest(progress=recorder)
+    told = {table.rpartition("/")[2]: columns for table, columns in recorder.close().schemas.items()}
+    assert {table: [name for name in told[table] if not name.startswith("_kseg_")] for table in TABLES} == {
+        "orders": ["id", "size"],
+        "payments": ["paid"],
+        "refunds": ["id"],
+    }
+    assert told["payments"]["paid"] == "decimal128(9, 2)"
 
 
 def test_each_table_has_the_columns_of_its_route(job: Any) -> None:

@@ -107,7 +107,7 @@ class Told:
             events.OffsetsObserved({tp: PartitionView(0, 100, 100, None, 0) for tp in self.partitions}),
             events.RunPlanned(self.plan, self.attempt or 1, taken_up=self.attempt is not None),
             events.SparkStarted("local-1", "local[2]", None),
-            events.OutputSchema({"key": "binary", "value": "binary"}),
+            events.OutputSchema(self.table, {"key": "binary", "value": "binary"}),
             events.ReadStarted("land", tasks, dict.fromkeys(self.partitions, 100)),
             events.ReadProgress(tasks, 1, 50, 40, 5000, outcomes[:1]),
             events.ReadProgress(tasks, tasks, 50 * tasks, 40 * tasks, 5000 * tasks, outcomes[1:], outcomes[:1]),

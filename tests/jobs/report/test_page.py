@@ -91,6 +91,18 @@ def test_the_page_tells_the_run(told: Callable[..., Any]) -> None:
     assert len(headings) == len({i["id"] for i in headings}) >= 9
 
 
+def test_tables_with_other_columns_have_lists_of_their_own(told: Callable[..., Any]) -> None:
+    outcome = outcome_of(told())
+    schemas = outcome.telemetry.schemas
+    assert re.search(r"Columns \(2\)\s+key binary\s+value binary", Page(render(outcome)).words)
+    [table], [columns] = schemas, schemas.values()
+    schemas |= {"lake/a": {"id": "int64"}, "lake/b": dict(columns), "lake/c": {"id": "string", "at": "date32[day]"}}
+    words = Page(render(outcome)).words
+    assert re.search(r"Columns of lake/a \(1\)\s+id int64", words), words
+    assert re.search(rf"Columns of {re.escape(', '.join(sorted([table, 'lake/b'])))} \(2\)\s+key binary", words)
+    assert re.search(r"Columns of lake/c \(2\)\s+id string\s+at date32\[day\]", words)
+
+
 def test_a_failed_runs_page_names_the_log(told: Callable[..., Any]) -> None:
     document = {**failure_of(Refused("some-code", "found it")).to_json(), "log": "/var/log/kseg/one.log"}
     assert "/var/log/kseg/one.log" in Page(render(outcome_of(told(), document, 3))).words
