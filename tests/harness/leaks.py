@@ -18,19 +18,12 @@ import pytest
 #: Folders and files whose tests have not all been run with the check.
 UNCHECKED = (
     "tests/etl/exactly_once",
-    "tests/etl/internal_topics",
-    "tests/etl/kafka_writer",
     "tests/etl/source",
     "tests/etl/spark",
     "tests/etl/spark_format",
     "tests/faults",
     "tests/jobs/bench",
     "tests/jobs/demo",
-    "tests/jobs/packaging",
-    "tests/jobs/test_object_store.py",
-    "tests/jobs/test_own_packages.py",
-    "tests/jobs/test_secure_job.py",
-    "tests/jobs/test_cli_process.py",
     "tests/test_console.py",
 )
 
