@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from kseg.etl.errors import Refused
 from kseg.etl.tables.delta import deletion_vectors
+from kseg.etl.tables.delta.paths import names_all
 
 RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
 
@@ -46,6 +47,10 @@ COLUMN_RULES = {
 }
 
 
+# Types of partition columns whose values this package gives no text (`partition_values.value_text`), as JSON.
+_WITHOUT_TEXT = frozenset({'"float"', '"double"', '"binary"'})
+
+
 def spark_reasons(table: DeltaTable) -> tuple[str, ...]:
     """Why only Spark's writer may append to this table; empty where delta-rs may."""
     properties = table.metadata().configuration
@@ -70,13 +75,30 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
         reasons.append("change data feed")  # it needs the removed rows in files of their own
     if deletion_vectors.in_use(table):
         reasons.append("deletion vectors in use")  # removing such a file means naming its vector, which delta-rs cannot
+    if not names_all(table):
+        reasons.append("paths of files that delta-rs would encode in another way")
+    return tuple(reasons)
+
+
+def compaction_reasons(table: DeltaTable) -> tuple[str, ...]:
+    """Why only Spark may rewrite the table's files, their rows unchanged; empty where that may be done here."""
+    reasons = list(spark_reasons(table))
+    if deletion_vectors.in_use(table):
+        reasons.append("deletion vectors in use")
+    columns = {column["name"]: json.dumps(column["type"]) for column in json.loads(table.schema().to_json())["fields"]}
+    # A variant's values may lie in columns of the file that the table's schema does not name.
+    reasons += [f"variant column {name}" for name, kind in columns.items() if '"variant"' in kind]
+    partition_by = table.metadata().partition_columns
+    reasons += [f"partition column {name}: {columns[name]}" for name in partition_by if columns[name] in _WITHOUT_TEXT]
     return tuple(reasons)
 
 
 def spark_may_commit(table: DeltaTable) -> bool:
     """Whether Spark makes some of our commits to a table to which delta-rs may append: removals, OPTIMIZE."""
     changes = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
-    return changes.lower() == "true" or deletion_vectors.FEATURE in _features(table)
+    if changes.lower() == "true" or deletion_vectors.FEATURE in _features(table):
+        return True
+    return not names_all(table) or bool(compaction_reasons(table))
 
 
 def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None:

@@ -8,38 +8,20 @@ commit lost to another writer only new files are examined.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from kseg.etl.tables.delta.snapshot_files import OldFile, conformed, read_rows, snapshot_files
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
-from kseg.etl.tables.parquet.partition_values import value_text
-from kseg.etl.tables.parquet.schema import delta_type
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import WrittenFile, file_name
-from kseg.etl.tables.removal import Bounds, Removal, Verdict
-
-_BATCH_ROWS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class OldFile:
-    """A file of the table's snapshot. path: relative to the table, decoded. values: typed partition values."""
-
-    path: str
-    size: int
-    rows: int | None
-    partition_values: Mapping[str, str | None]
-    values: Mapping[str, Any]
-    bounds: Mapping[str, Bounds]
+from kseg.etl.tables.removal import Removal, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +106,7 @@ class Rewriter:
         verdict = self.removal.verdict(file.bounds)
         if verdict is Verdict.NONE:
             return 0
-        if "://" in file.path or file.path.startswith("/"):
+        if file.outside:
             raise NeedsSparkWriter(self.location.uri, ["files outside of the table's folder (a shallow clone)"])
         if verdict is Verdict.ALL and file.rows is not None:
             return file.rows
@@ -144,19 +126,14 @@ class Rewriter:
         try:
             for rows, mask in self._read(file, only=False):
                 # Conformed first: files that delta-rs itself wrote come as view types, which have no filter.
-                kept = _conformed(rows, schema).filter(pc.invert(mask))
+                kept = conformed(rows, schema).filter(pc.invert(mask))
                 if not kept.num_rows:
                     continue
                 if target is None:
                     target = DataFile(
                         self.location.open(), path, kept.schema, StatsCollector(spec, kept.schema), self.options
                     )
-                target.append(kept)
-                if (
-                    target.buffered >= self.options.row_group_bytes
-                    or target.buffered_rows >= self.options.row_group_rows
-                ):
-                    target.flush()
+                target.write(kept)
         except BaseException:
             if target is not None:
                 target.delete()
@@ -165,48 +142,13 @@ class Rewriter:
 
     def _read(self, file: OldFile, *, only: bool) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
         """The file's rows (or only the columns that decide) with the removal's mask."""
-        store = self.location.open()
-        with store.asked("cannot read a data file"), store.fs.open_input_file(store.path(file.path)) as source:
-            # Spark may have rewritten the file with its old 96-bit timestamps; in nanoseconds they could overflow.
-            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-            wanted = [name for name in self.removal.columns if name in parquet.schema_arrow.names]
-            for rows in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=wanted if only else None):
-                deciding = {n: _deciding(rows, file, n, kind) for n, kind in self.removal.columns.items()}
-                yield rows, self.removal.mask(deciding, rows.num_rows)
-
-
-def snapshot_files(table: DeltaTable, names: Iterable[str]) -> Iterator[OldFile]:
-    """The files of a snapshot, with the bounds of the named columns."""
-    listed = pa.table(table.get_add_actions()).to_pylist()
-    for entry in listed:
-        values = entry.get("partition") or {}
-        yield OldFile(
-            path=unquote(entry["path"]),
-            size=entry["size_bytes"],
-            rows=entry["num_records"],
-            partition_values={name: value_text(value, name) for name, value in values.items()},
-            values=values,
-            bounds={name: _bounds(entry, values, name) for name in names},
-        )
-
-
-def _bounds(entry: Mapping[str, Any], values: Mapping[str, Any], name: str) -> Bounds:
-    if name in values:
-        value = values[name]
-        return Bounds(value, value, entry["num_records"] if value is None else 0)
-    low, high, nulls = ((entry.get(kind) or {}).get(name) for kind in ("min", "max", "null_count"))
-    return Bounds(low, high, nulls)
+        columns = tuple(self.removal.columns) if only else None
+        for rows in read_rows(self.location.open(), file, columns):
+            deciding = {n: _deciding(rows, file, n, kind) for n, kind in self.removal.columns.items()}
+            yield rows, self.removal.mask(deciding, rows.num_rows)
 
 
 def _deciding(rows: pa.RecordBatch, file: OldFile, name: str, kind: pa.DataType) -> pa.Array:
     if name in rows.schema.names:
         return rows.column(name).cast(kind)
     return pa.repeat(pa.scalar(file.values.get(name), kind), rows.num_rows)
-
-
-def _conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of a file, by any writer, with the table's types."""
-    fields = [pa.field(name, delta_type(schema.field(name).type)) for name in rows.schema.names if name in schema.names]
-    columns = [rows.column(f.name) for f in fields]
-    cast = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(cast, schema=pa.schema(fields))

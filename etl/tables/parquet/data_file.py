@@ -64,6 +64,12 @@ class DataFile:
         self.buffered_rows += rows.num_rows
         return size
 
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows, and write a row group once it is full."""
+        self.append(rows)
+        if self.buffered >= self._options.row_group_bytes or self.buffered_rows >= self._options.row_group_rows:
+            self.flush()
+
     def flush(self) -> int:
         """Write what is collected as a row group; returns the bytes that were held."""
         if not self._batches:

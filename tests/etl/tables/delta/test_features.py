@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
 from kseg.etl.errors import Refused
-from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
+from kseg.etl.tables.delta.features import compaction_reasons, removal_reasons, spark_may_commit, spark_reasons
 
 PLAIN = "CREATE TABLE $T (a BIGINT, b BIGINT) USING delta "
 DELTA_RS = [
@@ -65,3 +66,26 @@ def test_append_only_tables_refuse_removal(lander, rows):
     with pytest.raises(Refused) as caught:
         removal_reasons(table.target.load(), "t")
     assert caught.value.code == "table-append-only"
+
+
+@pytest.mark.parametrize(
+    ("columns", "partition_by", "reasons"),
+    [
+        ({"p": pa.string()}, ["p"], ()),
+        ({"p": pa.float64()}, ["p"], ('partition column p: "double"',)),
+        ({"p": pa.binary()}, ["p"], ('partition column p: "binary"',)),
+        ({"p": pa.float64()}, [], ()),
+    ],
+)
+def test_partition_values_without_a_text_leave_compaction_to_spark(tmp_path, columns, partition_by, reasons):
+    schema = Schema.from_arrow(pa.schema({**columns, "x": pa.int64()}))
+    table = DeltaTable.create(str(tmp_path / "t"), schema, partition_by=partition_by)
+    assert compaction_reasons(table) == reasons
+    assert spark_may_commit(table) == bool(reasons)
+
+
+def test_variants_leave_compaction_to_spark(spark, tmp_path):
+    path = tmp_path / "t"
+    spark.sql(f"CREATE TABLE delta.`{path}` (a BIGINT, s STRUCT<v: VARIANT>) USING delta")
+    assert spark_reasons(DeltaTable(str(path))) == ()
+    assert compaction_reasons(DeltaTable(str(path))) == ("variant column s",)

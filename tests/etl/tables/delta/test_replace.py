@@ -61,7 +61,7 @@ def test_old_rows_go_and_new_ones_come_in_one_commit(landed, rows):
 
 
 def test_files_wholly_inside_are_not_read(landed, rows, monkeypatch):
-    monkeypatch.setattr("kseg.etl.tables.delta.rewrite.pq.ParquetFile", None)
+    monkeypatch.setattr("kseg.etl.tables.delta.snapshot_files.pq.ParquetFile", None)
     outcome = landed.commit([], "backfill", app=BACKFILL, remove=addresses((100, 300)))
     assert outcome.commit.removed == 200
     assert outcome.commit.files == 0
@@ -131,7 +131,7 @@ def test_rows_of_other_sources_at_the_same_addresses_stay(landed, rows):
 
 
 def test_files_of_runs_that_are_all_ours_are_not_read(landed, monkeypatch):
-    monkeypatch.setattr("kseg.etl.tables.delta.rewrite.pq.ParquetFile", None)
+    monkeypatch.setattr("kseg.etl.tables.delta.snapshot_files.pq.ParquetFile", None)
     removal = OfAddresses(OWN_ADDRESS, {TP: OffsetSet.of([(100, 300)])}, OfRuns("run-1", "run-2"))
     assert landed.commit([], "backfill", app=BACKFILL, remove=removal).commit.removed == 200
 
@@ -158,10 +158,10 @@ def test_a_lost_race_rewrites_only_what_is_new_and_leaves_no_file_behind(landed,
             monkeypatch.setattr(DeltaTable, "create_write_transaction", somebody_first)
         return commit(self, *args, **kwargs)
 
-    import kseg.etl.tables.delta.rewrite as rewrite
+    import kseg.etl.tables.delta.snapshot_files as snapshot_files
 
-    opened = rewrite.pq.ParquetFile
-    monkeypatch.setattr(rewrite.pq, "ParquetFile", lambda *a, **k: read.append(1) or opened(*a, **k))
+    opened = snapshot_files.pq.ParquetFile
+    monkeypatch.setattr(snapshot_files.pq, "ParquetFile", lambda *a, **k: read.append(1) or opened(*a, **k))
     monkeypatch.setattr(DeltaTable, "create_write_transaction", somebody_first)
     outcome = landed.commit(files, "backfill", app=BACKFILL, remove=addresses((150, 250)))
     assert isinstance(outcome, NewCommit)
@@ -381,3 +381,17 @@ def test_rows_of_a_table_made_anew_are_removed_by_ids_that_name_their_ledger(lan
     assert table.target.remove_run(RunCommit(unmarked, f"{APP}/{unmarked}", 1)).removed == 0
     assert set(runs_by_offset(table).values()) == {unmarked}
     assert table.target.transaction_version(APP) == 2
+
+
+def test_files_that_delta_rs_cannot_name_leave_removal_to_spark(landed, rows, spark):
+    """Spark writes characters beyond ASCII into the log as they are; delta-rs would encode them, and remove no file."""
+    path = f"{landed.path}-é"
+    frame = spark.read.format("delta").load(landed.path)
+    frame.selectExpr("* except (topic)", "'é' topic").write.format("delta").partitionBy("topic").save(path)
+    target = type(landed)(type(landed.target)(path))
+    assert target.target.spark_reasons() == ()
+    reasons = ("paths of files that delta-rs would encode in another way",)
+    assert target.target.spark_reasons(removing=True) == reasons
+    with pytest.raises(NeedsSparkWriter, match="encode in another way"):
+        target.commit([], "backfill", app=BACKFILL, remove=addresses((150, 250), tp=TopicPartition("é", 0)))
+    assert len(target.offsets()) == 400
