@@ -4,7 +4,8 @@ No row of a target table changes.
     what        by                                                     beside running jobs
     ----------  -----------------------------------------------------  -----------------------------------------------
     letters     the same as optimize                                   leaves those that an unfinished redrive reads
-    optimize    delta-rs where it may write to the table, else Spark   commits that conflict: the later one is retried
+    optimize    delta-rs where it may write to the table, else Spark   files that others replaced meanwhile are left
+                Spark for Z-order
     vacuum      the same                                               leaves files that a run may still commit
     ledger      delta-rs                                               as at the end of every run
 
@@ -22,7 +23,7 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import format_duration
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import RunState
@@ -172,13 +173,32 @@ def _maintain_table(
     notes: list[str],
 ) -> TableMaintenance:
     """lease: of the maintenance; None for a dry run."""
-    maintenance = context.targets.maintenance(table)
+    maintenance = context.targets.maintenance(table, z_order=bool(request.z_order))
+    if maintenance.because:
+        notes.append(f"{table}: {maintenance.because}")
     if lease is None:
         return _maintain(context, maintenance, table, request, others, notes)
     lease.read()  # another may have taken it since
     maintenance.check_store()
     with maintenance.exclusively(lease, wait=timedelta(0)):
+        if maintenance.because and context.job.sink.single_driver:
+            _refuse_unfinished(context, table, others)
         return _maintain(context, maintenance, table, request, others, notes)
+
+
+def _refuse_unfinished(context: JobContext, table: str, others: OtherJobs) -> None:
+    """Of a table that Spark commits to for the first time: runs that have begun may not know that it has a lease.
+
+    Raises:
+        RetriableFailure: there is such a run.
+    """
+    state = context.clients.read_state()
+    for run in (*state.unfinished_runs(), *others.planning(table, state.tables.get(table))):
+        raise RetriableFailure(
+            f"the run {run.run_id} may yet commit to the table, and Spark would overwrite its commit",
+            remedy="let the run end (start it again if it has failed), then run the same command again",
+            table=table,
+        )
 
 
 def _maintain(

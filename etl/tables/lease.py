@@ -3,7 +3,7 @@
 Spark's commits on a local disk, and on S3 with its default log store, exclude each other within one driver only. The
 ledger's leases are those of chains, of which several run at once, and two ledgers may have one table: so such a table
 has a lease of its own, beside its log. A run holds it while Spark commits, and while delta-rs commits to a table to
-which Spark may, since Spark would overwrite that commit too.
+which Spark may, or once has (OPTIMIZE with Z-order), since Spark would overwrite that commit too.
 
     <table>/_kseg/lease/     a ledger (`etl.ledger.store`) of leases alone, which delta-rs commits put-if-absent
 
@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final
+
+import pyarrow.fs as pafs
 
 from kseg.etl.errors import AnotherRunActive, KsegError
 from kseg.etl.ledger.holder_process import known_dead
@@ -49,6 +51,17 @@ def _may_take(before: str, chain: str, holder: Lease) -> bool:
     """Whether the live lease of this owner may be taken by the present holder of the chain."""
     process, _, its_chain = before.partition(_FOR)
     return its_chain == chain and (holder.taken_over or not known_dead(process))
+
+
+def has_lease(location: TableLocation) -> bool:
+    """Whether the table's lease has ever been taken: Spark has committed to the table then, and may again.
+
+    Raises:
+        RetriableFailure, ConfigurationError: the store cannot be read.
+    """
+    store = location.open()
+    with store.asked("cannot search for the table's lease"):
+        return bool(store.fs.get_file_info(store.path(f"{FOLDER}/_delta_log")).type != pafs.FileType.NotFound)
 
 
 @contextmanager

@@ -281,10 +281,12 @@ class FrameTarget(Target):
 class Maintenance(ABC):
     """OPTIMIZE, VACUUM and retention of one table. Every method may raise RetriableFailure and KsegError.
 
-    by: who commits, `delta-rs` or `spark`.
+    by: who commits, `delta-rs` or `spark`. because: why it is Spark, for this once, of a table that is not Spark's;
+    empty where it is delta-rs, or the table is.
     """
 
     by: str
+    because: str = ""
 
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:

@@ -81,16 +81,21 @@ class Targets:
         """The table, to read; None where a catalog knows no such table."""
         return self._access(table)
 
-    def maintenance(self, table: str) -> Maintenance:
-        """Maintenance of a table that is there: by delta-rs where it may rewrite the table's files."""
-        from kseg.etl.tables.delta.maintenance import DeltaMaintenance
+    def maintenance(self, table: str, *, z_order: bool = False) -> Maintenance:
+        """Maintenance of a table that is there: without Spark where its files may be rewritten so.
+
+        z_order: OPTIMIZE is to order rows, which only Spark does.
+        """
+        from kseg.etl.tables.delta.maintenance import Z_ORDER_BY_SPARK, DeltaMaintenance
         from kseg.etl.tables.spark.maintenance import SparkMaintenance
 
         access = self._access(table)
         if access is None:
             raise Refused("table-missing", "there is no table", table=table)
         if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
-            return DeltaMaintenance(self.file_target(table), self._stores)
+            if not z_order:
+                return DeltaMaintenance(self.file_target(table), self._stores)
+            return SparkMaintenance(access, self._by_spark(table), because=Z_ORDER_BY_SPARK)
         return SparkMaintenance(access, self._by_spark(table))
 
     def frame(self, table: str, columns: Sequence[str] | None = None, within: Removal | None = None) -> DataFrame:

@@ -32,7 +32,7 @@ Examples:
     "--z-order",
     multiple=True,
     metavar="COLUMN",
-    help="OPTIMIZE with Z-order by this column; implies --optimize. Repeatable.",
+    help="OPTIMIZE with Z-order by this column, by Spark; implies --optimize. Repeatable.",
 )
 @click.option(
     "--vacuum", metavar="DURATION", help="Delete files that only table versions older than this use, such as 7d."
@@ -67,7 +67,8 @@ def maintain(
     """Optimize and vacuum a job's tables, and compact its ledger; no row of a target table changes.
 
     Without --optimize, --vacuum, --dead-letters and --ledger: all four, with --vacuum 7d. Runs may be active: files
-    that an unfinished run may still commit are kept. Exit 5 if another maintenance is active, or if a run holds the
+    that an unfinished run may still commit are kept. Z-order is Spark's: it needs a store that is put-if-absent for
+    Spark, or `sink.single_driver` and no unfinished run. Exit 5 if another maintenance is active, or if a run holds the
     lease of a table with `sink.single_driver`; --take-over takes the place of a maintenance that died, and of no run.
     """
 

@@ -41,7 +41,7 @@ from kseg.etl.tables.errors import (
     refuse_other_ranges,
     refuse_other_run,
 )
-from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, table_lease
+from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, has_lease, table_lease
 from kseg.etl.tables.parquet.align import TableColumns, can_write
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -75,7 +75,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
         table = self.load() if self._beside_spark else None
-        if table is None or not spark_may_commit(table):
+        if table is None or not (spark_may_commit(table) or has_lease(self.location)):
             yield
             return
         with table_lease(self.location, lease, wait=wait) as of_table:

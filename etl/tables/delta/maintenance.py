@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM of a Delta table by delta-rs, for tables whose files it may rewrite."""
+"""OPTIMIZE and VACUUM of a Delta table without Spark, for tables whose files may be rewritten so."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.delta.features import spark_reasons
-from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_properties, table_schema
+from kseg.etl.tables.delta.compaction import Compaction, plan_bins
+from kseg.etl.tables.delta.features import compaction_reasons
+from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_schema
 from kseg.etl.tables.parquet.schema import RUN_COLUMN
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 
-TARGET_SIZE = 128 * 1024 * 1024
-"""Bytes of a file that OPTIMIZE makes, unless the table says otherwise (`delta.targetFileSize`)."""
-
 HOUR = timedelta(hours=1)
 
 DELETES_AT_ONCE = 16
+
+Z_ORDER_BY_SPARK = "Z-order is done by Spark: delta-rs commits two OPTIMIZE of the same files, and rows are doubled"
 
 
 class DeltaFiles(Maintenance):
@@ -102,34 +101,14 @@ class DeltaMaintenance(DeltaFiles):
     def spark_reasons(access: DeltaAccess) -> tuple[str, ...]:
         """Why only Spark may rewrite the table's files; empty where delta-rs may."""
         table = access.load()
-        if table is None:
-            return ()
-        reasons = list(spark_reasons(table))
-        if deletion_vectors.in_use(table):
-            reasons.append("deletion vectors in use")
-        return tuple(reasons)
+        return () if table is None else compaction_reasons(table)
 
     def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
-        self.check_columns(z_order)
-        table = self._load()
-        target = int(table_properties(table).get("delta.targetFileSize", TARGET_SIZE))
+        if z_order:
+            raise ValueError(Z_ORDER_BY_SPARK)
         if dry_run:
-            return _live(table).files if z_order else _small_files(table, target)
-        commit = CommitProperties(custom_metadata={"kseg": {**details, "maintain": "optimize"}})
-        try:
-            if z_order:
-                found = table.optimize.z_order(list(z_order), target_size=target, commit_properties=commit)
-            else:
-                found = table.optimize.compact(target_size=target, commit_properties=commit)
-        except CommitFailedError as error:
-            raise RetriableFailure(
-                f"another writer changed the files that were rewritten: {error}",
-                remedy="run it again",
-                table=self._access.name,
-            ) from error
-        except (DeltaError, OSError) as error:
-            raise self._access.fault("cannot optimize", error) from error
-        return int(found["numFilesRemoved"])
+            return sum(len(files) for files in plan_bins(self._load()))
+        return Compaction(self._target, details).run()
 
     def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
         store = self._access.location.open()
@@ -172,18 +151,6 @@ class DeltaMaintenance(DeltaFiles):
 
         with ThreadPoolExecutor(DELETES_AT_ONCE, thread_name_prefix="kseg-vacuum") as pool:
             list(pool.map(delete, paths))
-
-
-def _small_files(table: DeltaTable, target: int) -> int:
-    """How many files a compaction would take: those below the target, where a partition has more than one."""
-    actions = pa.table(table.get_add_actions())
-    columns = ["partition"] if "partition" in actions.column_names else []
-    small: dict[str, int] = {}
-    for row in actions.select([*columns, "size_bytes"]).to_pylist():
-        if row["size_bytes"] < target:
-            key = str(row.get("partition"))
-            small[key] = small.get(key, 0) + 1
-    return sum(count for count in small.values() if count > 1)
 
 
 def _live(table: DeltaTable) -> FileCount:

@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM of a Delta table by Spark, for tables whose files delta-rs may not rewrite."""
+"""OPTIMIZE and VACUUM of a Delta table by Spark, for tables whose files delta-rs may not rewrite, and Z-order."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SparkMaintenance(DeltaFiles):
 
     by = "spark"
 
-    def __init__(self, access: DeltaAccess, target: SparkTarget) -> None:
+    def __init__(self, access: DeltaAccess, target: SparkTarget, *, because: str = "") -> None:
         super().__init__(access)
-        self._target = target
+        self._target, self.because = target, because
 
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from kseg.etl.errors import AnotherRunActive, ConfigurationError, Refused
+from kseg.etl.errors import AnotherRunActive, ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
@@ -165,9 +166,82 @@ def test_runs_and_replacements_go_on_after_all_of_it(home, records):
     assert replaced.counts["records"] == 7
     assert job.rows() == records.rows(topic)
     assert verify(job.job).ok
-    assert maintain(job, z_order=("offset",), **AT_ONCE).tables[0].live_after.files == 1
+    assert maintain(job, **AT_ONCE).tables[0].live_after.files == 1
     assert job.ingest().status == "nothing-to-do"
     assert job.rows() == records.rows(topic)
+
+
+def test_another_optimize_of_the_table_meanwhile_doubles_no_row(home, records, monkeypatch):
+    """delta-rs commits an OPTIMIZE though another one has replaced the same files since its snapshot."""
+    topic = records.topic(1)
+    job = home(topic)
+    for _ in range(2):
+        records.write(topic, 0, 4)
+        job.ingest()
+    whole = DeltaTable.create_write_transaction
+
+    def after_somebody(self, *args, **options):
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", whole)
+        job.table("first").optimize.compact()
+        return whole(self, *args, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", after_somebody)
+    report = maintain(job, ledger=False, vacuum=None)
+    assert (report.tables[0].optimized, report.tables[0].live_after.files) == (0, 1)
+    assert job.rows() == records.rows(topic)
+    assert verify(job.job).ok
+
+
+class TestZOrder:
+    """It is Spark's, also of a table that delta-rs commits to; the two must not meet where Spark overwrites commits."""
+
+    @pytest.fixture
+    def topic(self, records):
+        return records.topic(1)
+
+    @pytest.fixture
+    def job(self, home, records, topic):
+        job = home(topic, sink={"single_driver": True})
+        for _ in range(2):
+            records.write(topic, 0, 3)
+            job.ingest()
+        return job
+
+    def test_rows_are_ordered_and_runs_go_on(self, job, records, topic):
+        planned = maintain(job, z_order=("offset",), dry_run=True)
+        assert (planned.tables[0].by, planned.tables[0].optimized) == ("spark", None)
+        report = maintain(job, z_order=("offset",))
+        assert (report.tables[0].by, report.tables[0].live_after.files) == ("spark", 1)
+        assert "Z-order is done by Spark" in report.notes[0]
+        assert job.ingest().status == "nothing-to-do"
+        assert job.rows() == records.rows(topic)
+        assert verify(job.job).ok
+
+    def test_it_is_refused_while_a_run_may_commit_and_runs_know_of_it_afterwards(self, job, records, topic):
+        records.write(topic, 0, 1)
+        job.die("land:first:before")
+        with pytest.raises(RetriableFailure, match="may yet commit to the table"):
+            maintain(job, z_order=("offset",))
+        job.ingest()
+        maintain(job, z_order=("offset",))
+        other = Ledger.open(job.folder / "ledger-of-another-job")
+        table = TableLocation.of(job.folder / "lake/first")
+        records.write(topic, 0, 1)
+        job.change(run={"deadline": "1s"})
+        with (
+            acquire(other, "another") as chain,
+            table_lease(table, chain, wait=timedelta(0)),
+            pytest.raises(AnotherRunActive, match="that Spark writes"),
+        ):
+            job.ingest()
+        job.change(run={"deadline": "2m"}).ingest()
+        assert job.rows() == records.rows(topic)
+
+    def test_where_spark_overwrites_commits_it_needs_a_single_driver(self, job):
+        job.change(sink={"single_driver": False})
+        with pytest.raises(ConfigurationError, match="single_driver"):
+            maintain(job, z_order=("offset",))
+        assert maintain(job).tables[0].by == "delta-rs"
 
 
 @pytest.mark.usefixtures("without_margins")
@@ -192,7 +266,7 @@ def test_files_of_an_unfinished_run_stay_and_go_when_it_has_ended(home, records)
 
 def test_what_it_refuses(home, records):
     topic = records.topic(1)
-    job = home(topic)
+    job = home(topic, sink={"single_driver": True})
     records.write(topic, 0, 2)
     job.ingest()
     with pytest.raises(ConfigurationError, match="shorter than seven days"):

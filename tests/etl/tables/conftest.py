@@ -66,8 +66,9 @@ class Lander:
         merge_schema: bool = False,
         options: WriterOptions | None = None,
         schema: pa.Schema | None = None,
+        addresses: bool = True,
     ) -> list[WrittenFile]:
-        sink = sink_schema(schema or batches[0].schema)
+        sink = sink_schema(schema or batches[0].schema, addresses=addresses)
         ready = self.target.ensure(sink, partition_by=partition_by, merge_schema=merge_schema)
         table = ready.write
         plan = LandingPlan(run_id, sink, (table,), None, options or WriterOptions())

@@ -23,7 +23,7 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.tables import lease as table_leases
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
-from kseg.etl.tables.lease import table_lease
+from kseg.etl.tables.lease import has_lease, table_lease
 from kseg.etl.tables.parquet.storage import TableLocation
 
 NO_WAIT = timedelta(0)
@@ -181,7 +181,8 @@ def test_a_store_that_is_not_put_if_absent_has_no_lease(chain: Callable[..., Lea
         ({"delta.enableChangeDataFeed": "true"}, True, True),
         ({"delta.enableDeletionVectors": "true"}, True, True),
         ({"delta.enableChangeDataFeed": "true"}, False, False),
-        ({}, True, False),
+        ({}, True, True),  # Spark has once: somebody has the lease
+        ({}, False, False),
     ],
 )
 def test_delta_rs_commits_with_it_where_spark_may_commit_too(
@@ -199,3 +200,11 @@ def test_delta_rs_commits_with_it_where_spark_may_commit_too(
         pass
     with target.exclusively(chain("c"), wait=NO_WAIT):
         pass
+
+
+def test_a_table_that_spark_never_committed_to_has_none(chain: Callable[..., Lease], table: TableLocation) -> None:
+    DeltaTable.create(table.uri, Schema.from_arrow(pa.schema([pa.field("a", pa.int64())])))
+    target = DeltaTarget(table.uri, beside_spark=True)
+    with target.exclusively(chain(), wait=NO_WAIT), target.exclusively(chain("b"), wait=NO_WAIT):
+        pass
+    assert not has_lease(table)
