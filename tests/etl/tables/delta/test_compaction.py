@@ -287,3 +287,16 @@ def test_a_stream_reads_no_row_again(path, stream, spark):
     latest = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").where("version = 6").collect()[0]
     assert (latest["operation"], json.loads(latest["userMetadata"])["maintain"]) == ("WRITE", "optimize")
     assert sorted(row["x"] for row in spark.read.format("delta").load(path).collect()) == [*range(7)]
+
+
+def test_in_a_bucket(s3, monkeypatch):
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    uri = "s3://logs/compaction"
+    for n in range(3):
+        write_deltalake(uri, pa.table({"p": ["a b/é", None], "x": [n, n + 3]}), mode="append", partition_by=["p"])
+    assert compact(uri) == 6
+    assert values(uri) == [*range(6)]
+    assert len(DeltaTable(uri).file_uris()) == 2
+    gone = maintenance(uri).vacuum(timedelta(0), datetime.now(UTC) + timedelta(hours=1), dry_run=False)
+    assert gone.files == 6
+    assert values(uri) == [*range(6)]
