@@ -104,7 +104,9 @@ def test_formats_side_by_side_in_one_log(
         assert (sum(outcome.absent for outcome in of_files.outcomes) > 0) == compacted
         pieces = files(folder).read(topic, 0, isolation, maxRecordsPerPartition="97")
         assert pieces == rows[isolation]
-    assert len(rows["read_uncommitted"]) > len(rows["read_committed"])
+    # The cleaner may have removed all records of aborted transactions.
+    aborted = len(rows["read_uncommitted"]) - len(rows["read_committed"])
+    assert aborted >= 0 if compacted else aborted > 0
     told = check_partition(LocalStorage(), str(folder / f"{topic}-0"), topic, 0, deep=True)
     assert [str(fault) for fault in told.faults] == []
 
