@@ -33,7 +33,14 @@ from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
-from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
+from kseg.etl.tables.delta.table import (
+    DeltaAccess,
+    commit_files,
+    commit_properties,
+    table_properties,
+    table_schema,
+    table_state,
+)
 from kseg.etl.tables.errors import (
     NeedsSparkWriter,
     ledger_older_than_table,
@@ -281,13 +288,8 @@ class _Call:
         ]
         self._tried = rewrite
         try:
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                table.metadata().partition_columns,
-                commit_properties=commit_properties({**self.run.facts, **details}, people, transactions),
-            )
+            properties = commit_properties({**self.run.facts, **details}, people, transactions)
+            commit_files(table, actions, properties)
         except (DeltaError, OSError) as error:
             raise self._target.race_or(error, before.version) from error
         write_checkpoint_if_due(table, self._target.location.open())

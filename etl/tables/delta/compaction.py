@@ -34,7 +34,7 @@ from kseg.etl.tables.delta.cleanup import snapshot_paths
 from kseg.etl.tables.delta.features import compaction_reasons
 from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.delta.snapshot_files import OldFile, conformed, read_rows, snapshot_files
-from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema
+from kseg.etl.tables.delta.table import DeltaAccess, commit_files, commit_properties, table_properties, table_schema
 from kseg.etl.tables.errors import NeedsSparkWriter
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
@@ -216,13 +216,7 @@ class Compaction:
         people = json.dumps({"maintain": "optimize", "files": files, "into": len(left)})
         self._tried.setdefault(before + 1, set()).update(one.new.path for one in left)
         try:
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                table.metadata().partition_columns,
-                commit_properties=commit_properties(self._details, people),
-            )
+            commit_files(table, actions, commit_properties(self._details, people))
         except (DeltaError, OSError) as error:
             raise self._access.race_or(error, before) from error
         write_checkpoint_if_due(table, self._access.location.open())

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
@@ -338,3 +339,9 @@ def commit_properties(
     if people is not None:
         metadata["userMetadata"] = people
     return CommitProperties(custom_metadata=metadata, max_commit_retries=0, app_transactions=list(transactions) or None)
+
+
+def commit_files(table: DeltaTable, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties) -> None:
+    """Add and remove files in one commit of the table object's snapshot. Raises DeltaError, OSError."""
+    partition_by = table.metadata().partition_columns
+    table.create_write_transaction(list(actions), "append", table.schema(), partition_by, commit_properties=properties)
