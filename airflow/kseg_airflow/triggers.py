@@ -86,7 +86,8 @@ class KsegRunTrigger(BaseTrigger):
         began = time.monotonic()
         try:
             async for event in self._watch():
-                await asyncio.sleep(began + FIRST_EVENT - time.monotonic())
+                if (early := began + FIRST_EVENT - time.monotonic()) > 0:
+                    await asyncio.sleep(early)
                 yield event
         except asyncio.CancelledError:
             # Before Airflow informed triggers of a person's stop, a restart of the triggerer looked the same here.

@@ -129,6 +129,7 @@ def test_each_poll_asks_yarn_once(
             state()
             trigger = KsegRunTrigger(driver.to_json(), 0.0)
             monkeypatch.setattr(KsegRunTrigger, "log", log)
+            monkeypatch.setattr("kseg_airflow.triggers.FIRST_EVENT", 0.0)
             monkeypatch.setattr("kseg_airflow.triggers.asyncio.sleep", pause)
             return [event.payload async for event in trigger.run()]
 
