@@ -219,17 +219,19 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
         KafkaError: the cluster cannot be asked.
     """
     found: dict[TopicPartition, LogBounds] = {}
+    left = sorted(partitions)
     for _ in range(_TRIES_FOR_ONE_EPOCH):
-        left = [p for p in sorted(partitions) if p not in found]
         if not left:
-            return {p: found[p] for p in sorted(partitions)}
+            break
         found |= {
             p: LogBounds(start.offset, stable.offset, high.offset, leader_epoch=high.leader_epoch)
             for p, (start, stable, high) in list_bounds(cluster, left).items()
             if stable.leader_epoch == high.leader_epoch
         }
-    first = next(p for p in sorted(partitions) if p not in found)
-    raise LeaderNotAvailable("the leader changed repeatedly", topic=first.topic, partition=first.partition)
+        left = [p for p in left if p not in found]
+    if left:
+        raise LeaderNotAvailable("the leader changed repeatedly", topic=left[0].topic, partition=left[0].partition)
+    return {p: found[p] for p in sorted(partitions)}
 
 
 def named_offsets(

@@ -121,6 +121,7 @@ class MovingLeader:
         ((0, 7, 7), LogBounds(0, 20, 30, leader_epoch=7)),
         ((7, 7, 8, 8, 8), LogBounds(0, 50, 60, leader_epoch=8)),
         ((-1,), LogBounds(0, 20, 30)),  # brokers before 2.1
+        ((*range(27), 0, 99, 99), LogBounds(0, 290, 300, leader_epoch=99)),  # the last try
     ],
 )
 def test_both_ends_of_a_log_and_its_epoch_are_of_one_leader(
