@@ -193,9 +193,11 @@ def _list_offsets_request(
     if version >= _FIRST_WITH_ISOLATION:
         request.isolation_level = question.isolation
     for mark, first, what in _TOO_OLD:
-        asked = [tp for tp in leaders if (wanted[tp] == mark if mark else wanted[tp] not in (EARLIEST, LATEST))]
-        if asked and version < first:
-            raise UnsupportedVersion(what, topic=asked[0].topic, partition=asked[0].partition)
+        if version >= first:
+            continue
+        for tp in leaders:
+            if wanted[tp] == mark or (mark is None and wanted[tp] not in (EARLIEST, LATEST)):
+                raise UnsupportedVersion(what, topic=tp.topic, partition=tp.partition)
     return request
 
 

@@ -62,8 +62,7 @@ def ask_leaders(
                 version = connection.version_of(kind) if version_of is None else version_of(connection, leaders)
                 until = deadline.within(cluster.config.request_timeout_ms / 1000)
                 requests = build(version, leaders)
-                for request in requests:
-                    connection.send(request, version, deadline=until)
+                _send(connection, requests, version, until)
                 asked.append((connection, len(requests), leaders))
             except KafkaError as error:
                 errors.append(error)
@@ -86,6 +85,16 @@ def ask_leaders(
 
     cluster.retry(round_)
     return values
+
+
+def _send(connection: BrokerConnection, requests: Iterable[Request[Any]], version: int, deadline: Deadline) -> None:
+    try:
+        for request in requests:
+            connection.send(request, version, deadline=deadline)
+    except KafkaError:
+        if connection.in_flight:  # whoever asks next would get the answers to those that were sent
+            connection.close()
+        raise
 
 
 def _by_broker(

@@ -10,6 +10,7 @@ import pytest
 
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
 from kseg.client.admin.topics import delete_records
+from kseg.client.errors import RequestTimedOut
 from kseg.client.offsets import list_bounds
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
@@ -99,6 +100,25 @@ def test_a_partition_of_which_one_bound_is_an_error_is_asked_for_all_of_them_aga
         [p.partition_index for p in seen.request.topics[0].partitions] for seen in fake.requests(ListOffsetsRequest)
     ]
     assert asked == [[0, 1]] * 3 + [[1]] * 3
+
+
+def test_a_connection_that_could_not_send_all_is_not_used_again(
+    cluster: Any, kafka: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """The answer to what it had sent would be taken for that of the next request."""
+    tp = TopicPartition(kafka.topic(), 0)
+    cluster.metadata([tp.topic])
+    send, failed = BrokerConnection.send, []
+
+    def fails_once(connection: BrokerConnection, *request: Any, **options: Any) -> None:
+        if connection.in_flight and not failed:
+            failed.append(connection)
+            raise RequestTimedOut("the broker throttles this client")
+        send(connection, *request, **options)
+
+    monkeypatch.setattr(BrokerConnection, "send", fails_once)
+    assert [listed.offset for listed in list_bounds(cluster, [tp])[tp]] == [0, 0, 0]
+    assert failed[0].closed
 
 
 def test_an_isolation_level_that_is_none_is_refused(cluster: Any):
