@@ -62,8 +62,9 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
         table, state = ledger.snapshot(job)
         with ledger.errors(f"maintain the ledger of job {job}"):
             summed = table.transaction_version(ledger.summary_app_id(job)) or 0
-            old = bool(summed) and _has_older(table, job, before)
-            small, _ = _small_files(table, job)
+            files = _files(table, job)
+            old = bool(summed) and _has_older(files, before)
+            small, _ = _small_files(files)
         if state.sequence - summed > SUMMARISE_AFTER:
             summarise(ledger, job)
         if old:
@@ -105,7 +106,7 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
     """
     with ledger.errors(f"compact the job {job}"):
         table = ledger.table()
-        small, last = _small_files(table, job)
+        small, last = _small_files(_files(table, job))
         if small <= small_files:
             return False
         going = f"{job_predicate(job)} AND seq > {last}"
@@ -129,7 +130,7 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
     with ledger.errors(f"drop old events of the job {job}"):
         table = ledger.table()
         summed = table.transaction_version(ledger.summary_app_id(job)) or 0
-        if not summed or not _has_older(table, job, before):
+        if not summed or not _has_older(_files(table, job), before):
             return False
         rows = pa.table(table.scan(["seq", "kind", "written_at"], f"{job_predicate(job)} AND seq <= {summed}"))
         young = pc.min(rows["seq"].filter(pc.greater_equal(rows["written_at"], before))).as_py()
@@ -159,23 +160,25 @@ def count_files(ledger: Ledger) -> tuple[int, int]:
     return len(sizes), pc.sum(sizes).as_py() or 0
 
 
-def _small_files(table: DeltaTable, job: str) -> tuple[int, int]:
-    """How many of the job's files are small, and the last transition in one that is not, 0 for none."""
+def _files(table: DeltaTable, job: str) -> pa.Table:
+    """The job's data files, with their statistics as columns."""
     files = pa.table(table.get_add_actions(flatten=True))
-    mine = files.filter(pc.equal(files["partition.job"], job)) if files.num_rows else files
-    if not mine.num_rows:
+    return files.filter(pc.equal(files["partition.job"], job)) if files.num_rows else files
+
+
+def _small_files(files: pa.Table) -> tuple[int, int]:
+    """How many of a job's files are small, and the last transition in one that is not, 0 for none."""
+    if not files.num_rows:
         return 0, 0
-    small = pc.less(mine["size_bytes"], COMPACTED_BYTES)
-    return pc.sum(small).as_py(), pc.max(mine["max.seq"].filter(pc.invert(small))).as_py() or 0
+    small = pc.less(files["size_bytes"], COMPACTED_BYTES)
+    return pc.sum(small).as_py(), pc.max(files["max.seq"].filter(pc.invert(small))).as_py() or 0
 
 
-def _has_older(table: DeltaTable, job: str, before: datetime) -> bool:
-    """Whether the job's oldest event, by the files' statistics, is older by more than the slack."""
-    files = pa.table(table.get_add_actions(flatten=True))
+def _has_older(files: pa.Table, before: datetime) -> bool:
+    """Whether a job's oldest event, by its files' statistics, is older by more than the slack."""
     if "min.written_at" not in files.column_names:
         return False
-    mine = files.filter(pc.equal(files["partition.job"], job))
-    oldest = pc.min(mine["min.written_at"]).as_py()
+    oldest = pc.min(files["min.written_at"]).as_py()
     return oldest is not None and oldest.replace(tzinfo=oldest.tzinfo or UTC) < before - SLACK
 
 
