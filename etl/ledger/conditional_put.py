@@ -5,15 +5,13 @@
 
 A store that does not know `If-None-Match` overwrites the object and answers 200: two processes would hold one lease,
 and the later commit would erase the earlier one. delta-rs offers no PUT of a key of one's choice, so this goes through
-obstore: the same Rust crate (object_store) with the same options and environment variables. On a local file system the
-crate's conditional PUT is a hard link, which fails if the name exists.
+obstore (`object_store`). On a local file system the crate's conditional PUT is a hard link, which fails if the name
+exists.
 
 The keys are below `_kseg/` in the folder of the ledger or table; Delta's listings and VACUUM pass over it.
 
-Not checked: schemes that obstore does not know (HDFS among them, whose rename is atomic); S3 with
-AWS_S3_LOCKING_PROVIDER, where delta-rs commits through a lock table; and Amazon S3 itself (no endpoint is given), which
-is put-if-absent, where delta-rs finds keys or region as the AWS SDK does (profiles, single sign-on, roles): obstore
-knows only those in options and environment, and would ask the machine's metadata service in vain.
+Stores that `object_store` does not open are not checked: HDFS, whose rename is atomic; S3 with AWS_S3_LOCKING_PROVIDER;
+and Amazon S3 itself with other keys than those in options and environment, which is put-if-absent.
 """
 
 from __future__ import annotations
@@ -25,10 +23,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.ledger.object_store import is_local, local_path, open_store, store_scheme
 from kseg.etl.ledger.store_errors import store_error
 
 if TYPE_CHECKING:
@@ -46,30 +45,8 @@ _REMEDY: Final = (
     "use a store with conditional PUTs (If-None-Match) for ledger and tables, or enable them; Amazon S3, Google Cloud "
     "Storage, Azure and local file systems have them"
 )
-_LOCKING: Final = "aws_s3_locking_provider"
-_ENDPOINTS: Final = ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3")
-_ROLES: Final = ("aws_iam_role_arn", "aws_s3_assume_role_arn")
 _UNSAFE: Final = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename")
 _YES: Final = frozenset({"true", "1", "yes", "t", "y"})
-
-# Options of the HTTP client: obstore takes them apart from the store's own.
-_CLIENT: Final = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "http1_only",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "read_timeout",
-        "timeout",
-        "user_agent",
-    }
-)
 
 
 def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
@@ -182,10 +159,10 @@ class StoreChecks:
 
 def store_of(location: str) -> tuple[str, str]:
     """What has one implementation of put-if-absent: a bucket or container, or a mounted file system."""
-    if "://" in location and not location.startswith("file:"):
+    if not is_local(location):
         parts = urlsplit(location)
-        return _scheme(parts.scheme), parts.netloc
-    folder = Path(_local(location)).absolute()
+        return store_scheme(parts.scheme), parts.netloc
+    folder = Path(local_path(location)).absolute()
     while not folder.exists():
         folder = folder.parent
     return "file", str(folder.stat().st_dev)
@@ -197,57 +174,11 @@ def store_of(location: str) -> tuple[str, str]:
 def _open(location: str, options: Mapping[str, str], setting: str, address: Mapping[str, str]) -> ObjectStore | None:
     """None where there is nothing to check."""
     from obstore.exceptions import BaseError
-    from obstore.store import LocalStore, from_url
 
-    given = {key.lower(): value for key, value in options.items()}
     try:
-        if "://" not in location or location.startswith("file:"):
-            return LocalStore(_local(location), automatic_cleanup=True, mkdir=True)
-        scheme, colon, rest = location.partition(":")
-        scheme = _scheme(scheme)
-        if scheme not in ("s3", "gs", "az", "azure", "abfs", "abfss", "adl"):
-            return None
-        if scheme == "s3" and (_given(_LOCKING, given) or _is_amazons(given)):
-            return None
-        url = f"{scheme}{colon}{rest}"
-        client = {name: value for key, value in given.items() if (name := _unprefixed(key)) in _CLIENT}
-        config = {key: value for key, value in given.items() if _unprefixed(key) not in _CLIENT and _takes(url, key)}
-        if scheme == "s3":
-            config["disable_bulk_delete"] = "true"  # many a store has no DeleteObjects, and is asked for minutes
-        retries: dict[str, Any] = {"max_retries": int(given["max_retries"])} if "max_retries" in given else {}
-        settings: Any = {"config": config, "client_options": client or None, "retry_config": retries or None}
-        store: ObjectStore = from_url(url, **settings)
-        return store
+        return open_store(location, options)
     except (BaseError, OSError, ValueError) as error:
         raise _fault(error, location, setting, address) from error
-
-
-def _given(key: str, options: Mapping[str, str]) -> bool:
-    """Whether an option of S3 is given, here or by the environment. key: with `aws_`, which an option may lack."""
-    return bool(options.get(key) or options.get(key.removeprefix("aws_")) or os.environ.get(key.upper()))
-
-
-def _is_amazons(options: Mapping[str, str]) -> bool:
-    """Whether it is Amazon S3, and what is given for it is not all that delta-rs goes by."""
-    if any(_given(key, options) for key in _ENDPOINTS):
-        return False
-    keys = _given("aws_access_key_id", options) and _given("aws_secret_access_key", options)
-    region = _given("aws_region", options) or _given("aws_default_region", options)
-    return not (keys and region) or any(_given(key, options) for key in _ROLES)
-
-
-def _takes(url: str, key: str) -> bool:
-    """Whether the store has such an option; delta-rs has some of its own."""
-    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
-    from obstore.store import from_url
-
-    try:
-        from_url(url, config={key: ""})  # type: ignore[call-overload]
-    except UnknownConfigurationKeyError:
-        return False
-    except BaseError:
-        pass  # a value that it does not take
-    return True
 
 
 def _put(store: ObjectStore, key: str, location: str, setting: str, address: Mapping[str, str]) -> bool:
@@ -286,17 +217,3 @@ def _fault(error: Exception, location: str, setting: str, address: Mapping[str, 
 def _not_put_if_absent(found: str, setting: str, address: Mapping[str, str]) -> ConfigurationError:
     message = f"the store is not put-if-absent: {found}. Two writers would overwrite each other's commit"
     return ConfigurationError([Fault(setting, message, _REMEDY)], **address)
-
-
-def _local(location: str) -> str:
-    return unquote(urlsplit(location).path) if location.startswith("file:") else location
-
-
-def _scheme(scheme: str) -> str:
-    return "s3" if scheme in ("s3a", "s3n") else "gs" if scheme == "gcs" else scheme
-
-
-def _unprefixed(key: str) -> str:
-    for prefix in ("aws_", "azure_", "google_"):
-        key = key.removeprefix(prefix)
-    return key

@@ -15,6 +15,7 @@ drops log entries older than a week when it does.
 
 from __future__ import annotations
 
+import secrets
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -88,7 +89,9 @@ def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool
         return False
     entry = Entry(Summary(state=summary_of(state)), state.updated_at, state.sequence)
     rows = codec.encode(job, [codec.Row(entry, 0, 1, f"summary-{state.sequence}")])
-    properties = ledger.commit_properties(job, state.sequence, [Summary.KIND], summed=state.sequence)
+    properties = ledger.commit_properties(
+        job, state.sequence, [Summary.KIND], name=secrets.token_hex(8), summed=state.sequence
+    )
     with ledger.errors(f"summarise the job {job}"):
         try:
             write_deltalake(table, rows, mode="append", commit_properties=properties)

@@ -1,12 +1,13 @@
 """The ledger's Delta table: open or create it, read a job's state, and write transitions. delta-rs only, no JVM.
 
-A transition is: load the table, fold the job's events, decide, and commit the decision *with that table object*,
+A transition is: look at the table, fold the job's events, decide, and commit the decision *with that table object*,
 carrying app transaction (`kseg-ledger/<ledger id>/<job>`, sequence + 1). Of two writers who decided on the same state
 one commits; the other's commit fails, because the app id is in a commit that its table object has not seen, and it
 reads and decides again. Commits of other jobs do not conflict: delta-rs rebases over them.
 
 delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
-is fresh. So the object has to be the one that was read; it is never refreshed in between.
+is fresh. So the object has to be the one that was read; it is never refreshed in between, and nobody else has it
+(`table_objects`).
 
 Put-if-absent of the commit file is what makes this safe between machines; `conditional_put` tests the store for it. See
 the Delta protocol, "Transaction Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
@@ -25,17 +26,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kseg.etl.errors import Refused, RetriableFailure
-from kseg.etl.ledger import codec
+from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger.conditional_put import check_races, check_refuses, refuse_unsafe
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState, Summary
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
+from kseg.etl.ledger.table_objects import JOB, NAME, SEQUENCE, Provenance, TableObject, TableObjects
 
 Decide = Callable[[JobState], Sequence[Event]]
 """Given the state, the events to write: none if there is nothing to do. May be called several times; may raise."""
@@ -46,26 +48,12 @@ DEADLINE = 60.0
 REBASES = 1_000
 """How often one commit may step over commits of other jobs before it counts as lost and is decided again."""
 
-FORMAT_KEY = "kseg.ledgerFormat"
-
-CONFIGURATION = {
-    FORMAT_KEY: str(codec.FORMAT),
-    # The table is opened again for every read, and each reads all commits since the last checkpoint several times: on
-    # an object store a run spends most of its waiting on that. A run makes seven or eight commits.
-    "delta.checkpointInterval": "10",
-    # Payloads are long and nothing is pruned by them.
-    "delta.dataSkippingStatsColumns": "seq,written_at,chain,run_id,kind",
-    # How far back the log itself can be read. A writer suspended between read and commit for longer than this could
-    # commit under a version number that was cleaned up; everything else is decided by the events, not by the log.
-    "delta.logRetentionDuration": "interval 7 days",
-}
-
 STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
 """What delta-rs raises where a store or a table cannot be read or written."""
 
 
 class Ledger:
-    """One ledger table. Safe to use from several threads: every read and every try has a table object of its own."""
+    """One ledger table. Safe to use from several threads: no two reads or tries have one table object at a time."""
 
     def __init__(
         self,
@@ -84,6 +72,7 @@ class Ledger:
         self.id: str = str(table.metadata().id)
         self._lock = threading.Lock()
         self._known: dict[str, JobState] = {}
+        self._objects = TableObjects(self.table, Provenance(path, self.storage_options))
 
     @classmethod
     def open(
@@ -108,15 +97,15 @@ class Ledger:
         """
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
-        refuse_unsafe(location, options, lambda message, remedy: _unsafe(message, remedy, location))
+        refuse_unsafe(location, options, lambda message, remedy: opening.unsafe(message, remedy, location))
         check_endpoint(location, options, setting=setting, ledger=location)
         raced = False
         try:
-            table = _load(location, options)
+            table = opening.load(location, options)
             if table is None and create:
-                _refuse_lost(location, options)
+                opening.refuse_lost(location, options)
                 raced = check_races(location, options, setting=setting, ledger=location) > 0
-                table = _create(location, options)
+                table = opening.create(location, options)
         except STORE_ERRORS as error:
             raise store_error("the ledger cannot be opened", error, setting=setting, ledger=location) from error
         if table is None:
@@ -126,7 +115,7 @@ class Ledger:
                 remedy="check `ledger` in the job file; a first run of the job creates it",
                 ledger=location,
             )
-        _check_is_ledger(table, location)
+        opening.check_is_ledger(table, location)
         return cls(location, options, table, setting, raced=raced)
 
     def check_store(self) -> None:
@@ -153,7 +142,12 @@ class Ledger:
             ConfigurationError: as in `open`.
             RetriableFailure: the store does not answer.
         """
-        return self.snapshot(job)[1]
+        known = self._last_known(job)
+        with self.errors(f"read the state of {job}"):
+            found = self._objects.take()
+            state = self._state(found, known)
+        self._objects.give(found)
+        return state
 
     def known(self, job: str) -> JobState:
         """The job's state as this process has last read or written it; the store is not asked."""
@@ -163,8 +157,8 @@ class Ledger:
         """The job's state, and the table object that it was read from. Raises as `read`."""
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
-            table = self.table()
-            return table, self._state(table, known)
+            found = self._objects.loaded(self.table())
+            return found.table, self._state(found, known)
 
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """Read, decide, and write the decision as one commit; starts again if another process has committed first.
@@ -193,9 +187,9 @@ class Ledger:
             known = self._last_known(job)
             try:
                 with self.errors(doing):
-                    table = self.table()
-                    state = self._state(table, known)
-                    if mine is not None and self._wrote(table, job, *mine):
+                    found = self._objects.take()
+                    state = self._state(found, known)
+                    if mine is not None and self._wrote(found.table, job, *mine):
                         return state
             except RetriableFailure as error:
                 if mine is None:
@@ -206,14 +200,15 @@ class Ledger:
                 mine = None
                 events = tuple(decide(state))
                 if not events:
+                    self._objects.give(found)
                     return state
                 sequence, name = state.sequence + 1, secrets.token_hex(8)
                 rows = codec.transition_rows(events, datetime.now(UTC), sequence, name)
                 after = fold(state, [row.entry for row in rows])
                 try:
                     with self.errors(doing):
-                        self._commit(table, job, sequence, codec.encode(job, rows))
-                    return self._remember(replace(after, version=table.version()))
+                        version = self._commit(found, job, sequence, name, codec.encode(job, rows))
+                    return self._remember(replace(after, version=version))
                 except (CommitFailedError, RetriableFailure) as error:
                     # Neither error proves that the commit was not made: search for it before deciding again.
                     mine, failure = (sequence, name), error
@@ -244,10 +239,11 @@ class Ledger:
     # --- one table object for each try
 
     def table(self) -> DeltaTable:
-        """A table object of the newest version, loaded again.
+        """A table object of the newest version, loaded now, for the caller alone.
 
-        Refreshing an older object would save some milliseconds, but where the directory was deleted and made again
-        meanwhile it would go on counting versions where the old log ended.
+        Raises:
+            Refused: another ledger has replaced this one.
+            what delta-rs raises.
         """
         table = DeltaTable(self.path, storage_options=self.storage_options or None)
         if str(table.metadata().id) != self.id:
@@ -279,13 +275,13 @@ class Ledger:
 
     # --- reading
 
-    def _state(self, table: DeltaTable, known: JobState) -> JobState:
+    def _state(self, found: TableObject, known: JobState) -> JobState:
         """The job's state at the table object's version; only events that were not known yet are read.
 
-        known: from before the table object was loaded, so that the table cannot rightly be older.
+        known: from before the table object was taken, so that the table cannot rightly be older.
         """
-        job = known.job
-        last = table.transaction_version(self.app_id(job)) or 0
+        table, job = found.table, known.job
+        last = found.sequence(job, self.app_id(job))
         if known.sequence > last:
             raise self._damaged(job, f"it was at transition {known.sequence} before, and is at {last} now")
         state = replace(known, version=table.version())
@@ -338,14 +334,21 @@ class Ledger:
 
     # --- writing
 
-    def _commit(self, table: DeltaTable, job: str, sequence: int, rows: pa.Table) -> None:
-        properties = self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist())))
-        write_deltalake(table, rows, mode="append", commit_properties=properties)
+    def _commit(self, found: TableObject, job: str, sequence: int, name: str, rows: pa.Table) -> int:
+        """Returns the version that it made."""
+        properties = self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist())), name=name)
+        before = found.table.version()
+        write_deltalake(found.table, rows, mode="append", commit_properties=properties)
+        if found.committed(name, job, sequence, on=before):
+            self._objects.give(found)
+        return found.table.version()
 
-    def commit_properties(self, job: str, sequence: int, kinds: Sequence[str], *, summed: int = 0) -> CommitProperties:
+    def commit_properties(
+        self, job: str, sequence: int, kinds: Sequence[str], *, name: str, summed: int = 0
+    ) -> CommitProperties:
         """The ledger's own app transactions, and for people who read the table's history what the commit was.
 
-        summed: number of a summary that is in the commit.
+        name: no other commit has it. summed: number of a summary that is in the commit.
         """
         transactions = [Transaction(self.app_id(job), sequence)]
         if summed:
@@ -353,78 +356,13 @@ class Ledger:
         return CommitProperties(
             app_transactions=transactions,
             max_commit_retries=REBASES,
-            custom_metadata={"kseg.job": job, "kseg.sequence": str(sequence), "kseg.kinds": ",".join(kinds)},
+            custom_metadata={JOB: job, SEQUENCE: str(sequence), NAME: name, "kseg.kinds": ",".join(kinds)},
         )
 
 
 def job_predicate(job: str) -> str:
     """The SQL condition for the rows of one job."""
     return "job = '" + job.replace("'", "''") + "'"
-
-
-def _load(location: str, options: dict[str, str]) -> DeltaTable | None:
-    try:
-        return DeltaTable(location, storage_options=options or None)
-    except TableNotFoundError:
-        return None
-
-
-def _create(location: str, options: dict[str, str]) -> DeltaTable:
-    try:
-        return DeltaTable.create(
-            location,
-            Schema.from_arrow(codec.SCHEMA),
-            mode="error",
-            partition_by=["job"],
-            name="kseg_ledger",
-            description="Append-only events of kafka-segment-etl jobs; written by kseg alone.",
-            configuration=CONFIGURATION,
-            storage_options=options or None,
-            # With retries, who loses the race for version 0 commits version 1: the same table with another id.
-            commit_properties=CommitProperties(max_commit_retries=0),
-            raise_if_key_not_exists=False,
-        )
-    except DeltaError:
-        # Another process made it at the same moment: the log's version 0 is put only if absent.
-        table = _load(location, options)
-        if table is None:
-            raise
-        return table
-
-
-def _refuse_lost(location: str, options: dict[str, str]) -> None:
-    if "://" in location or not Path(location).is_dir():
-        return
-    # Looked for again: another process may have made it, and written to it, since there was none.
-    if any(Path(location).glob("job=*/*.parquet")) and _load(location, options) is None:
-        raise Refused(
-            "ledger-damaged",
-            "there are a ledger's files but no log to them; a new ledger here would land everything again",
-            remedy="restore the _delta_log directory, or give the job another `ledger` path on purpose",
-            ledger=location,
-        )
-
-
-def _unsafe(message: str, remedy: str, location: str) -> Refused:
-    return Refused("ledger-unsafe-store", message, remedy=remedy, ledger=location)
-
-
-def _check_is_ledger(table: DeltaTable, location: str) -> None:
-    written = table.metadata().configuration.get(FORMAT_KEY)
-    if written is None:
-        raise Refused(
-            "ledger-foreign",
-            "the Delta table at this path is not a ledger",
-            remedy="give the ledger a path of its own, not that of a sink",
-            ledger=location,
-        )
-    if int(written) > codec.FORMAT:
-        raise Refused(
-            "ledger-newer",
-            f"the ledger has format {written}, this release knows {codec.FORMAT}",
-            remedy="a later release of kseg has created this ledger: use that release",
-            ledger=location,
-        )
 
 
 def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: Callable[[str], Refused]) -> None:

@@ -11,6 +11,7 @@ last run in small files. The table's log has one small append a version by anoth
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 import time
@@ -111,7 +112,7 @@ def make_ledger(place: Path, runs: int) -> None:
 
 def _append(ledger: Ledger, state: JobState, rows: Sequence[codec.Row]) -> None:
     if rows:
-        properties = ledger.commit_properties(JOB, state.sequence, [])
+        properties = ledger.commit_properties(JOB, state.sequence, [], name=secrets.token_hex(8))
         write_deltalake(ledger.table(), codec.encode(JOB, rows), mode="append", commit_properties=properties)
 
 
@@ -119,7 +120,9 @@ def _append_summary(ledger: Ledger, state: JobState) -> None:
     assert state.updated_at is not None
     entry = Entry(Summary(state=state), state.updated_at, state.sequence)
     row = codec.Row(entry, 0, 1, f"summary-{state.sequence}")
-    properties = ledger.commit_properties(JOB, state.sequence, [Summary.KIND], summed=state.sequence)
+    properties = ledger.commit_properties(
+        JOB, state.sequence, [Summary.KIND], name=secrets.token_hex(8), summed=state.sequence
+    )
     write_deltalake(ledger.table(), codec.encode(JOB, [row]), mode="append", commit_properties=properties)
 
 

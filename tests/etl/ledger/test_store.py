@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from kseg.etl.errors import KsegError, Refused, RetriableFailure
-from kseg.etl.ledger import codec, store
+from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.maintenance import compact, retain, summarise
@@ -83,8 +83,8 @@ class TestOpening:
 
     def test_a_ledger_that_is_made_and_written_meanwhile_is_not_a_lost_one(self, leased, monkeypatch):
         looks = [None]
-        load = store._load
-        monkeypatch.setattr(store, "_load", lambda *at: looks.pop() if looks else load(*at))
+        load = opening.load
+        monkeypatch.setattr(opening, "load", lambda *at: looks.pop() if looks else load(*at))
         opened = Ledger.open(leased.path)
         assert not looks
         assert opened.id == leased.id
@@ -396,7 +396,7 @@ class TestDamage:
         leased.transition("orders", lambda state: [words.plan(state, "r1", (0, 10))])
         rows = pa.table(DeltaTable(leased.path).scan())
         copy = Ledger.open(tmp_path / "copy")
-        properties = copy.commit_properties("orders", 2, [])
+        properties = copy.commit_properties("orders", 2, [], name="copied")
         write_deltalake(DeltaTable(copy.path), rows, mode="append", commit_properties=properties)
         assert self.refused(copy) == "ledger-damaged"
 

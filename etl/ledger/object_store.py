@@ -1,0 +1,119 @@
+"""The store of a ledger or table through obstore, for keys of one's own choice, to which delta-rs offers no access: the
+same Rust crate (object_store), with the same options and environment variables.
+
+Not opened: schemes that obstore does not know (HDFS among them); S3 with AWS_S3_LOCKING_PROVIDER, where delta-rs
+commits through a lock table; and Amazon S3 itself (no endpoint is given) where delta-rs finds keys or region as the AWS
+SDK does (profiles, single sign-on, roles): obstore knows only those in options and environment, and would ask the
+machine's metadata service in vain.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_LOCKING: Final = "aws_s3_locking_provider"
+_ENDPOINTS: Final = ("aws_endpoint_url", "aws_endpoint", "aws_endpoint_url_s3")
+_ROLES: Final = ("aws_iam_role_arn", "aws_s3_assume_role_arn")
+
+# Options of the HTTP client: obstore takes them apart from the store's own.
+_CLIENT: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+
+
+def open_store(location: str, options: Mapping[str, str]) -> ObjectStore | None:
+    """The store below a location; None where it cannot be opened as delta-rs would.
+
+    location: a local path or URL; a local folder is created. options: as delta-rs takes them.
+
+    Raises:
+        obstore's BaseError, OSError, ValueError: it does not take an option.
+    """
+    from obstore.store import LocalStore, from_url
+
+    given = {key.lower(): value for key, value in options.items()}
+    if is_local(location):
+        return LocalStore(local_path(location), automatic_cleanup=True, mkdir=True)
+    scheme, colon, rest = location.partition(":")
+    scheme = store_scheme(scheme)
+    if scheme not in ("s3", "gs", "az", "azure", "abfs", "abfss", "adl"):
+        return None
+    if scheme == "s3" and (_given(_LOCKING, given) or _is_amazons(given)):
+        return None
+    url = f"{scheme}{colon}{rest}"
+    client = {name: value for key, value in given.items() if (name := _unprefixed(key)) in _CLIENT}
+    config = {key: value for key, value in given.items() if _unprefixed(key) not in _CLIENT and _takes(url, key)}
+    if scheme == "s3":
+        config["disable_bulk_delete"] = "true"  # many a store has no DeleteObjects, and is asked for minutes
+    retries: dict[str, Any] = {"max_retries": int(given["max_retries"])} if "max_retries" in given else {}
+    settings: Any = {"config": config, "client_options": client or None, "retry_config": retries or None}
+    store: ObjectStore = from_url(url, **settings)
+    return store
+
+
+def _given(key: str, options: Mapping[str, str]) -> bool:
+    """Whether an option of S3 is given, here or by the environment. key: with `aws_`, which an option may lack."""
+    return bool(options.get(key) or options.get(key.removeprefix("aws_")) or os.environ.get(key.upper()))
+
+
+def _is_amazons(options: Mapping[str, str]) -> bool:
+    """Whether it is Amazon S3, and what is given for it is not all that delta-rs goes by."""
+    if any(_given(key, options) for key in _ENDPOINTS):
+        return False
+    keys = _given("aws_access_key_id", options) and _given("aws_secret_access_key", options)
+    region = _given("aws_region", options) or _given("aws_default_region", options)
+    return not (keys and region) or any(_given(key, options) for key in _ROLES)
+
+
+def _takes(url: str, key: str) -> bool:
+    """Whether the store has such an option; delta-rs has some of its own."""
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+    from obstore.store import from_url
+
+    try:
+        from_url(url, config={key: ""})  # type: ignore[call-overload]
+    except UnknownConfigurationKeyError:
+        return False
+    except BaseError:
+        pass  # a value that it does not take
+    return True
+
+
+def is_local(location: str) -> bool:
+    return "://" not in location or location.startswith("file:")
+
+
+def local_path(location: str) -> str:
+    """Of a path or a `file:` URI."""
+    return unquote(urlsplit(location).path) if location.startswith("file:") else location
+
+
+def store_scheme(scheme: str) -> str:
+    """One spelling for each store: `s3a` and `s3n` are s3."""
+    return "s3" if scheme in ("s3a", "s3n") else "gs" if scheme == "gcs" else scheme
+
+
+def _unprefixed(key: str) -> str:
+    for prefix in ("aws_", "azure_", "google_"):
+        key = key.removeprefix(prefix)
+    return key

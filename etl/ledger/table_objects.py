@@ -1,0 +1,167 @@
+"""Table objects of a ledger that are used again: a refresh takes two requests, where to load one takes six and more.
+
+Whoever loads a table reads its log since the last checkpoint, each commit several times, and again for an app
+transaction. A run looks at its ledger a dozen times, and finds little but what it wrote itself. A refresh lists what is
+new, and reads the `commitInfo` of the new commits and of the one that the object stands on.
+
+That commit has to be the same as before: by itself a refreshed object would not notice that the folder was deleted and
+made anew or put back from a copy, and would go on counting where the old log ended. So each commit of a ledger has a
+name (`kseg.commit`), and an object is loaded again where one that it has to know is missing, has another name, or has
+none (another writer's, or of release 0.1.0).
+
+See the Delta protocol, "Commit Provenance Information"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from kseg.etl.ledger.object_store import is_local, local_path, open_store
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+NAME: Final = "kseg.commit"
+JOB: Final = "kseg.job"
+SEQUENCE: Final = "kseg.sequence"
+
+MOST_NEW: Final = 20
+"""Commits that a refresh reads; where others have made more, loading is cheaper."""
+
+MOST_IN_ALL: Final = 200
+"""Commits after which an object is loaded again: it keeps the names of all log files that it has seen."""
+
+KEPT: Final = 4
+"""Objects that wait to be used again, of threads that look at the same time."""
+
+
+@dataclass
+class TableObject:
+    """A table object, and what is known of the commit that it stands on.
+
+    name: None where it has none. loaded: the version that was loaded. sequences: the last transition of each job that
+    was asked for.
+    """
+
+    table: DeltaTable
+    name: str | None
+    loaded: int
+    sequences: dict[str, int] = field(default_factory=dict)
+
+    def sequence(self, job: str, app_id: str) -> int:
+        """The number of the job's last transition, 0 for none. app_id: of the ledger's transactions for the job."""
+        if job not in self.sequences:
+            self.sequences[job] = self.table.transaction_version(app_id) or 0
+        return self.sequences[job]
+
+    def committed(self, name: str, job: str, sequence: int, *, on: int) -> bool:
+        """After a commit with this object, which stood on version `on`: whether it may be used again. delta-rs steps
+        over commits of other jobs, which this object has then not seen."""
+        self.name, self.sequences[job] = name, sequence
+        return self.table.version() == on + 1
+
+    def refresh(self, provenance: Provenance) -> bool:
+        """Whether the object stands on the newest version now; else it has to be loaded.
+
+        Raises DeltaError, OSError: the log cannot be read, or is older than the object.
+        """
+        stood = self.table.version()
+        if self.name is None or stood - self.loaded > MOST_IN_ALL:
+            return False
+        self.table.update_incremental()
+        now = self.table.version()
+        if now - stood > MOST_NEW:
+            return False
+        # After the refresh: whatever it read had this commit below it.
+        if provenance.of(stood).get(NAME) != self.name:
+            return False
+        for version in range(stood + 1, now + 1):
+            commit = provenance.of(version)
+            if not all(key in commit for key in (NAME, JOB, SEQUENCE)):
+                return False
+            job, sequence = str(commit[JOB]), int(commit[SEQUENCE])
+            if job in self.sequences:
+                self.sequences[job] = max(self.sequences[job], sequence)
+            self.name = str(commit[NAME])
+        return True
+
+
+class Provenance:
+    """The `commitInfo` of a ledger's commits, read from its log.
+
+    Not by delta-rs' `history`, which stops all threads of the process until the store has answered.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, str]) -> None:
+        self._location, self._options = location, options
+        self._store: ObjectStore | None = None
+
+    def of(self, version: int) -> Mapping[str, Any]:
+        """Empty where there is no such commit, or it cannot be read."""
+        try:
+            content = self._read(f"_delta_log/{version:020d}.json")
+            actions = [json.loads(line) for line in content.splitlines() if line.startswith(b'{"commitInfo"')]
+            return actions[0]["commitInfo"] if actions else {}
+        except (OSError, ValueError, KeyError):
+            return {}
+
+    def _read(self, key: str) -> bytes:
+        """Raises OSError, ValueError."""
+        if is_local(self._location):
+            return Path(local_path(self._location), key).read_bytes()
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            if self._store is None:
+                self._store = open_store(self._location, self._options)
+            if self._store is None:
+                raise FileNotFoundError(key)
+            return bytes(obstore.get(self._store, key).bytes())
+        except BaseError as error:
+            self._store = None  # perhaps the environment has other credentials by now
+            raise OSError(str(error)) from error
+
+
+class TableObjects:
+    """Those of one ledger. Nobody else has an object that was taken, until it is given back.
+
+    load: gives a table object of the newest version, or raises.
+    """
+
+    def __init__(self, load: Callable[[], DeltaTable], provenance: Provenance) -> None:
+        self._load = load
+        self._provenance = provenance
+        self._waiting: list[TableObject] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> TableObject:
+        """One that stands on the newest version. Raises what `load` raises."""
+        with self._lock:
+            known = self._waiting.pop() if self._waiting else None
+        if known is not None:
+            try:
+                if known.refresh(self._provenance):
+                    return known
+            except (DeltaError, OSError):
+                pass  # whatever it is, loading meets it too, and has the better message
+        return self.loaded(self._load())
+
+    def loaded(self, table: DeltaTable) -> TableObject:
+        """Of a table object that was just loaded."""
+        version = table.version()
+        return TableObject(table, self._provenance.of(version).get(NAME), version)
+
+    def give(self, used: TableObject) -> None:
+        """It may be used again: it is at the version where it was taken, or its own commit was the next one."""
+        with self._lock:
+            if len(self._waiting) < KEPT:
+                self._waiting.append(used)

@@ -1,0 +1,174 @@
+"""Table objects that are used again see what loading would see, and are loaded where a refresh could not know."""
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltalake import DeltaTable
+
+from kseg.etl.errors import Refused
+from kseg.etl.ledger import table_objects
+from kseg.etl.ledger.events import BoundaryPinned
+from kseg.etl.ledger.store import Ledger
+
+
+@pytest.fixture
+def leased(ledger, words):
+    """The ledger, with a transition of `orders` in it."""
+    ledger.transition("orders", lambda state: [words.lease()])
+    return ledger
+
+
+@pytest.fixture
+def loads(leased, monkeypatch):
+    """A list that grows by one for each table object that the ledger loads."""
+    loaded = []
+    load = leased._objects._load
+    monkeypatch.setattr(leased._objects, "_load", lambda: (loaded.append(1), load())[1])
+    return loaded
+
+
+def boundary(words, number):
+    return words.step(BoundaryPinned, "", time_ms=number, offsets={words.tp: number})
+
+
+def pin(ledger, words, number, job="orders"):
+    """A transition, with the job's lease in its first one."""
+    pinned = boundary(words, number)
+    return ledger.transition(job, lambda state: [pinned] if state.sequence else [words.lease(), pinned])
+
+
+def test_what_this_process_wrote_is_read_without_loading_again(leased, words, loads):
+    for number in range(5):
+        assert pin(leased, words, number).sequence == number + 2
+        assert leased.read("orders").sequence == number + 2
+    assert loads == []
+    assert Ledger.open(leased.path).read("orders") == leased.read("orders")
+
+
+def test_what_others_wrote_is_seen_without_loading_again(leased, words, loads):
+    other = Ledger.open(leased.path)
+    for number in range(4):
+        pin(other, words, number)
+        pin(other, words, number, job="payments")
+        assert leased.read("orders") == other.read("orders")
+        assert leased.read("payments") == other.read("payments")
+    assert loads == []
+    assert pin(leased, words, 9).sequence == 6
+
+
+def test_many_commits_of_others_are_loaded(leased, words, loads):
+    other = Ledger.open(leased.path)
+    for number in range(table_objects.MOST_NEW + 1):
+        pin(other, words, number)
+    assert leased.read("orders") == other.read("orders")
+    assert loads == [1]
+
+
+def test_an_object_is_loaded_again_before_it_knows_too_many_files(leased, words, loads, monkeypatch):
+    monkeypatch.setattr(table_objects, "MOST_IN_ALL", 3)
+    for number in range(12):
+        pin(leased, words, number)
+    assert len(loads) == 3
+
+
+def test_a_commit_that_stepped_over_anothers_is_not_gone_on_from(leased, words, loads):
+    """delta-rs commits behind the other job's transition, which this process has then not seen."""
+    other = Ledger.open(leased.path)
+    pin(leased, words, 0, job="payments")
+
+    def decide(state):
+        if other.read("payments").sequence == 1:
+            pin(other, words, 1, job="payments")
+        return [boundary(words, 2)]
+
+    leased.transition("orders", decide)
+    assert leased.read("payments").sequence == 2
+    assert loads == [1]
+
+
+def test_a_look_within_a_decision_does_not_refresh_the_object_that_was_decided_on(leased, words):
+    """Else both commits would go through: delta-rs compares with what the object has seen."""
+    other = Ledger.open(leased.path)
+    seen = []
+
+    def decide(state):
+        seen.append(state.sequence)
+        if len(seen) == 1:
+            pin(other, words, 1)
+            assert leased.read("orders").sequence == 2
+        return [boundary(words, 2)]
+
+    assert leased.transition("orders", decide).sequence == 3
+    assert seen == [1, 2]
+
+
+def test_threads_that_look_at_once_have_objects_of_their_own(leased, words):
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: pin(leased, words, number, job=f"job-{number % 4}"), range(24)))
+    fresh = Ledger.open(leased.path)
+    for number in range(4):
+        assert fresh.read(f"job-{number}").sequence == 6
+        assert leased.read(f"job-{number}") == fresh.read(f"job-{number}")
+
+
+def test_a_change_by_another_writer_is_loaded(leased, words, loads):
+    DeltaTable(leased.path).optimize.compact()
+    DeltaTable(leased.path).delete("seq = 0")
+    leased.read("orders")
+    assert loads == []  # neither made a commit
+    DeltaTable(leased.path).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    leased.read("orders")
+    assert loads == [1]
+    leased.read("orders")
+    assert loads == [1, 1], "a commit without a name is loaded each time"
+    pin(leased, words, 1)
+    leased.read("orders")
+    assert loads == [1, 1, 1]
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_a_copy_put_back_that_another_job_went_on_with_is_seen(leased, words, tmp_path, versions):
+    """Its log may have as many versions as the one that was there, and more: counting alone would not show it."""
+    shutil.copytree(leased.path, tmp_path / "copy")
+    pin(leased, words, 1)
+    pin(leased, words, 2)
+    shutil.rmtree(leased.path)
+    os.rename(tmp_path / "copy", leased.path)  # noqa: PTH104
+    for number in range(versions):
+        pin(Ledger.open(leased.path), words, number, job="payments")
+    with pytest.raises(Refused) as refused:
+        leased.read("orders")
+    assert refused.value.code == "ledger-damaged"
+    with pytest.raises(Refused) as refused:
+        pin(leased, words, 3)
+    assert refused.value.code == "ledger-damaged"
+
+
+def test_a_new_ledger_with_more_versions_is_seen(leased, words):
+    shutil.rmtree(leased.path)
+    new = Ledger.open(leased.path)
+    for number in range(4):
+        pin(new, words, number)
+    with pytest.raises(Refused) as refused:
+        leased.read("orders")
+    assert refused.value.code == "ledger-foreign"
+
+
+def test_commits_of_a_release_that_gave_them_no_names_are_loaded(leased, words, loads, monkeypatch):
+    named = Ledger.commit_properties
+
+    def nameless(self, *arguments, **options):
+        properties = named(self, *arguments, **options)
+        del properties.custom_metadata[table_objects.NAME]
+        return properties
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "commit_properties", nameless)
+        other = Ledger.open(leased.path)
+        pin(other, words, 1)
+    assert leased.read("orders") == other.read("orders")
+    assert loads == [1]
+    assert pin(leased, words, 2).sequence == 3
+    assert leased.read("orders").sequence == 3
