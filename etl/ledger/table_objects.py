@@ -1,4 +1,4 @@
-"""Table objects of a ledger that are used again: a refresh takes two requests, where to load one takes six and more.
+"""Table objects of a ledger that are used again: a refresh takes three requests, where to load one takes six and more.
 
 Whoever loads a table reads its log since the last checkpoint, each commit several times, and again for an app
 transaction. A run looks at its ledger a dozen times, and finds little but what it wrote itself. A refresh lists what is

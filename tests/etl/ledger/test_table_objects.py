@@ -172,3 +172,23 @@ def test_commits_of_a_release_that_gave_them_no_names_are_loaded(leased, words, 
     assert loads == [1]
     assert pin(leased, words, 2).sequence == 3
     assert leased.read("orders").sequence == 3
+
+
+def test_in_an_object_store_a_look_takes_three_requests(memory_s3, words):
+    ledger = Ledger.open("s3://logs/ledger", memory_s3.options)
+    pin(ledger, words, 0)
+    other = Ledger.open("s3://logs/ledger", memory_s3.options)
+    pin(other, words, 1)
+    assert ledger.read("orders") == other.read("orders")
+    memory_s3.asked.clear()
+    assert ledger.read("orders").sequence == 2
+    assert [key.rpartition("/")[2] for _, key in memory_s3.asked] == ["", "_last_checkpoint", f"{2:020d}.json"]
+
+
+def test_without_the_store_nothing_is_read_from_what_was_loaded(memory_s3, words):
+    ledger = Ledger.open("s3://logs/ledger", {**memory_s3.options, "max_retries": "0"})
+    pin(ledger, words, 0)
+    memory_s3.objects.clear()
+    with pytest.raises(Refused) as refused:
+        ledger.read("orders")
+    assert refused.value.code == "ledger-missing"
