@@ -6,13 +6,15 @@ optimized (`json_serialize_plan`), before anything is read: one scan of `__rows_
 filters and UNNEST, which make rows of one row. Functions that DuckDB itself does not call consistent (random, now, …)
 are refused. DuckDB is kept from everything but the batch: no files, no network, no extensions, no Python variables,
 and its configuration is locked.
+
+Columns that a query passes on as they are, of all rows (`SELECT *, …`), are taken from the batch: DuckDB would copy
+their values twice, which costs more than most queries.
 """
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +22,7 @@ import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.transform.duckdb_plan import columns_kept, inconsistent_functions, objection, read_plan
 from kseg.etl.transform.step import ROWS_VIEW, Address, BatchStep
 
 if TYPE_CHECKING:
@@ -36,36 +39,6 @@ SETTINGS: Final = (
     "TimeZone = 'UTC'",
     "lock_configuration = true",
 )
-
-ROW_WISE: Final = frozenset(
-    {
-        "LOGICAL_GET",
-        "LOGICAL_PROJECTION",
-        "LOGICAL_FILTER",
-        "LOGICAL_UNNEST",
-        "LOGICAL_MATERIALIZED_CTE",
-        "LOGICAL_CTE_REF",
-    }
-)
-"""Operators that make rows of one row. A CTE without joins and unions is its query."""
-
-_NAMES: Final = {
-    "LOGICAL_AGGREGATE_AND_GROUP_BY": "an aggregate",
-    "LOGICAL_ORDER_BY": "ORDER BY",
-    "LOGICAL_LIMIT": "LIMIT",
-    "LOGICAL_DISTINCT": "DISTINCT",
-    "LOGICAL_WINDOW": "a window function",
-    "LOGICAL_SAMPLE": "a sample",
-    "LOGICAL_UNION": "UNION",
-    "LOGICAL_EXCEPT": "EXCEPT",
-    "LOGICAL_INTERSECT": "INTERSECT",
-    "LOGICAL_CROSS_PRODUCT": "a join or a subquery",
-    "LOGICAL_COMPARISON_JOIN": "a join or a subquery",
-    "LOGICAL_DELIM_JOIN": "a join or a subquery",
-    "LOGICAL_ANY_JOIN": "a join",
-    "LOGICAL_DUMMY_SCAN": "a SELECT without FROM",
-    "LOGICAL_EXPRESSION_GET": "VALUES",
-}
 
 _ROW_BY_ROW: Final = (
     "the step runs over each batch by itself: SELECT expressions FROM __rows__, with WHERE and unnest(); "
@@ -89,9 +62,8 @@ class DuckdbStep(BatchStep):
         """By DuckDB's types, from a batch without rows."""
         duckdb = self._module()
         _check(self.query, rows, self.place)
-        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in rows], schema=rows)
         try:
-            return _run(self.query, empty).schema
+            return _prepared(self.query, rows).schema
         except duckdb.Error as error:
             raise ConfigurationError.of(self.place, _first_line(error), _ROW_BY_ROW) from error
 
@@ -99,7 +71,7 @@ class DuckdbStep(BatchStep):
         """Raises ArrowStepError, which says whether a record of the batch is the reason."""
         duckdb = self._module()
         try:
-            return _run(self.query, batch)
+            return _prepared(self.query, batch.schema).run(batch)
         except duckdb.Error as error:
             remedy = "fix the query, or let it accept such records: try_cast, try(…), WHERE"
             message = _first_line(error)
@@ -114,6 +86,70 @@ class DuckdbStep(BatchStep):
         except ImportError as error:
             raise ConfigurationError.of(self.place, "duckdb is not installed", _NOT_HERE) from error
         return duckdb
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A query for batches of one schema.
+
+    schema: of its rows. kept: for each of their columns that of the batch, None where DuckDB makes it; empty: it makes
+    all. computed: the query of those that it makes.
+    """
+
+    rows: pa.Schema
+    schema: pa.Schema
+    kept: tuple[int | None, ...]
+    computed: str
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises duckdb.Error, also where the rows are more than one batch can hold."""
+        made = _run(self.computed, batch) if self.computed else None
+        if not self.kept:
+            assert made is not None
+            return made
+        columns = iter(made.columns if made is not None else ())
+        arrays = [next(columns) if place is None else batch.column(place) for place in self.kept]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _prepared(query: str, rows: pa.Schema) -> _Prepared:
+    """Kept by the thread, for the batches that come. Raises duckdb.Error."""
+    known: dict[str, _Prepared] = _local.__dict__.setdefault("prepared", {})
+    found = known.get(query)
+    if found is None or not found.rows.equals(rows):
+        found = known[query] = _prepare(query, rows)
+    return found
+
+
+def _prepare(query: str, rows: pa.Schema) -> _Prepared:
+    import duckdb
+
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in rows], schema=rows)
+    schema = _run(query, empty).schema
+    whole = _Prepared(rows, schema, (), query)
+    with suppress(duckdb.Error, KeyError, IndexError, TypeError):  # another release's plan may look otherwise
+        kept = _kept(query, rows, schema)
+        numbers = ", ".join(f"#{number}" for number, place in enumerate(kept, 1) if place is None)
+        computed = f"SELECT {numbers} FROM (\n{query.strip().removesuffix(';')}\n)" if numbers else ""
+        if any(place is not None for place in kept) and (not computed or _run(computed, empty) is not None):
+            return _Prepared(rows, schema, kept, computed)
+    return whole
+
+
+def _kept(query: str, rows: pa.Schema, schema: pa.Schema) -> tuple[int | None, ...]:
+    """See `columns_kept`; a column that DuckDB gives back with another type is made by it."""
+    connection = _planning(rows)
+    try:
+        plan = read_plan(connection, query)
+    finally:
+        connection.close()
+    places = columns_kept(plan["plans"])
+    if len(places) != len(schema):
+        return ()
+    return tuple(
+        place if place is not None and rows.field(place).type.equals(field.type) else None
+        for place, field in zip(places, schema, strict=True)
+    )
 
 
 def _run(query: str, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -150,24 +186,16 @@ def _of_the_machine() -> tuple[type[Exception], ...]:
     return duckdb.IOException, duckdb.OutOfMemoryException, duckdb.InternalException, duckdb.FatalException
 
 
-# --- is each row made of one row?
-
-
 def _check(query: str, rows: pa.Schema, place: str) -> None:
     """Raises ConfigurationError for a query that is not row by row, with the reason."""
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = _planning(rows)
     try:
-        connection.register("columns", rows.empty_table())
-        connection.execute(f"CREATE TABLE {ROWS_VIEW} AS SELECT * FROM columns")
-        connection.unregister("columns")
-        for setting in SETTINGS:
-            connection.execute(f"SET {setting}")
-        plan = _plan(connection, query)
+        plan = read_plan(connection, query)
         if plan.get("error"):
             raise ConfigurationError.of(place, str(plan["error_message"]).split("\n")[0], _ROW_BY_ROW)
-        reason = _objection(plan["plans"], _inconsistent(connection))
+        reason = objection(plan["plans"], inconsistent_functions(connection))
     except duckdb.Error as error:
         raise ConfigurationError.of(place, _first_line(error), _ROW_BY_ROW) from error
     finally:
@@ -176,53 +204,17 @@ def _check(query: str, rows: pa.Schema, place: str) -> None:
         raise ConfigurationError.of(place, reason, _ROW_BY_ROW)
 
 
-def _plan(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
-    row = connection.execute("SELECT json_serialize_plan($1, optimize := false)", [query]).fetchone()
-    assert row is not None
-    found: dict[str, Any] = json.loads(row[0])
-    return found
+def _planning(rows: pa.Schema) -> duckdb.DuckDBPyConnection:
+    """A connection with an empty table of these columns, in which queries are planned and none is run."""
+    import duckdb
 
-
-def _inconsistent(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that may give something else for the same arguments. `error` gives nothing at all."""
-    rows = connection.execute(
-        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
-    ).fetchall()
-    return frozenset(name for (name,) in rows) - {"error"}
-
-
-def _objection(plans: list[dict[str, Any]], inconsistent: frozenset[str]) -> str | None:
-    if len(plans) != 1:
-        return f"is {len(plans)} statements, not one"
-    nodes = list(_nodes(plans[0]))
-    operators = [node for node in nodes if str(node.get("type")).startswith("LOGICAL_")]
-    for operator in operators:
-        kind = operator["type"]
-        if kind not in ROW_WISE:
-            return f"has {_NAMES.get(kind, kind.removeprefix('LOGICAL_'))}, which takes more than one row"
-    scans = [operator for operator in operators if operator["type"] == "LOGICAL_GET"]
-    foreign = [scan for scan in scans if (scan.get("function_data") or {}).get("table") != ROWS_VIEW]
-    if foreign:
-        return f"reads {foreign[0].get('name')}, not {ROWS_VIEW} alone"
-    if len(scans) != 1:
-        return f"reads {ROWS_VIEW} {len(scans)} times, not once"
-    for node in nodes:
-        if node.get("expression_class") != "BOUND_FUNCTION":
-            continue
-        name = node["name"]
-        if name in inconsistent or (name == "age" and len(node["children"]) == 1):
-            return f"calls {name}, which gives something else each time"
-    return None
-
-
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        yield value
-        for inner in value.values():
-            yield from _nodes(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _nodes(inner)
+    connection = duckdb.connect(":memory:")
+    connection.register("columns", rows.empty_table())
+    connection.execute(f"CREATE TABLE {ROWS_VIEW} AS SELECT * FROM columns")
+    connection.unregister("columns")
+    for setting in SETTINGS:
+        connection.execute(f"SET {setting}")
+    return connection
 
 
 def _first_line(error: Exception) -> str:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.transform import duckdb_sql
 from kseg.etl.transform.duckdb_sql import DuckdbStep
 from kseg.etl.transform.transform import BatchSteps
 
@@ -206,3 +207,39 @@ def test_without_the_extra_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigurationError, match="not installed") as caught:
         given.output_schema(SCHEMA)
     assert "kafka-segment-etl[duckdb]" in caught.value.faults[0].remedy
+
+
+KEEPING = {
+    "SELECT *, decode(value) AS text FROM __rows__;": SCHEMA.names,
+    'SELECT decode(value) AS text, key AS "the key", value, value AS again FROM __rows__  -- all': ["key", "value"],
+    'SELECT "offset" + 1 AS next, v FROM (SELECT "offset", value AS v, upper(topic) FROM __rows__)': ["value"],
+    "SELECT headers, topic FROM __rows__": ["headers", "topic"],
+    'SELECT "offset" + 1 AS next FROM __rows__': [],
+    'SELECT *, decode(value) AS text FROM __rows__ WHERE "offset" <> 102': [],
+    "SELECT topic, unnest(headers) FROM __rows__": [],
+    "WITH found AS (SELECT value, topic FROM __rows__) SELECT * FROM found": [],
+    'SELECT CAST("offset" AS BIGINT) AS same, topic::VARCHAR AS name FROM __rows__': ["offset", "topic"],
+}
+
+
+@pytest.mark.parametrize("query", KEEPING)
+def test_columns_that_are_passed_on_are_those_of_the_batch(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = records(JSON)
+    found = step(query).apply(batch, ADDRESS)
+    addresses = {column.buffers()[-1].address: name for name, column in zip(SCHEMA.names, batch.columns, strict=True)}
+    kept = {addresses.get(column.buffers()[-1].address) for column in found.columns} - {None}
+    assert set(KEEPING[query]) <= kept
+    if not KEEPING[query]:
+        assert not kept
+    monkeypatch.setattr(duckdb_sql, "columns_kept", lambda _: ())
+    duckdb_sql._local.__dict__.pop("prepared")
+    assert step(query).apply(batch, ADDRESS).equals(found)
+
+
+def test_batches_of_other_columns_are_prepared_for_anew() -> None:
+    query = "SELECT *, decode(value) AS text FROM __rows__"
+    batch = records(JSON)
+    narrow = batch.select(["value", "topic"])
+    assert step(query).apply(batch, ADDRESS).schema.names == [*SCHEMA.names, "text"]
+    assert step(query).apply(narrow, ADDRESS).schema.names == ["value", "topic", "text"]
+    assert step(query).apply(batch, ADDRESS).column("text").to_pylist()[0] == '{"id": 1, "name": "käse"}'

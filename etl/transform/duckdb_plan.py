@@ -1,0 +1,116 @@
+"""DuckDB's own plan of a query, bound but not optimized (`json_serialize_plan`): whether each row is made of one row,
+and which columns are those of the rows as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kseg.etl.transform.step import ROWS_VIEW
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROW_WISE: Final = frozenset(
+    {
+        "LOGICAL_GET",
+        "LOGICAL_PROJECTION",
+        "LOGICAL_FILTER",
+        "LOGICAL_UNNEST",
+        "LOGICAL_MATERIALIZED_CTE",
+        "LOGICAL_CTE_REF",
+    }
+)
+"""Operators that make rows of one row. A CTE without joins and unions is its query."""
+
+_NAMES: Final = {
+    "LOGICAL_AGGREGATE_AND_GROUP_BY": "an aggregate",
+    "LOGICAL_ORDER_BY": "ORDER BY",
+    "LOGICAL_LIMIT": "LIMIT",
+    "LOGICAL_DISTINCT": "DISTINCT",
+    "LOGICAL_WINDOW": "a window function",
+    "LOGICAL_SAMPLE": "a sample",
+    "LOGICAL_UNION": "UNION",
+    "LOGICAL_EXCEPT": "EXCEPT",
+    "LOGICAL_INTERSECT": "INTERSECT",
+    "LOGICAL_CROSS_PRODUCT": "a join or a subquery",
+    "LOGICAL_COMPARISON_JOIN": "a join or a subquery",
+    "LOGICAL_DELIM_JOIN": "a join or a subquery",
+    "LOGICAL_ANY_JOIN": "a join",
+    "LOGICAL_DUMMY_SCAN": "a SELECT without FROM",
+    "LOGICAL_EXPRESSION_GET": "VALUES",
+}
+
+
+def read_plan(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
+    """The document of DuckDB. connection: with a table of the rows' columns. Raises duckdb.Error."""
+    row = connection.execute("SELECT json_serialize_plan($1, optimize := false)", [query]).fetchone()
+    assert row is not None
+    found: dict[str, Any] = json.loads(row[0])
+    return found
+
+
+def inconsistent_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Functions that may give something else for the same arguments. `error` gives nothing at all."""
+    rows = connection.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    ).fetchall()
+    return frozenset(name for (name,) in rows) - {"error"}
+
+
+def objection(plans: list[dict[str, Any]], inconsistent: frozenset[str]) -> str | None:
+    """Why the plans are not row by row; None where they are."""
+    if len(plans) != 1:
+        return f"is {len(plans)} statements, not one"
+    nodes = list(_nodes(plans[0]))
+    operators = [node for node in nodes if str(node.get("type")).startswith("LOGICAL_")]
+    for operator in operators:
+        kind = operator["type"]
+        if kind not in ROW_WISE:
+            return f"has {_NAMES.get(kind, kind.removeprefix('LOGICAL_'))}, which takes more than one row"
+    scans = [operator for operator in operators if operator["type"] == "LOGICAL_GET"]
+    foreign = [scan for scan in scans if (scan.get("function_data") or {}).get("table") != ROWS_VIEW]
+    if foreign:
+        return f"reads {foreign[0].get('name')}, not {ROWS_VIEW} alone"
+    if len(scans) != 1:
+        return f"reads {ROWS_VIEW} {len(scans)} times, not once"
+    for node in nodes:
+        if node.get("expression_class") != "BOUND_FUNCTION":
+            continue
+        name = node["name"]
+        if name in inconsistent or (name == "age" and len(node["children"]) == 1):
+            return f"calls {name}, which gives something else each time"
+    return None
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from _nodes(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _nodes(inner)
+
+
+def columns_kept(plans: list[dict[str, Any]]) -> tuple[int | None, ...]:
+    """For each column of the query's rows which column of `__rows__` it is, unchanged and of all rows; None where it is
+    made. Empty where that cannot be told: filters, UNNEST, a CTE."""
+    steps: list[list[int | None]] = []
+    node = plans[0]
+    while node.get("type") == "LOGICAL_PROJECTION" and len(node["children"]) == 1:
+        steps.append([_reference(expression) for expression in node["expressions"]])
+        node = node["children"][0]
+    if node.get("type") != "LOGICAL_GET" or not steps or (node.get("table_filters") or {}).get("filters"):
+        return ()
+    columns = [None if column.get("child_indexes") else column.get("index") for column in node["column_indexes"]]
+    found: list[int | None] = columns
+    for step in reversed(steps):
+        found = [None if place is None else found[place] for place in step]
+    return tuple(found)
+
+
+def _reference(expression: dict[str, Any]) -> int | None:
+    return expression["index"] if expression.get("type") == "BOUND_REF" else None
