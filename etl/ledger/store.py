@@ -73,6 +73,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._known: dict[str, JobState] = {}
         self._objects = TableObjects(self.table, Provenance(path, self.storage_options))
+        self._objects.give(self._objects.loaded(table))
 
     @classmethod
     def open(
@@ -157,7 +158,7 @@ class Ledger:
         """The job's state, and the table object that it was read from. Raises as `read`."""
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
-            found = self._objects.loaded(self.table())
+            found = self._objects.take()
             return found.table, self._state(found, known)
 
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:

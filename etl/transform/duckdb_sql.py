@@ -153,21 +153,34 @@ def _kept(query: str, rows: pa.Schema, schema: pa.Schema) -> tuple[int | None, .
 
 
 def _run(query: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The query's rows. Raises duckdb.Error, also where they are more than one batch can hold."""
+    """The query's rows. Raises duckdb.Error, also where the rows are more than one batch can hold."""
     import duckdb
 
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
         connection = _local.connection = _connection()
-    connection.register(ROWS_VIEW, pa.Table.from_batches([batch]))
+    # A stream in and a stream out: by tables, which it reads as pyarrow's datasets, it takes three times as long.
+    connection.register(ROWS_VIEW, _Stream(batch))
     try:
-        found = connection.execute(query).fetch_arrow_table()
+        # All rows are there when `execute` returns, and all that can be wrong with them has been raised.
+        found = connection.execute(query).fetch_record_batch(max(batch.num_rows, 1)).read_all()
     finally:
         connection.unregister(ROWS_VIEW)
     batches = found.combine_chunks().to_batches()
     if len(batches) > 1:
         raise duckdb.OutOfMemoryException(f"the query makes more than 2 GiB of {batch.num_rows} records")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=found.schema)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A batch as a stream of Arrow's C interface (https://arrow.apache.org/docs/format/CStreamInterface.html), once."""
+
+    batch: pa.RecordBatch
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.batch.schema, [self.batch])
+        return reader.__arrow_c_stream__(requested_schema)
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
