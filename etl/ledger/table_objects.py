@@ -39,8 +39,8 @@ MOST_NEW: Final = 20
 
 MOST_IN_ALL: Final = 15
 """Commits after which an object is loaded again. delta-rs does not go on to a newer checkpoint: an object has all
-commits since the one that it was loaded from, and with each of them refreshes and commits take longer. On a local disk a
-transition and a look took 9 to 10 ms with 10 to 20, 15 ms when each loaded, and 30 ms and more with 200."""
+commits since the one that it was loaded from, and with each of them refreshes and commits take longer. On a local disk
+a transition and a look took 9 to 10 ms with 10 to 20, 15 ms when each loaded, and 30 ms and more with 200."""
 
 KEPT: Final = 4
 """Objects that wait to be used again, of threads that look at the same time."""
