@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -9,6 +10,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import codec
+from kseg.etl.ledger.table_objects import NAME
 
 FORMAT_KEY = "kseg.ledgerFormat"
 
@@ -46,7 +48,7 @@ def create(location: str, options: dict[str, str]) -> DeltaTable:
             configuration=CONFIGURATION,
             storage_options=options or None,
             # With retries, who loses the race for version 0 commits version 1: the same table with another id.
-            commit_properties=CommitProperties(max_commit_retries=0),
+            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={NAME: secrets.token_hex(8)}),
             raise_if_key_not_exists=False,
         )
     except DeltaError:

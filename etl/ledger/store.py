@@ -145,8 +145,7 @@ class Ledger:
         """
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
-            found = self._objects.take()
-            state = self._state(found, known)
+            found, state = self._look(known)
         self._objects.give(found)
         return state
 
@@ -158,8 +157,8 @@ class Ledger:
         """The job's state, and the table object that it was read from. Raises as `read`."""
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
-            found = self._objects.take()
-            return found.table, self._state(found, known)
+            found, state = self._look(known)
+            return found.table, state
 
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """Read, decide, and write the decision as one commit; starts again if another process has committed first.
@@ -188,8 +187,7 @@ class Ledger:
             known = self._last_known(job)
             try:
                 with self.errors(doing):
-                    found = self._objects.take()
-                    state = self._state(found, known)
+                    found, state = self._look(known)
                     if mine is not None and self._wrote(found.table, job, *mine):
                         return state
             except RetriableFailure as error:
@@ -275,6 +273,18 @@ class Ledger:
         return state
 
     # --- reading
+
+    def _look(self, known: JobState) -> tuple[TableObject, JobState]:
+        """The newest version, and the job's state in it. Raises as `read`, and what delta-rs raises."""
+        found = self._objects.take()
+        try:
+            return found, self._state(found, known)
+        except (Refused, *STORE_ERRORS):
+            # An object that was used before may need a checkpoint that is gone by now.
+            if not found.reused:
+                raise
+        found = self._objects.load()
+        return found, self._state(found, known)
 
     def _state(self, found: TableObject, known: JobState) -> JobState:
         """The job's state at the table object's version; only events that were not known yet are read.

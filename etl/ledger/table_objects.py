@@ -7,7 +7,8 @@ new, and reads the `commitInfo` of the new commits and of the one that the objec
 That commit has to be the same as before: by itself a refreshed object would not notice that the folder was deleted and
 made anew or put back from a copy, and would go on counting where the old log ended. So each commit of a ledger has a
 name (`kseg.commit`), and an object is loaded again where one that it has to know is missing, has another name, or has
-none (another writer's, or of release 0.1.0).
+none (another writer's, or of release 0.1.0). What is below that commit is not looked at again: whoever deletes older
+commits or checkpoints by hand is noticed by the next process.
 
 See the Delta protocol, "Commit Provenance Information"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -48,16 +49,18 @@ KEPT: Final = 4
 
 @dataclass
 class TableObject:
-    """A table object, and what is known of the commit that it stands on.
+    """A table object, and what is known of the commits that it stands on.
 
-    name: None where it has none. loaded: the version that was loaded. sequences: the last transition of each job that
-    was asked for.
+    names: of its version's commit, and after a commit of its own also of the one below it: whoever put another log in
+    its place meanwhile has not changed the newest one's. Empty where the commit has no name. loaded: the version that
+    was loaded. sequences: the last transition of each job that was asked for. reused: it has been given back before.
     """
 
     table: DeltaTable
-    name: str | None
+    names: dict[int, str]
     loaded: int
     sequences: dict[str, int] = field(default_factory=dict)
+    reused: bool = False
 
     def sequence(self, job: str, app_id: str) -> int:
         """The number of the job's last transition, 0 for none. app_id: of the ledger's transactions for the job."""
@@ -68,8 +71,12 @@ class TableObject:
     def committed(self, name: str, job: str, sequence: int, *, on: int) -> bool:
         """After a commit with this object, which stood on version `on`: whether it may be used again. delta-rs steps
         over commits of other jobs, which this object has then not seen."""
-        self.name, self.sequences[job] = name, sequence
-        return self.table.version() == on + 1
+        version = self.table.version()
+        if version != on + 1 or on not in self.names:
+            return False
+        self.names = {on: self.names[on], version: name}
+        self.sequences[job] = sequence
+        return True
 
     def refresh(self, provenance: Provenance) -> bool:
         """Whether the object stands on the newest version now; else it has to be loaded.
@@ -77,14 +84,14 @@ class TableObject:
         Raises DeltaError, OSError, ValueError: the log cannot be read, or is older than the object.
         """
         stood = self.table.version()
-        if self.name is None or stood - self.loaded > MOST_IN_ALL:
+        if stood not in self.names or stood - self.loaded > MOST_IN_ALL:
             return False
         self.table.update_incremental()
         now = self.table.version()
         if now - stood > MOST_NEW:
             return False
-        # After the refresh: whatever it read had this commit below it.
-        if provenance.of(stood).get(NAME) != self.name:
+        # After the refresh: whatever it read had these commits below it.
+        if any(provenance.of(version).get(NAME) != name for version, name in self.names.items()):
             return False
         for version in range(stood + 1, now + 1):
             commit = provenance.of(version)
@@ -93,7 +100,8 @@ class TableObject:
             job, sequence = str(commit[JOB]), int(commit[SEQUENCE])
             if job in self.sequences:
                 self.sequences[job] = max(self.sequences[job], sequence)
-            self.name = str(commit[NAME])
+            self.names[version] = str(commit[NAME])
+        self.names = {now: self.names[now]}
         return True
 
 
@@ -124,11 +132,10 @@ class Provenance:
         from obstore.exceptions import BaseError
 
         try:
-            if self._store is None:
-                self._store = open_store(self._location, self._options)
-            if self._store is None:
+            store = self._store = self._store or open_store(self._location, self._options)
+            if store is None:
                 raise FileNotFoundError(key)
-            return bytes(obstore.get(self._store, key).bytes())
+            return bytes(obstore.get(store, key).bytes())
         except BaseError as error:
             self._store = None  # perhaps the environment has other credentials by now
             raise OSError(str(error)) from error
@@ -156,15 +163,21 @@ class TableObjects:
                     return known
             except (DeltaError, OSError, ValueError):
                 pass  # whatever it is, loading meets it too, and has the better message
+        return self.load()
+
+    def load(self) -> TableObject:
+        """One that was loaded now. Raises what `load` raises."""
         return self.loaded(self._load())
 
     def loaded(self, table: DeltaTable) -> TableObject:
         """Of a table object that was just loaded."""
         version = table.version()
-        return TableObject(table, self._provenance.of(version).get(NAME), version)
+        name = self._provenance.of(version).get(NAME)
+        return TableObject(table, {} if name is None else {version: str(name)}, version)
 
     def give(self, used: TableObject) -> None:
         """It may be used again: it is at the version where it was taken, or its own commit was the next one."""
+        used.reused = True
         with self._lock:
             if len(self._waiting) < KEPT:
                 self._waiting.append(used)

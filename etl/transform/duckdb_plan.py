@@ -5,7 +5,7 @@ and which columns are those of the rows as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.transform.step import ROWS_VIEW
@@ -24,6 +24,8 @@ ROW_WISE: Final = frozenset(
     }
 )
 """Operators that make rows of one row. A CTE without joins and unions is its query."""
+
+_REFERENCE: Final = "BOUND_REF"
 
 _NAMES: Final = {
     "LOGICAL_AGGREGATE_AND_GROUP_BY": "an aggregate",
@@ -98,19 +100,42 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 def columns_kept(plans: list[dict[str, Any]]) -> tuple[int | None, ...]:
     """For each column of the query's rows which column of `__rows__` it is, unchanged and of all rows; None where it is
     made. Empty where that cannot be told: filters, UNNEST, a CTE."""
-    steps: list[list[int | None]] = []
-    node = plans[0]
-    while node.get("type") == "LOGICAL_PROJECTION" and len(node["children"]) == 1:
-        steps.append([_reference(expression) for expression in node["expressions"]])
-        node = node["children"][0]
-    if node.get("type") != "LOGICAL_GET" or not steps or (node.get("table_filters") or {}).get("filters"):
+    projections, scan = _chain(plans[0])
+    if scan is None or not projections:
         return ()
-    columns = [None if column.get("child_indexes") else column.get("index") for column in node["column_indexes"]]
-    found: list[int | None] = columns
-    for step in reversed(steps):
-        found = [None if place is None else found[place] for place in step]
+    found: list[int | None] = list(_scanned(scan))
+    for expressions in reversed(projections):
+        found = [found[one["index"]] if _is_reference(one) else None for one in expressions]
     return tuple(found)
 
 
-def _reference(expression: dict[str, Any]) -> int | None:
-    return expression["index"] if expression.get("type") == "BOUND_REF" else None
+def columns_read(plans: list[dict[str, Any]], columns: Collection[int]) -> frozenset[int]:
+    """The columns of `__rows__` that these of the query's columns need, or all of them where that cannot be told."""
+    projections, scan = _chain(plans[0])
+    if scan is None:
+        scans = [node for node in _nodes(plans) if node.get("type") == "LOGICAL_GET"]
+        return frozenset(column for one in scans for column in _scanned(one))
+    needed = set(columns)
+    for expressions in projections:
+        needed = {node["index"] for place in needed for node in _nodes(expressions[place]) if _is_reference(node)}
+    scanned = _scanned(scan)
+    return frozenset(scanned[place] for place in needed)
+
+
+def _chain(node: dict[str, Any]) -> tuple[list[list[dict[str, Any]]], dict[str, Any] | None]:
+    """The expressions of each projection, from the last to the first, and the scan; None where there is more."""
+    projections = []
+    while node.get("type") == "LOGICAL_PROJECTION" and len(node["children"]) == 1:
+        projections.append(node["expressions"])
+        node = node["children"][0]
+    is_scan = node.get("type") == "LOGICAL_GET" and not (node.get("table_filters") or {}).get("filters")
+    return projections, node if is_scan else None
+
+
+def _scanned(scan: dict[str, Any]) -> list[int]:
+    """The columns that a scan gives, in its order. Raises KeyError, TypeError for another release's."""
+    return [int(column["index"]) for column in scan["column_indexes"]]
+
+
+def _is_reference(node: dict[str, Any]) -> bool:
+    return node.get("type") == _REFERENCE

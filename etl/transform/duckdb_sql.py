@@ -8,21 +8,21 @@ are refused. DuckDB is kept from everything but the batch: no files, no network,
 and its configuration is locked.
 
 Columns that a query passes on as they are, of all rows (`SELECT *, …`), are taken from the batch: DuckDB would copy
-their values twice, which costs more than most queries.
+their values twice, which costs more than most queries. Of the others it gets those that the query reads.
 """
 
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.transform.duckdb_plan import columns_kept, inconsistent_functions, objection, read_plan
+from kseg.etl.transform.duckdb_plan import columns_kept, columns_read, inconsistent_functions, objection, read_plan
 from kseg.etl.transform.step import ROWS_VIEW, Address, BatchStep
 
 if TYPE_CHECKING:
@@ -92,24 +92,35 @@ class DuckdbStep(BatchStep):
 class _Prepared:
     """A query for batches of one schema.
 
-    schema: of its rows. kept: for each of their columns that of the batch, None where DuckDB makes it; empty: it makes
-    all. computed: the query of those that it makes.
+    rows: theirs. schema: of its rows. read: the columns that DuckDB needs; it gets nulls for the others. kept: for each
+    column of its rows that of the batch, None where DuckDB makes it; empty: it makes all. computed: the query of those
+    that it makes; empty: of none.
     """
 
     rows: pa.Schema
     schema: pa.Schema
-    kept: tuple[int | None, ...]
-    computed: str
+    read: frozenset[int]
+    kept: tuple[int | None, ...] = ()
+    computed: str = ""
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raises duckdb.Error, also where the rows are more than one batch can hold."""
-        made = _run(self.computed, batch) if self.computed else None
+        made = _run(self.computed, self._needed(batch)) if self.computed else None
         if not self.kept:
             assert made is not None
             return made
         columns = iter(made.columns if made is not None else ())
         arrays = [next(columns) if place is None else batch.column(place) for place in self.kept]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _needed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without values that nothing reads: DuckDB would convert them, and may be unable to."""
+        rows = batch.num_rows
+        columns = [
+            column if place in self.read else pa.nulls(rows, column.type) for place, column in enumerate(batch.columns)
+        ]
+        schema = pa.schema([(field.name, field.type) for field in batch.schema])
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _prepared(query: str, rows: pa.Schema) -> _Prepared:
@@ -126,24 +137,30 @@ def _prepare(query: str, rows: pa.Schema) -> _Prepared:
 
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in rows], schema=rows)
     schema = _run(query, empty).schema
-    whole = _Prepared(rows, schema, (), query)
-    with suppress(duckdb.Error, KeyError, IndexError, TypeError):  # another release's plan may look otherwise
-        kept = _kept(query, rows, schema)
-        numbers = ", ".join(f"#{number}" for number, place in enumerate(kept, 1) if place is None)
-        computed = f"SELECT {numbers} FROM (\n{query.strip().removesuffix(';')}\n)" if numbers else ""
-        if any(place is not None for place in kept) and (not computed or _run(computed, empty) is not None):
-            return _Prepared(rows, schema, kept, computed)
-    return whole
-
-
-def _kept(query: str, rows: pa.Schema, schema: pa.Schema) -> tuple[int | None, ...]:
-    """See `columns_kept`; a column that DuckDB gives back with another type is made by it."""
-    connection = _planning(rows)
+    whole = _Prepared(rows, schema, frozenset(range(len(rows))), computed=query)
     try:
-        plan = read_plan(connection, query)
-    finally:
-        connection.close()
-    places = columns_kept(plan["plans"])
+        with closing(_planning(rows)) as connection:
+            plans = read_plan(connection, query)["plans"]
+        kept = _types_kept(columns_kept(plans), rows, schema)
+        computed = [place for place in range(len(schema)) if not kept or kept[place] is None]
+        if not any(place is not None for place in kept):
+            return replace(whole, read=columns_read(plans, computed))
+        numbers = ", ".join(f"#{place + 1}" for place in computed)
+        query = f"SELECT {numbers} FROM (\n{query.strip().removesuffix(';')}\n)" if computed else ""
+        made = _Prepared(rows, schema, columns_read(plans, computed), kept, query)
+        return made if made.run(empty).schema.equals(schema) else whole
+    except (
+        duckdb.Error,
+        pa.ArrowInvalid,
+        KeyError,
+        IndexError,
+        TypeError,
+    ):  # another release's plan may look otherwise
+        return whole
+
+
+def _types_kept(places: tuple[int | None, ...], rows: pa.Schema, schema: pa.Schema) -> tuple[int | None, ...]:
+    """See `columns_kept`; a column that DuckDB gives back with another type is made by it."""
     if len(places) != len(schema):
         return ()
     return tuple(
@@ -159,11 +176,11 @@ def _run(query: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
         connection = _local.connection = _connection()
-    # A stream in and a stream out: by tables, which it reads as pyarrow's datasets, it takes three times as long.
+    # A table it would read as pyarrow's datasets, which takes twice as long. All rows come at once: those of a stream
+    # may fail when they are read, as errors of Arrow, and too large ones end the process.
     connection.register(ROWS_VIEW, _Stream(batch))
     try:
-        # All rows are there when `execute` returns, and all that can be wrong with them has been raised.
-        found = connection.execute(query).fetch_record_batch(max(batch.num_rows, 1)).read_all()
+        found = connection.sql(query).to_arrow_table()
     finally:
         connection.unregister(ROWS_VIEW)
     batches = found.combine_chunks().to_batches()
@@ -203,16 +220,14 @@ def _check(query: str, rows: pa.Schema, place: str) -> None:
     """Raises ConfigurationError for a query that is not row by row, with the reason."""
     import duckdb
 
-    connection = _planning(rows)
     try:
-        plan = read_plan(connection, query)
-        if plan.get("error"):
-            raise ConfigurationError.of(place, str(plan["error_message"]).split("\n")[0], _ROW_BY_ROW)
-        reason = objection(plan["plans"], inconsistent_functions(connection))
+        with closing(_planning(rows)) as connection:
+            plan = read_plan(connection, query)
+            if plan.get("error"):
+                raise ConfigurationError.of(place, str(plan["error_message"]).split("\n")[0], _ROW_BY_ROW)
+            reason = objection(plan["plans"], inconsistent_functions(connection))
     except duckdb.Error as error:
         raise ConfigurationError.of(place, _first_line(error), _ROW_BY_ROW) from error
-    finally:
-        connection.close()
     if reason is not None:
         raise ConfigurationError.of(place, reason, _ROW_BY_ROW)
 
@@ -222,11 +237,15 @@ def _planning(rows: pa.Schema) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(":memory:")
-    connection.register("columns", rows.empty_table())
-    connection.execute(f"CREATE TABLE {ROWS_VIEW} AS SELECT * FROM columns")
-    connection.unregister("columns")
-    for setting in SETTINGS:
-        connection.execute(f"SET {setting}")
+    try:
+        connection.register("columns", rows.empty_table())
+        connection.execute(f"CREATE TABLE {ROWS_VIEW} AS SELECT * FROM columns")
+        connection.unregister("columns")
+        for setting in SETTINGS:
+            connection.execute(f"SET {setting}")
+    except duckdb.Error:
+        connection.close()
+        raise
     return connection
 
 

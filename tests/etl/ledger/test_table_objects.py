@@ -3,6 +3,7 @@
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -125,7 +126,10 @@ def test_a_change_by_another_writer_is_loaded(leased, words, loads):
     assert loads == [1, 1], "a commit without a name is loaded each time"
     pin(leased, words, 1)
     leased.read("orders")
-    assert loads == [1, 1, 1]
+    assert loads == [1, 1, 1, 1], "nor is an object that stood on one used again"
+    leased.read("orders")
+    pin(leased, words, 2)
+    assert loads == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("versions", [1, 2, 3])
@@ -144,6 +148,36 @@ def test_a_copy_put_back_that_another_job_went_on_with_is_seen(leased, words, tm
     with pytest.raises(Refused) as refused:
         pin(leased, words, 3)
     assert refused.value.code == "ledger-damaged"
+
+
+def test_a_copy_put_back_during_a_transition_is_seen_at_the_next_look(leased, words, tmp_path):
+    """The transition's own commit is the newest there: the one below it is what tells."""
+    shutil.copytree(leased.path, tmp_path / "copy")
+    pin(leased, words, 1, job="payments")
+    pin(Ledger.open(tmp_path / "copy"), words, 1, job="other")
+
+    def decide(state):
+        if (tmp_path / "copy").exists():
+            shutil.rmtree(leased.path)
+            os.rename(tmp_path / "copy", leased.path)  # noqa: PTH104
+        return [boundary(words, 2)]
+
+    leased.transition("orders", decide)
+    with pytest.raises(Refused) as refused:
+        pin(leased, words, 2, job="payments")
+    assert refused.value.code == "ledger-damaged"
+    assert leased.read("other").sequence == 1
+
+
+def test_an_object_whose_checkpoint_is_gone_is_loaded(leased, words, loads):
+    for number in range(12):
+        pin(leased, words, number)
+    pin(Ledger.open(leased.path), words, 1, job="payments")
+    leased.read("orders")
+    for checkpoint in Path(leased.path, "_delta_log").glob("*checkpoint*"):
+        checkpoint.unlink()
+    assert leased.read("payments").sequence == 1
+    assert leased.read("orders").sequence == 13
 
 
 def test_a_new_ledger_with_more_versions_is_seen(leased, words):

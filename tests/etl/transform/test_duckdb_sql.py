@@ -243,3 +243,36 @@ def test_batches_of_other_columns_are_prepared_for_anew() -> None:
     assert step(query).apply(batch, ADDRESS).schema.names == [*SCHEMA.names, "text"]
     assert step(query).apply(narrow, ADDRESS).schema.names == ["value", "topic", "text"]
     assert step(query).apply(batch, ADDRESS).column("text").to_pylist()[0] == '{"id": 1, "name": "käse"}'
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT *, CAST(decode(value) AS INT) AS i, upper(topic) AS u FROM __rows__",
+        "SELECT CAST(decode(value) AS INT) AS i, topic || 'x' AS t FROM __rows__",
+        "SELECT *, CAST(decode(value) AS INT) AS i FROM __rows__ WHERE topic <> 'z'",
+    ],
+)
+def test_a_record_that_fails_behind_many_is_an_error_of_the_step(query: str) -> None:
+    """DuckDB gives the first rows of a large result before it has made the last."""
+    batch = records([b"7"] * 100_000 + [b"bad"])
+    with pytest.raises(ArrowStepError, match="Could not convert string 'bad'"):
+        step(query).apply(batch, ADDRESS)
+
+
+def test_columns_that_the_query_does_not_read_may_be_what_duckdb_has_no_type_for() -> None:
+    seconds = pa.array([datetime(9999, 1, 1), datetime(2026, 1, 1)], pa.timestamp("s", "UTC"))
+    seconds = pa.concat_arrays([seconds, pa.array([10**15], pa.int64()).cast(pa.timestamp("s", "UTC"))])
+    twice = pa.array([[("a", 1), ("a", 2)], [], None], pa.map_(pa.string(), pa.int64()))
+    batch = pa.RecordBatch.from_pydict({"s": seconds, "m": twice, "x": ["a", None, "c"]})
+    assert step("SELECT x || '!' AS y FROM __rows__").apply(batch, ADDRESS).column(0).to_pylist() == ["a!", None, "c!"]
+    kept = step("SELECT m, x, upper(x) AS y FROM __rows__").apply(batch, ADDRESS)
+    assert kept.column("m").equals(batch.column("m"))
+    assert kept.column("y").to_pylist() == ["A", None, "C"]
+    with pytest.raises(ArrowStepError, match="duplicate key"):
+        step("SELECT m['a'] AS y FROM __rows__").apply(batch, ADDRESS)
+
+
+def test_a_type_that_duckdb_does_not_have_is_bad_configuration() -> None:
+    with pytest.raises(ConfigurationError, match="Unsupported Internal Arrow Type"):
+        step("SELECT 1 AS one FROM __rows__").output_schema(pa.schema({"d": pa.decimal256(60, 2)}))
