@@ -157,6 +157,7 @@ def test_a_store_that_is_not_there_may_be_asked_again(s3: Any, ask: Ask) -> None
 
 def test_a_ledger_whose_credentials_go_is_not_tried_until_the_deadline(s3: Any) -> None:
     ledger = Ledger.open("s3://logs/going", s3.options | HTTP)
+    ledger.snapshot("orders")  # takes the table object that knows the right ones
     ledger.storage_options["aws_secret_access_key"] = "guessed wrong"
     s3.forget()
     with pytest.raises(ConfigurationError, match="could not write to the job orders"):
