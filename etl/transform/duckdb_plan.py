@@ -117,7 +117,7 @@ def columns_read(plans: list[dict[str, Any]], columns: Collection[int]) -> froze
         return frozenset(column for one in scans for column in _scanned(one))
     needed = set(columns)
     for expressions in projections:
-        needed = {node["index"] for place in needed for node in _nodes(expressions[place]) if _is_reference(node)}
+        needed = {column for place in needed for column in _references(expressions[place])}
     scanned = _scanned(scan)
     return frozenset(scanned[place] for place in needed)
 
@@ -135,6 +135,15 @@ def _chain(node: dict[str, Any]) -> tuple[list[list[dict[str, Any]]], dict[str, 
 def _scanned(scan: dict[str, Any]) -> list[int]:
     """The columns that a scan gives, in its order. Raises KeyError, TypeError for another release's."""
     return [int(column["index"]) for column in scan["column_indexes"]]
+
+
+def _references(expression: dict[str, Any]) -> Iterator[int]:
+    """The places that an expression reads of the operator below. Raises KeyError where it names a column otherwise."""
+    for node in _nodes(expression):
+        if node.get("type") == "BOUND_COLUMN_REF":
+            raise KeyError(node["type"])
+        if _is_reference(node):
+            yield int(node["index"])
 
 
 def _is_reference(node: dict[str, Any]) -> bool:

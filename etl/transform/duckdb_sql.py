@@ -149,13 +149,7 @@ def _prepare(query: str, rows: pa.Schema) -> _Prepared:
         query = f"SELECT {numbers} FROM (\n{query.strip().removesuffix(';')}\n)" if computed else ""
         made = _Prepared(rows, schema, columns_read(plans, computed), kept, query)
         return made if made.run(empty).schema.equals(schema) else whole
-    except (
-        duckdb.Error,
-        pa.ArrowInvalid,
-        KeyError,
-        IndexError,
-        TypeError,
-    ):  # another release's plan may look otherwise
+    except (duckdb.Error, pa.ArrowInvalid, LookupError, TypeError):  # another release's plan may look otherwise
         return whole
 
 
