@@ -20,7 +20,8 @@ IMPORT = re.compile(
 )
 DOTTED = re.compile(r"(?<![\w./-])kseg(?:\.[A-Za-z_]\w*)+")
 #: Properties of Kafka and of tables, which look like modules.
-PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"}
+COMMIT_INFO = {"kseg.commit", "kseg.job", "kseg.kinds", "kseg.sequence"}
+PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"} | COMMIT_INFO
 FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
 
 
