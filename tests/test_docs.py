@@ -19,8 +19,8 @@ IMPORT = re.compile(
     r"^ *(?:from +(?P<module>(?:kseg|pyspark_kseg)\b[\w.]*) +)?import +(?P<names>[\w., ()]+)$", re.MULTILINE
 )
 DOTTED = re.compile(r"(?<![\w./-])kseg(?:\.[A-Za-z_]\w*)+")
-#: Properties of Kafka and of tables, which look like modules.
 COMMIT_INFO = {"kseg.commit", "kseg.job", "kseg.kinds", "kseg.sequence"}
+#: Properties of Kafka, of tables and of their commits, which look like modules.
 PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"} | COMMIT_INFO
 FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
 
