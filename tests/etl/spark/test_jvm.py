@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -65,17 +64,9 @@ def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
 
 
 @pytest.mark.spark
-def test_a_context_starts_from_the_archive_that_was_made(
-    scale: Callable[[bool, bool], bool], request: pytest.FixtureRequest
-) -> None:
-    """In the reduced scale the one that `make setup` has made: to make one takes half a minute of two cores."""
-    if scale(False, True):
-        cache = request.getfixturevalue("cache")
-        made = class_archive.make_archive()
-        assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
-    else:
-        made = jvm.archive_path()
-        assert made.exists(), "make setup could not make it"
+def test_a_context_starts_from_the_archive_that_was_made(cache: Path) -> None:
+    made = class_archive.make_archive()
+    assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
     assert f"-XX:SharedArchiveFile={made}" in jvm.light_options()
     told = count_in_spark()
     assert told.stdout == "sum 45\n", told.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.broker
-def test_a_broker_starts_from_the_archive_that_was_made(
-    scale: Callable[[bool, bool], bool], request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """In the reduced scale from the one that `make setup` has made."""
-    if scale(False, True):
-        cache = request.getfixturevalue("cache")
-        assert shared_classes.archive_options(find_java()) == []
-        made = class_archive.make_archive()
-        assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
-    else:
-        made = shared_classes.archive_path(find_java())
-        assert made.exists(), "make setup could not make it"
+def test_a_broker_starts_from_the_archive_that_was_made(cache: Path, tmp_path: Path) -> None:
+    assert shared_classes.archive_options(find_java()) == []
+    made = class_archive.make_archive()
+    assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
     with EmbeddedKafka(tmp_path / "broker", light=True) as broker:
         assert str(made) in Path(f"/proc/{broker.pids[1]}/maps").read_text()
 
