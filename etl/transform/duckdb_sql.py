@@ -230,13 +230,11 @@ def _planning(rows: pa.Schema) -> duckdb.DuckDBPyConnection:
     """A connection with an empty table of these columns, in which queries are planned and none is run."""
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = _connection()
     try:
         connection.register("columns", rows.empty_table())
         connection.execute(f"CREATE TABLE {ROWS_VIEW} AS SELECT * FROM columns")
         connection.unregister("columns")
-        for setting in SETTINGS:
-            connection.execute(f"SET {setting}")
     except duckdb.Error:
         connection.close()
         raise
