@@ -19,11 +19,8 @@ Sources: KIP-35, KIP-511, and for the table Kafka's own of each release, tried o
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 import time
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, Protocol
 
 from kseg.client.cluster.retry import Deadline
@@ -31,6 +28,7 @@ from kseg.client.errors import BrokerUnavailable, KafkaError, ProtocolFault, Req
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.wire.version import VERSION
 
 DISTRIBUTION: Final = "kafka-segment-etl"
 FALLBACK_PROPERTY: Final = "broker.version.fallback"
@@ -103,19 +101,11 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
 
 
 def _ask(connection: Asker, version: int, deadline: Deadline) -> ApiVersionsResponse:
-    # The software's name and version exist from version 3 on and are ignorable below.
-    request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=_own_version())
+    # The software's name and version exist from version 3 on and are ignorable below. A broker rejects anything but
+    # letters, digits, dots and dashes there (KIP-511).
+    request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=VERSION)
     response: ApiVersionsResponse = connection.call(request, version, deadline=deadline)
     return response
-
-
-@cache
-def _own_version() -> str:
-    try:
-        # A broker rejects anything but letters, digits, dots and dashes here (KIP-511).
-        return re.sub(r"[^A-Za-z0-9.-]", "-", importlib.metadata.version(DISTRIBUTION))
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 #: What releases that cannot be asked speak, by API name.

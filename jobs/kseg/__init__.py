@@ -71,14 +71,12 @@ __all__ = list(_MODULES)
 if not TYPE_CHECKING:  # to a type checker it would give every name a type
 
     def __getattr__(name: str) -> Any:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            return version("kafka-segment-etl")
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
+        if name == "__version__":
+            return import_module("kseg.client.wire.version").VERSION
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULES[name]), name)
         return value
 
