@@ -28,8 +28,6 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from kseg.client.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
-from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest
-from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.broker import BrokerConnection
 
@@ -41,11 +39,6 @@ _FIRST_WITH_TYPES: Final = 5
 
 #: A describing API's ways to say "not one of mine": the broker has the protocol switched off, or no such group.
 _NOT_OF_THIS_TYPE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-_DESCRIBED_BY: Final[dict[str, Any]] = {
-    "consumer": ConsumerGroupDescribeRequest,
-    "share": ShareGroupDescribeRequest,
-    "streams": StreamsGroupDescribeRequest,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +147,7 @@ def list_groups(
 def _describe_new_group(
     connection: BrokerConnection, kind: str, group: str, operations: bool, deadline: Deadline
 ) -> GroupDescription | None:
-    request_class = _DESCRIBED_BY[kind]
+    request_class = _describing_request(kind)
     if not connection.offers(request_class):
         return None
     version = connection.version_of(request_class)
@@ -177,6 +170,20 @@ def _describe_new_group(
         epoch=found.group_epoch,
         operations=authorized_operations(found.authorized_operations),
     )
+
+
+def _describing_request(kind: str) -> Any:
+    """The request of a type's describing API. Groups of the last two types are rare, and asked for last: their messages
+    are imported then."""
+    if kind == "share":
+        from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest
+
+        return ShareGroupDescribeRequest
+    if kind == "streams":
+        from kseg.client.protocol.messages.streams_groups import StreamsGroupDescribeRequest
+
+        return StreamsGroupDescribeRequest
+    return ConsumerGroupDescribeRequest
 
 
 def _member(member: Any) -> MemberDescription:

@@ -25,8 +25,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kseg.client.errors import ConfigError, ConfigFault
 from kseg.client.security.endpoint import ClientCredentials
+from kseg.client.security.property_names import SSL_NAMES
 from kseg.client.security.secret import Secret
-from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
+from kseg.client.security.sslconfig import parse_tls
 from kseg.client.security.tls import TlsConfig
 
 _BASIC: Final = ("basic.auth.credentials.source", "basic.auth.user.info")

@@ -15,17 +15,17 @@ import random
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
 from kseg.client.security.mechanism import Challenged, Mechanism
-from kseg.client.security.oauthbearer import OAuthBearer
-from kseg.client.security.saslconfig import SaslConfig
-from kseg.client.security.tokens import forget
 from kseg.client.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from kseg.client.security.saslconfig import SaslConfig
 
 NEVER: Final = float("inf")
 #: Seconds between two logins on one connection; a broker rejects them within one second.
@@ -174,8 +174,11 @@ def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], connection: S
 def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: SaslConnection) -> AuthenticationFailed:
     """What the broker says, and for a token what it said of that before."""
     words = answer.error_message or ErrorCode.of(answer.error_code).message
-    if isinstance(mechanism, OAuthBearer):
-        assert sasl.tokens is not None
+    if sasl.tokens is not None:
+        from kseg.client.security.oauthbearer import OAuthBearer
+        from kseg.client.security.tokens import forget
+
+        assert isinstance(mechanism, OAuthBearer)
         forget(sasl.tokens)
         words = mechanism.refusal or words
     reason = f"SASL {mechanism.name}: authentication failed: {words}"

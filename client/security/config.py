@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kseg.client.errors import ConfigFault
-from kseg.client.security.saslconfig import SASL_NAMES, SaslConfig, parse_sasl
-from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
-from kseg.client.security.tls import TlsConfig
+from kseg.client.security.property_names import SASL_NAMES, SSL_NAMES
+
+if TYPE_CHECKING:
+    from kseg.client.security.saslconfig import SaslConfig
+    from kseg.client.security.tls import TlsConfig
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NAMES: Final = frozenset({"security.protocol"}) | SSL_NAMES | SASL_NAMES
@@ -79,10 +81,14 @@ def parse_security(properties: Mapping[str, str], faults: list[ConfigFault]) -> 
     sasl = {name: value for name, value in known.items() if name in SASL_NAMES}
     tls_config = sasl_config = None
     if protocol.endswith("SSL"):
+        from kseg.client.security.sslconfig import parse_tls
+
         tls_config = parse_tls(ssl, faults)
     else:
         _without_effect(ssl, protocol, faults)
     if protocol.startswith("SASL"):
+        from kseg.client.security.saslconfig import parse_sasl
+
         sasl_config = parse_sasl(sasl, faults)
     else:
         _without_effect(sasl, protocol, faults)

@@ -18,8 +18,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from kseg.client.errors import ConfigFault
 from kseg.client.security.oauthbearer import extension_fault
+from kseg.client.security.property_names import SSL_NAMES
 from kseg.client.security.secret import Secret
-from kseg.client.security.sslconfig import SSL_NAMES, parse_tls
+from kseg.client.security.sslconfig import parse_tls
 from kseg.client.security.tokens import REFRESH_WINDOW, Callback, TokenFile, TokenSource, Unsecured
 
 _CALLBACK: Final = "sasl.oauthbearer.token.callback"
@@ -35,7 +36,6 @@ _TIMES: Final = {
     "sasl.login.retry.backoff.ms": ("retry_backoff_ms", 100),
     "sasl.login.retry.backoff.max.ms": ("retry_backoff_max_ms", 10_000),
 }
-NAMES: Final = frozenset({_CALLBACK, _URL, _ID, _SECRET, _SCOPE, _ENCODE, _WINDOW, *_TIMES})
 _CREDENTIALS: Final = {"clientId": _ID, "clientSecret": _SECRET, "scope": _SCOPE}
 _UNSECURED: Final = "unsecuredLogin"
 _EXTENSION: Final = "extension_"

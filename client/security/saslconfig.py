@@ -17,6 +17,7 @@ from kseg.client.security.jaas import LoginModule, parse_jaas
 from kseg.client.security.kerberos import Gssapi, KerberosConfig
 from kseg.client.security.mechanism import Mechanism, Plain
 from kseg.client.security.oauthbearer import OAuthBearer
+from kseg.client.security.property_names import KERBEROS_NAMES, OAUTH_NAMES, PASSWORD_NAMES
 from kseg.client.security.scram import HASHES, Scram
 from kseg.client.security.secret import Secret
 from kseg.client.security.tokens import REFRESH_WINDOW, TokenSource, token_of
@@ -29,10 +30,6 @@ _MODULES: Final = {
     "OAUTHBEARER": "OAuthBearerLoginModule",
     "GSSAPI": "Krb5LoginModule",
 }
-_PLAIN_NAMES: Final = frozenset({"sasl.username", "sasl.password"})
-SASL_NAMES: Final = (
-    frozenset({"sasl.mechanism", "sasl.jaas.config", "sasl.kerberos.service.name"}) | _PLAIN_NAMES | oauthconfig.NAMES
-)
 _IGNORED_KRB5: Final = frozenset({"storekey", "donotprompt", "debug", "isinitiator", "refreshkrb5config", "clearpass"})
 
 
@@ -108,9 +105,9 @@ def _module(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFa
 def _check_place(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFault]) -> None:
     """Properties of another mechanism would mean nothing."""
     for names, mechanisms in (
-        (_PLAIN_NAMES, {"PLAIN", *HASHES}),
-        (oauthconfig.NAMES, {"OAUTHBEARER"}),
-        (frozenset({"sasl.kerberos.service.name"}), {"GSSAPI"}),
+        (PASSWORD_NAMES, {"PLAIN", *HASHES}),
+        (OAUTH_NAMES, {"OAUTHBEARER"}),
+        (KERBEROS_NAMES, {"GSSAPI"}),
     ):
         if mechanism not in mechanisms:
             for name in sorted(names & properties.keys()):
@@ -132,7 +129,7 @@ def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: li
 def _password(
     properties: Mapping[str, str], mechanism: str, module: LoginModule | None, faults: list[ConfigFault]
 ) -> SaslConfig | None:
-    given = {name.removeprefix("sasl."): properties[name] for name in _PLAIN_NAMES & properties.keys()}
+    given = {name.removeprefix("sasl."): properties[name] for name in PASSWORD_NAMES & properties.keys()}
     if "sasl.jaas.config" in properties:
         reason = "cannot be combined with sasl.jaas.config"
         faults.extend(ConfigFault(f"sasl.{name}", reason, "keep one of the two") for name in given)

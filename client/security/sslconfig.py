@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from kseg.client.errors import ConfigFault
+from kseg.client.security.property_names import KEYSTORE_NAMES, TRUSTSTORE_NAMES
 from kseg.client.security.secret import Secret
 from kseg.client.security.stores import TYPES, Store
 from kseg.client.security.tls import PROTOCOLS, TlsConfig, narrowed, suite_fault
 
 _Fault = Callable[[str, str, str], None]
-
-_TRUST: Final = (
-    "ssl.truststore.location",
-    "ssl.truststore.type",
-    "ssl.truststore.password",
-    "ssl.truststore.certificates",
-)
-_IDENTITY: Final = (
-    "ssl.keystore.location",
-    "ssl.keystore.type",
-    "ssl.keystore.password",
-    "ssl.keystore.key",
-    "ssl.keystore.certificate.chain",
-    "ssl.key.password",
-)
-SSL_NAMES: Final = frozenset(_TRUST + _IDENTITY) | {
-    "ssl.endpoint.identification.algorithm",
-    "ssl.enabled.protocols",
-    "ssl.protocol",
-    "ssl.cipher.suites",
-}
 
 
 def parse_tls(properties: Mapping[str, str], faults: list[ConfigFault]) -> TlsConfig:
@@ -77,7 +57,7 @@ def _protocols(properties: Mapping[str, str], faults: list[ConfigFault]) -> tupl
 def _store(
     kind: Literal["truststore", "keystore"], properties: Mapping[str, str], faults: list[ConfigFault]
 ) -> Store | None:
-    names = _TRUST if kind == "truststore" else _IDENTITY
+    names = TRUSTSTORE_NAMES if kind == "truststore" else KEYSTORE_NAMES
     given = {name: value for name, value in properties.items() if name in names and value.strip()}
     if not given:
         return None

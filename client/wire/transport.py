@@ -15,13 +15,15 @@ import socket
 import ssl
 import struct
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.protocol.printable import printable
-from kseg.client.security.tls import TlsConfig
 from kseg.client.security.tlserrors import tls_error
+
+if TYPE_CHECKING:
+    from kseg.client.security.tls import TlsConfig
 
 _AddressInfo = tuple[int, int, int, str, Any]
 

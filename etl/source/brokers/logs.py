@@ -1,4 +1,7 @@
-"""Logs at their brokers: each question of `etl.source.logs` as a request."""
+"""Logs at their brokers: each question of `etl.source.logs` as a request.
+
+What only some plans ask is imported by the method that asks it: a plan where nothing is new lists offsets, no more.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 from uuid import UUID
 
-from kseg.client.admin.configs import describe_topic_configs
-from kseg.client.admin.log_dirs import describe_log_dirs
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError, UnsupportedVersion
-from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, IsolationLevel, end_of_epoch, list_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
@@ -76,6 +76,8 @@ class BrokerLogs:
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Those whose `cleanup.policy` has `compact`; one that may not be asked about counts as not compacted."""
+        from kseg.client.admin.configs import describe_topic_configs
+
         try:
             configs = describe_topic_configs(self._cluster, sorted(topics))
         except KafkaError:
@@ -83,6 +85,7 @@ class BrokerLogs:
         return frozenset(t for t in topics if "compact" in str(getattr(configs[t].get("cleanup.policy"), "value", "")))
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+        from kseg.client.fetch.partition_reader import PartitionReader
         from kseg.segment_reader.decode.batch import FrameFault, frames
 
         try:
@@ -97,6 +100,8 @@ class BrokerLogs:
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
         """Of the largest replica, as one that is behind has less. Raises KafkaError where no broker answers."""
+        from kseg.client.admin.log_dirs import describe_log_dirs
+
         asked = describe_log_dirs(self._cluster, partitions)
         answered = asked.done() or asked.or_raise()
         on_disk: dict[TopicPartition, int] = {}
