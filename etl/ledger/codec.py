@@ -10,6 +10,9 @@
 
 A transition is one file in one commit, so its rows are there all together or not at all; `parts` and the numbers make
 what a restore, a deleted file or a stray DELETE took away show as damage.
+
+The rows are tables of arro3, the Arrow that delta-rs itself hands out. Every command opens the ledger, and most of them
+would load pyarrow, and with it numpy, for that alone: a fifth of the time of a run with nothing to do.
 """
 
 from __future__ import annotations
@@ -17,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
-import numpy as np
-import pyarrow as pa
+from arro3.core import Array, DataType, Field, Schema, Table
 from pydantic import TypeAdapter, ValidationError
 
 from kseg.etl.errors import Refused
@@ -31,23 +33,24 @@ from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 FORMAT = 1
 """Version of this layout; a ledger of a higher one is refused."""
 
-SCHEMA = pa.schema(
+SCHEMA = Schema(
     [
-        pa.field("job", pa.string(), nullable=False),
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("part", pa.int32(), nullable=False),
-        pa.field("parts", pa.int32(), nullable=False),
-        pa.field("transition", pa.string(), nullable=False),
-        pa.field("written_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("chain", pa.string(), nullable=False),
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("owner", pa.string(), nullable=False),
-        pa.field("attempt", pa.int64(), nullable=False),
-        pa.field("payload", pa.string(), nullable=False),
+        Field("job", DataType.string(), nullable=False),
+        Field("seq", DataType.int64(), nullable=False),
+        Field("part", DataType.int32(), nullable=False),
+        Field("parts", DataType.int32(), nullable=False),
+        Field("transition", DataType.string(), nullable=False),
+        Field("written_at", DataType.timestamp("us", tz="UTC"), nullable=False),
+        Field("chain", DataType.string(), nullable=False),
+        Field("run_id", DataType.string(), nullable=False),
+        Field("kind", DataType.string(), nullable=False),
+        Field("owner", DataType.string(), nullable=False),
+        Field("attempt", DataType.int64(), nullable=False),
+        Field("payload", DataType.string(), nullable=False),
     ]
 )
 
+_TIME: Final = "written_at"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -110,8 +113,8 @@ def _adapter(event: type[events.Event]) -> TypeAdapter[Any]:
     return adapter
 
 
-def encode(job: str, rows: Iterable[Row]) -> pa.Table:
-    """The rows as an Arrow table of SCHEMA."""
+def encode(job: str, rows: Iterable[Row]) -> Table:
+    """The rows as a table of SCHEMA."""
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     for row in rows:
         event = row.entry.event
@@ -124,7 +127,7 @@ def encode(job: str, rows: Iterable[Row]) -> pa.Table:
             "part": row.part,
             "parts": row.parts,
             "transition": row.transition,
-            "written_at": row.entry.at,
+            _TIME: (row.entry.at - _EPOCH) // _MICROSECOND,
             "chain": event.chain,
             "run_id": event.run_id,
             "kind": event.KIND,
@@ -134,21 +137,31 @@ def encode(job: str, rows: Iterable[Row]) -> pa.Table:
         }
         for name, value in values.items():
             columns[name].append(value)
-    return pa.Table.from_arrays([_array(columns[field.name], field.type) for field in SCHEMA], schema=SCHEMA)
+    return Table.from_arrays([_array(name, values) for name, values in columns.items()], schema=SCHEMA)
 
 
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values, none of them null, as an array. `pa.array` would import pandas to see whether it was given a frame of it:
-    a third of the time of a run that finds nothing to do."""
-    if pa.types.is_string(kind):
-        texts = [value.encode() for value in values]
-        ends = np.zeros(len(texts) + 1, np.int32)
-        np.cumsum([len(text) for text in texts], out=ends[1:])
-        return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
-    if pa.types.is_timestamp(kind):
-        values = [(value - _EPOCH) // _MICROSECOND for value in values]
-    numbers = np.array(values, f"i{kind.bit_width // 8}")
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers)])
+def _array(name: str, values: Sequence[Any]) -> Array:
+    """A column's values; times are microseconds since the epoch."""
+    kind = SCHEMA.field(name).type
+    return Array(values, DataType.int64()).cast(kind) if name == _TIME else Array(values, kind)
+
+
+def _values(name: str, table: Table) -> list[Any]:
+    """The inverse of `_array`."""
+    column = table.column(name)
+    return list((column.cast(DataType.int64()) if name == _TIME else column).to_pylist())
+
+
+def without_copies(table: Table) -> Table:
+    """Each row once, in the order of the first ones."""
+    rows = dict.fromkeys(zip(*(_values(name, table) for name in SCHEMA.names), strict=True))
+    columns = zip(SCHEMA.names, zip(*rows, strict=True), strict=True)
+    return Table.from_arrays([_array(name, values) for name, values in columns], schema=SCHEMA)
+
+
+def time_of(microseconds: int) -> datetime:
+    """Of a column of times, by the microseconds since the epoch."""
+    return _EPOCH + microseconds * _MICROSECOND
 
 
 def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, transition: str) -> list[Row]:
@@ -159,7 +172,7 @@ def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, 
     ]
 
 
-def decode(job: str, table: pa.Table) -> list[Row]:
+def decode(job: str, table: Table) -> list[Row]:
     """The rows in the order of the ledger, each once.
 
     A transition's rows carry its random name, so rows that agree in everything are copies of one: two OPTIMIZE of the
@@ -169,17 +182,14 @@ def decode(job: str, table: pa.Table) -> list[Row]:
         Refused: `ledger-newer` where a kind or field is not known to this release, `ledger-damaged` where a row cannot
             be read at all.
     """
-    # Arrow imports pandas to make a datetime of a timestamp, which takes longer than reading the ledger.
-    # Viewed, not cast: a cast imports pyarrow.compute, and each run decodes a ledger's events before anything else.
-    micros = [stamp for chunk in table.column("written_at").chunks for stamp in chunk.view(pa.int64()).to_pylist()]
-    found = zip(table.drop_columns(["written_at"]).to_pylist(), micros, strict=True)
-    rows = [_row(job, values, _EPOCH + timedelta(microseconds=micro)) for values, micro in found]
+    columns = [_values(name, table) for name in SCHEMA.names]
+    rows = [_row(job, dict(zip(SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
     # A summary has the number of the last transition that it replaces, and comes after it.
     rows.sort(key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
     return [row for before, row in zip([None, *rows], rows, strict=False) if row != before]
 
 
-def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:
+def _row(job: str, values: dict[str, Any]) -> Row:
     kind, sequence = values["kind"], values["seq"]
     event_type = KINDS.get(kind)
     if event_type is None:
@@ -202,4 +212,4 @@ def _row(job: str, values: dict[str, Any], written_at: datetime) -> Row:
             sequence=sequence,
         ) from error
     event = replace(event, **{name: values[name] for name in IN_COLUMNS})
-    return Row(Entry(event, written_at, sequence), values["part"], values["parts"], values["transition"])
+    return Row(Entry(event, time_of(values[_TIME]), sequence), values["part"], values["parts"], values["transition"])

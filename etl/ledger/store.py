@@ -25,7 +25,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
+from arro3.core import Table
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -48,7 +48,7 @@ DEADLINE = 60.0
 REBASES = 1_000
 """How often one commit may step over commits of other jobs before it counts as lost and is decided again."""
 
-STORE_ERRORS = (DeltaError, OSError, pa.ArrowException)
+STORE_ERRORS = (DeltaError, OSError)
 """What delta-rs raises where a store or a table cannot be read or written."""
 
 
@@ -319,8 +319,7 @@ class Ledger:
 
     def _rows(self, table: DeltaTable, job: str, predicate: str) -> list[codec.Row]:
         try:
-            # Not `pa.table`: it imports pandas to see whether it was given one of its frames.
-            found = pa.RecordBatchReader.from_stream(table.scan(codec.SCHEMA.names, predicate)).read_all()
+            found = scanned(table, predicate)
         except STORE_ERRORS as error:
             if "not found" in str(error).lower():
                 raise self._damaged(job, f"a data file is gone: {error}") from error
@@ -345,7 +344,7 @@ class Ledger:
 
     # --- writing
 
-    def _commit(self, found: TableObject, job: str, sequence: int, name: str, rows: pa.Table) -> int:
+    def _commit(self, found: TableObject, job: str, sequence: int, name: str, rows: Table) -> int:
         """Returns the version that it made."""
         properties = self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist())), name=name)
         before = found.table.version()
@@ -369,6 +368,15 @@ class Ledger:
             max_commit_retries=REBASES,
             custom_metadata={JOB: job, SEQUENCE: str(sequence), NAME: name, "kseg.kinds": ",".join(kinds)},
         )
+
+
+def scanned(table: DeltaTable, predicate: str) -> Table:
+    """The rows that a condition in SQL holds for. Raises STORE_ERRORS."""
+    scan = table.scan(codec.SCHEMA.names, predicate)
+    try:
+        return scan.read_all()
+    except Exception as error:  # arro3 has no class of its own for what a stream fails with
+        raise OSError(str(error)) from error
 
 
 def job_predicate(job: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from arro3.core import Array, ChunkedArray
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
@@ -243,7 +244,8 @@ def test_a_snapshot_of_an_unknown_format_is_refused_with_the_release_that_wrote_
 
 def change(event, column, value):
     table = codec.encode("orders", codec.transition_rows([event], AT, 1, "n"))
-    return table.set_column(table.schema.get_field_index(column), table.schema.field(column), [[value]])
+    field = table.schema.field(column)
+    return table.set_column(table.schema.get_field_index(column), field, ChunkedArray([Array([value], field.type)]))
 
 
 @pytest.mark.parametrize(
