@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
@@ -32,9 +33,12 @@ from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.planning.cap import capped
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
-from kseg.etl.planning.schemas import FoundSchemas, pinned_schemas
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics
+
+if TYPE_CHECKING:
+    from kseg.etl.ledger.schemas import SchemasAdded
+    from kseg.etl.planning.schemas import FoundSchemas
 
 Stamp = Callable[[ev.Event], ev.Event]
 """Fills in under which lease an event is written."""
@@ -237,7 +241,7 @@ class Draft:
             tables.add(job.dead_letters)
         if job.quarantine is not None:
             tables.add(job.quarantine)
-        added, schemas = pinned_schemas(job, self.inputs.schemas, self.state)
+        added, schemas = self._pinned_schemas()
         if added is not None:
             self.add(added)
         plan = ev.RunPlan(
@@ -267,6 +271,13 @@ class Draft:
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan
+
+    def _pinned_schemas(self) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
+        if not self.inputs.schemas:
+            return None, {}
+        from kseg.etl.planning.schemas import pinned_schemas  # all formats of a registry, which most jobs do not have
+
+        return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state)
 
     def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:
         if self.inputs.job.source.isolation_level != "read_committed":

@@ -6,18 +6,21 @@ Imports neither Spark nor the record decoder, so that `kseg plan` starts quickly
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
-from kseg.etl.planning.schemas import read_schemas
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.tables.errors import NEWER_LEDGER, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
+
+if TYPE_CHECKING:
+    from kseg.etl.planning.schemas import FoundSchemas
+    from kseg.etl.planning.snapshot import SourceSnapshot
 
 T = TypeVar("T")
 
@@ -46,9 +49,15 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     found = examine_tables(inputs, state, chain, tables)
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     # After the ranges' ends: a record's schema is registered before the record is written.
-    schemas = read_schemas(job, inputs.registry, snapshot.topics, state)
+    schemas = _read_schemas(inputs, snapshot, state) if inputs.registry is not None else {}
     sizes = inputs.sizes(snapshot) if chain == ev.INCREMENTAL and job.run.max_bytes is not None else {}
     return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state), schemas, sizes)
+
+
+def _read_schemas(inputs: InputReader, snapshot: SourceSnapshot, state: JobState) -> dict[str, FoundSchemas]:
+    from kseg.etl.planning.schemas import read_schemas  # all formats of a registry, which most jobs do not have
+
+    return read_schemas(inputs.job, inputs.registry, snapshot.topics, state)
 
 
 def check_again(inputs: InputReader, state: JobState) -> None:

@@ -26,11 +26,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.ledger.values import TableCommit, TableState
-from kseg.etl.tables.parquet.align import TableColumns
-from kseg.etl.tables.parquet.schema import SinkSchema
-from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import WrittenFile
-from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.values import (
     CommitRecord,
     FileCount,
@@ -49,6 +44,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kseg.etl.ledger.lease import Lease
+    from kseg.etl.tables.parquet.align import TableColumns
+    from kseg.etl.tables.parquet.schema import SinkSchema
+    from kseg.etl.tables.parquet.storage import TableLocation
+    from kseg.etl.tables.parquet.task_output import WrittenFile
+    from kseg.etl.tables.parquet.widening import Widening
     from kseg.etl.tables.removal import Removal
 
 

@@ -20,8 +20,6 @@ from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import ACCEPT_TABLE, routed_by_spark, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
-from kseg.etl.tables.parquet.align import fits
-from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kseg.etl.tables.delta.commit import DeltaTarget
+    from kseg.etl.tables.parquet.schema import SinkSchema
     from kseg.etl.tables.removal import Removal
     from kseg.etl.tables.spark.writer import SparkTarget
 
@@ -154,7 +153,11 @@ class Targets:
 
     def _widens(self, table: str, rows: SinkSchema) -> bool:
         there = DeltaAccess(table).schema() if self._job.sink.widen else None
-        return there is not None and any(found and found.widened for _, _, found in fits(rows, there))
+        if there is None:
+            return False
+        from kseg.etl.tables.parquet.align import fits
+
+        return any(found and found.widened for _, _, found in fits(rows, there))
 
     def _by_spark(self, table: str) -> SparkTarget:
         from kseg.etl.tables.spark.writer import SparkTarget

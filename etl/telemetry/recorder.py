@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.trace import TRAFFIC
-from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import PartitionView
 from kseg.etl.telemetry.progress import NullProgress
@@ -25,6 +24,7 @@ from kseg.etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, since
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
     from kseg.etl.ledger import events as ev
+    from kseg.etl.source.range_result import RangeResult
 
 MAX_TASKS = 20_000
 MAX_MESSAGES = 200

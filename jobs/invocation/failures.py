@@ -14,7 +14,6 @@ from typing import Any, Final
 import click
 
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
-from kseg.jobs.explanations.index import explanation_of
 from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
 
@@ -155,6 +154,8 @@ def _document(error: BaseException, message: str, kind: str | None = None, **add
 
 def print_failure(failure: Failure, *, debug: bool) -> None:
     """The error as text, on stderr."""
+    from kseg.jobs.explanations.index import explanation_of
+
     document = failure.document
     code = f" ({document['code']})" if document.get("code") else ""
     _line("error", f"{document['message']}{code}", "red")

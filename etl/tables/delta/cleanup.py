@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Collection
 from urllib.parse import unquote
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
@@ -68,7 +67,7 @@ def clean_up(
 
 def snapshot_paths(table: DeltaTable) -> set[str]:
     """The snapshot's data files: paths relative to the table (absolute ones of shallow clones), decoded."""
-    return {unquote(path) for path in pa.chunked_array(table.get_add_actions().column("path")).to_pylist()}
+    return {unquote(path) for path in table.get_add_actions().column("path").to_pylist()}
 
 
 def data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:

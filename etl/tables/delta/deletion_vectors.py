@@ -7,11 +7,14 @@ values the vectors of a large table would take some hundred times their size.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from kseg.etl.tables.delta.readable import is_readable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FEATURE = "deletionVectors"
 
@@ -43,5 +46,7 @@ def _enabled(table: DeltaTable) -> bool:
 
 def _vectors(table: DeltaTable) -> Iterator[pa.RecordBatch]:
     if _enabled(table):
+        import pyarrow as pa
+
         for batch in table.deletion_vectors():
             yield pa.record_batch(batch)

@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from kseg.etl.ledger.values import APP_ROOT, DELTA_SNAPSHOT, TableState
-from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.values import CommitRecord, Incident
+
+if TYPE_CHECKING:
+    from kseg.etl.tables.parquet.storage import Opened
 
 APP_PREFIX = f"{APP_ROOT}/"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, unquote
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 # What `serde_path` of delta-rs leaves as it is, beside letters, digits and "_.-~".
@@ -24,4 +23,4 @@ def can_name(path: str) -> bool:
 
 def names_all(table: DeltaTable) -> bool:
     """Whether it can name each file of a snapshot."""
-    return all(map(can_name, pa.chunked_array(table.get_add_actions().column("path")).to_pylist()))
+    return all(map(can_name, table.get_add_actions().column("path").to_pylist()))

@@ -1,5 +1,8 @@
 """A Delta table through delta-rs: its state, whether rows fit it, and creating or extending it. No Spark, no JVM.
 
+A run with nothing to do examines its tables here and reads nothing of them. So what reads rows, lists files or parses
+entries of the log is imported by the methods that need it, and pyarrow with it: it takes as long as the examination.
+
 Every commit made here and in `delta.commit` is a compare-and-swap on the table's version: made with the snapshot that
 was checked, without retries of delta-rs' own. The store accepts version n + 1 once; the writer that comes second starts
 over from the new snapshot, so it sees what was committed in between.
@@ -12,9 +15,9 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
@@ -23,12 +26,9 @@ from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta import deletion_vectors
-from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
-from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
 from kseg.etl.tables.delta.readable import is_readable
-from kseg.etl.tables.delta.transactions import transactions_of
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
@@ -41,6 +41,9 @@ from kseg.etl.tables.values import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from arro3.core import ChunkedArray
+
     from kseg.etl.tables.removal import Removal
 
 T = TypeVar("T")
@@ -124,8 +127,12 @@ class DeltaAccess(TableAccess):
             return None if table is None else table.transaction_version(app_id)
 
     def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
-        known = after is not None and after.id == now.id and after.version <= now.version
-        return transactions_of(self.location.open(), app, now.version, after.version if after and known else None)
+        since = after.version if after is not None and after.id == now.id and after.version <= now.version else None
+        if since == now.version:
+            return {}
+        from kseg.etl.tables.delta.transactions import transactions_of
+
+        return transactions_of(self.location.open(), app, now.version, since)
 
     def spark_reasons(self, *, removing: bool | Removal = False) -> tuple[str, ...]:
         """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.
@@ -159,10 +166,11 @@ class DeltaAccess(TableAccess):
         """The size of the newest snapshot's data files together."""
         table = self.load()
         with self._reading():
-            sizes = pa.chunked_array(table.get_add_actions().column("size_bytes")) if table is not None else None
-            return _sum(sizes) if sizes is not None else 0
+            return _sum(table.get_add_actions().column("size_bytes")) if table is not None else 0
 
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
+        if now is not None and replace(now, rows=recorded.rows) == recorded:
+            return ()  # nobody has committed since
         return incidents_since(self.location.open(), recorded, now)
 
     def history(self, after: TableState | None = None) -> Iterator[CommitRecord]:
@@ -181,6 +189,8 @@ class DeltaAccess(TableAccess):
         table = self.load()
         if table is None:
             return None
+        import pyarrow as pa
+
         # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
         # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
         with self._condition(where):
@@ -192,6 +202,8 @@ class DeltaAccess(TableAccess):
         table = self.load()
         if table is None:
             return ()
+        from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
+
         try:
             if commit is None:
                 return missing_of_snapshot(table, self.location.open())
@@ -217,6 +229,8 @@ class DeltaAccess(TableAccess):
         table = self.load()
         if table is None:
             return
+        import pyarrow as pa
+
         with self._condition(where):
             batches = iter(pa.RecordBatchReader.from_stream(table.scan(list(columns), _predicate(equal, where))))
         while True:
@@ -243,6 +257,8 @@ class DeltaAccess(TableAccess):
     def clean_up(
         self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
     ) -> FileCount:
+        from kseg.etl.tables.delta.cleanup import clean_up
+
         versions = None if commits is None else [commit.version for commit in commits]
         if versions is not None and UNKNOWN_VERSION in versions:
             versions = None
@@ -294,6 +310,8 @@ class DeltaAccess(TableAccess):
 
 def table_schema(table: DeltaTable) -> pa.Schema:
     """A snapshot's schema."""
+    import pyarrow as pa
+
     return pa.schema(table.schema().to_arrow())
 
 
@@ -302,14 +320,14 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
     return {key: value for key, value in table.metadata().configuration.items() if value is not None}
 
 
-def _sum(numbers: pa.ChunkedArray) -> int:
-    """The sum of numbers without nulls, one a file. Every run asks, and pyarrow.compute takes longer to import."""
+def _sum(numbers: ChunkedArray) -> int:
+    """The sum of numbers without nulls, one a file."""
     return sum(numbers.to_pylist())
 
 
 def table_state(table: DeltaTable) -> TableState:
     """A snapshot as the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
-    counts = pa.chunked_array(table.get_add_actions().column("num_records"))
+    counts = table.get_add_actions().column("num_records")
     rows = None if counts.null_count else _sum(counts)
     if rows:
         deleted = deletion_vectors.deleted_rows(table)

@@ -1,7 +1,7 @@
 """Where a table is: local paths, URIs and the stores behind them.
 
 Data files are written and listed through `pyarrow.fs`; whatever commits them gets its location and options from the
-same value.
+same value. Whoever names a place but opens nothing does not load pyarrow.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
-
-import pyarrow.fs as pafs
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.store_errors import store_error
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
 
 # Names that delta-rs (object_store) and pyarrow's S3 client have for the same thing.
 _S3_OPTIONS = {
@@ -112,6 +113,8 @@ class TableLocation:
         Raises:
             ConfigurationError: there is no client for the URI's scheme.
         """
+        import pyarrow.fs as pafs
+
         if self.is_local:
             return Opened(pafs.LocalFileSystem(), self.uri, self.uri)
         scheme = urlsplit(self.uri).scheme
@@ -130,11 +133,15 @@ class TableLocation:
         if urlsplit(self.uri).scheme in _S3_SCHEMES:
             if self.options:
                 return Opened(self._s3(allow_delayed_open=True), self.uri.removeprefix("s3://"), self.uri)
+            import pyarrow.fs as pafs
+
             fs, root = pafs.FileSystem.from_uri(f"{self.uri}?allow_delayed_open=true")
             return Opened(fs, root.rstrip("/"), self.uri)
         return self.open()
 
     def _s3(self, **more: Any) -> pafs.FileSystem:
+        import pyarrow.fs as pafs
+
         settings = more
         for key, value in self.options:
             name = key.lower().removeprefix("aws_")

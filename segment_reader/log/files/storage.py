@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import numpy as np
-
 from kseg.segment_reader.log.errors import LogFileError, SegmentGone, StoreRefused
 
 #: The layout of a broker's own folders: nothing has to be translated.
@@ -78,6 +76,8 @@ class LocalFile:
     def read(self, position: int, length: int) -> memoryview:
         length = max(0, min(length, self.size - position))
         if len(self._buffer) < length:
+            import numpy as np  # not above: `layouts` is for job files too, which are read before anything is
+
             self._buffer = memoryview(np.empty(length, np.uint8).data)  # not zeroed, so only what is read is touched
         view = self._buffer[:length]
         filled = 0

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from kseg.segment_reader.log.files.storage import PLAIN, Storage
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
     from kseg.segment_reader.log.layouts.remote import Layout
 
 GROUP: Final = "kafka_segment_etl.layouts"
@@ -39,7 +40,7 @@ Factory = Callable[[Storage, str, Mapping[str, str]], "Layout"]
 
 def layout_names() -> list[str]:
     """The names of all layouts, built in or installed."""
-    return sorted({PLAIN, *_OWN, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({PLAIN, *_OWN, *(point.name for point in _installed())})
 
 
 def open_layout(
@@ -60,9 +61,15 @@ def _factory(name: str) -> Factory:
         module, _, attribute = _OWN[name].partition(":")
         own: Factory = getattr(import_module(module), attribute)
         return own
-    for point in entry_points(group=GROUP, name=name):
+    for point in _installed().select(name=name):
         found: Factory = point.load()
         return found
     if name == PLAIN:
         raise ValueError("layout.… options belong to a layout of remote objects, not to a broker's own folders")
     raise ValueError(f"{name!r} is not a layout: there are {', '.join(layout_names())}")
+
+
+def _installed() -> EntryPoints:
+    from importlib.metadata import entry_points  # loads the package `email`; few jobs name a layout
+
+    return entry_points(group=GROUP)

@@ -6,7 +6,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -222,9 +222,7 @@ def test_a_layout_of_one_s_own_comes_by_an_entry_point(
 ) -> None:
     point = EntryPoint("flat", f"{__name__}:Flat", layouts.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda _: Flat)
-    monkeypatch.setattr(
-        layouts, "entry_points", lambda **chosen: [point] if chosen.get("name", "flat") == "flat" else []
-    )
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: EntryPoints([point]))
     (tmp_path / "flat").mkdir()
     for first, last in ((0, 49), (50, 99)):
         made = uploads.upload(first, last, epochs={0: 0}, compressed=False).with_suffix(".log")
