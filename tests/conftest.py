@@ -45,7 +45,10 @@ settings.register_profile("full", max_examples=1000, deadline=None, suppress_hea
 settings.load_profile("full" if FULL else "reduced")
 
 # As the brokers, so every Spark that a test starts: compiled lightly, a short life takes half of the processor's time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jvm.LIGHT))
+# And what `kseg` does not start itself takes its classes from the archive, too. Each is started by another JVM, which
+# says how.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jvm.light_options()))
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.hookimpl(trylast=True)
@@ -282,6 +285,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # VACUUM lists a table's files in as many tasks as this says, which are 10,000 by default.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # Tests have few rows and many statements: to generate and compile code for each of them takes longer than to
         # interpret it. The sessions that kseg starts itself, in processes of their own, run as Spark does by default.
         "spark.sql.codegen.wholeStage": "false",

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+import light_java
 from console import Command, Reader, commands, missing_line, steps
 from kseg.jobs.broker import detached
 from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.registry import detached as detached_registry
+from skips import FULL
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -32,11 +34,12 @@ def another_port() -> dict[str, str]:
 
 @pytest.fixture
 def reader_of(tmp_path: Path) -> Iterator[Any]:
-    """reader_of(replaced, programs): a reader in an empty folder."""
+    """reader_of(replaced, programs): a reader in an empty folder. With programs of the tests' own, what they start has
+    light JVMs."""
     readers: list[Reader] = []
 
     def made(replaced: dict[str, str], programs: Path | None = None) -> Reader:
-        readers.append(Reader(tmp_path, replaced, programs))
+        readers.append(Reader(tmp_path, replaced, programs, None if programs is None or FULL else light_java.JAVA))
         return readers[-1]
 
     yield made

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+import light_java
 from kseg.etl.spark.jvm import light_options
 from kseg.etl.spark.session import DELTA_EXTENSIONS
 from kseg.jobs.bench.standalone import spark_environment, spark_home
@@ -72,7 +73,10 @@ class ConnectServer(Server[str]):
         self._port = self._port or free_ports(1)[0]
         given = [word for key, value in self._settings().items() for word in ("--conf", f"{key}={value}")]
         command = [str(spark_home() / "bin" / "spark-submit"), "--class", _MAIN, *given, "spark-internal"]
-        self._launch(_NAME, command, spark_environment(self.directory, self._python) | self._env)
+        # A folder of settings that is there would begin the class path, which the archive of classes would not fit.
+        nowhere = self.directory / "settings"
+        launcher = {"SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", "")}
+        self._launch(_NAME, command, spark_environment(nowhere, self._python) | launcher | self._env)
         children = {"Spark's Connect server": self._processes[_NAME]}
         await_ready(children, self._takes_connections, within=_START_TIMEOUT)
 
@@ -96,7 +100,7 @@ class ConnectServer(Server[str]):
             "spark.sql.shuffle.partitions": "2",
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.warehouse.dir": str(self.directory / "warehouse"),
-            "spark.ui.enabled": "false",
+            **light_java.INTERPRETED,
             **DELTA_EXTENSIONS,
             **self._conf,
         }

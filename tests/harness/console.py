@@ -81,14 +81,23 @@ def missing_line(shown: tuple[str, ...], output: str) -> str | None:
 class Reader:
     """Somebody who follows a page in one shell, in a folder of their own."""
 
-    def __init__(self, folder: Path, replaced: Mapping[str, str], programs: Path | None = None) -> None:
-        """`replaced`: what the page calls by another name than this machine does. programs: a folder, first in PATH."""
+    def __init__(
+        self,
+        folder: Path,
+        replaced: Mapping[str, str],
+        programs: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`replaced`: what the page calls by another name than this machine does. programs: a folder, first in PATH.
+        environment: more of it."""
         self._folder, self._replaced = folder, replaced
         path = [programs, Path(sys.executable).parent, os.environ["PATH"]]
         self._shell = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=folder,
-            env=os.environ | {"PATH": os.pathsep.join(str(folder) for folder in path if folder is not None)},
+            env=os.environ
+            | dict(environment or {})
+            | {"PATH": os.pathsep.join(str(folder) for folder in path if folder is not None)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -38,3 +38,6 @@ FILE_STEPS = (
     "finish:after",
 )
 """Those of a run of files alone, and of a backfill from files, into one table: it commits no offsets of a group."""
+
+FEW_FILE_STEPS = ("plan:after", "land:first:committed", "account:before", "finish:after")
+"""Of those, in the reduced scale: nothing has landed, the table alone knows, the ledger knows too, all is done."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from java_programs import SHORT_LIVED
 from kseg.client import Cluster
 from kseg.client.admin.telemetry import push_telemetry, telemetry_subscription
 from kseg.client.cluster.metadata import NO_ID
@@ -32,7 +33,8 @@ SOURCE = Path(__file__).with_name("TelemetryTaker.java")
 
 def plugin(folder: Path) -> Path:
     """The plugin as a jar that a JVM takes as an agent, and so onto its class path."""
-    compiler = [find_java().command, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars.class_path(jars.KAFKA)]
+    compiler = [find_java().command, *SHORT_LIVED, "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    compiler += ["-cp", jars.class_path(jars.KAFKA)]
     subprocess.run([*compiler, "-d", str(folder), str(SOURCE)], check=True, timeout=300)
     jar = folder / "taker.jar"
     with zipfile.ZipFile(jar, "w") as archive:

@@ -14,11 +14,10 @@ from uuid import UUID
 
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client import Cluster
 from kseg.client.admin.nodes import add_voter, describe_quorum, remove_voter
-from kseg.jobs.broker import jars
 from kseg.jobs.broker.child import Child, end_all
-from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.jobs.broker.properties import HOST, LOG4J, to_text
@@ -64,8 +63,7 @@ def newcomer(dynamic: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -
     (folder / "server.properties").write_text(to_text(properties))
     (folder / "log4j2.properties").write_text(LOG4J)
     logging = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
-    small = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", logging]
-    java = [find_java().command, *small, "-cp", jars.class_path(jars.KAFKA)]
+    java = java_with_kafka("-Xmx256m", logging)
     cluster_id = settings_of(first.log_dir)["cluster.id"]
     config = ["--config", str(folder / "server.properties"), "--cluster-id", cluster_id, "--no-initial-controllers"]
     subprocess.run([*java, "kafka.tools.StorageTool", "format", *config], check=True, timeout=300, capture_output=True)

@@ -13,29 +13,23 @@ from typing import Any
 
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client import ClientConfig
 from kseg.client.membership.member import GroupMember
 from kseg.client.membership.settings import MemberSettings
-from kseg.jobs.broker import jars
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
-from kseg.jobs.broker.java import find_java
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def kafka_jars() -> Path:
-    """The folder with Kafka's jars; skips where they are not in the cache and cannot be fetched."""
+def java_command() -> list[str]:
+    """How to start a Java program with Kafka's jars; the program and its arguments come after it. Skips where they are
+    not in the cache and cannot be fetched."""
     try:
-        return jars.ensure(jars.KAFKA)
+        return java_with_kafka("-Xmx256m")
     except (JarsUnavailable, JavaMissing) as fault:
         pytest.skip(f"Kafka's jars are out of reach: {fault}")
-
-
-@pytest.fixture(scope="session")
-def java_command(kafka_jars: Path) -> list[str]:
-    """How to start a Java program with Kafka's jars; the program and its arguments come after it."""
-    return [find_java().command, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars}/*"]
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client.producer.murmur2 import murmur2, partition_of_key
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
 
 COUNTS = (1, 2, 3, 7, 12, 100, 2**31 - 1)
 
@@ -24,10 +23,9 @@ def keys() -> list[bytes]:
 @pytest.fixture(scope="module")
 def java(keys: list[bytes]) -> list[list[int]]:
     """For each key: Java's hash, then the partition among each of COUNTS."""
-    folder = jars.ensure(jars.KAFKA)
     program = Path(__file__).parent / "Partitions.java"
     told = subprocess.run(
-        [find_java().command, "-cp", f"{folder}/*", str(program), *map(str, COUNTS)],
+        [*java_with_kafka(), str(program), *map(str, COUNTS)],
         input="".join(key.hex() + "\n" for key in keys),
         capture_output=True,
         text=True,

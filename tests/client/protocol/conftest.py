@@ -18,6 +18,7 @@ from uuid import UUID
 import pytest
 from hypothesis import strategies as st
 
+from java_programs import SHORT_LIVED, java_with_kafka
 from kseg.client.protocol import embedded, messages
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.schema import NEVER, Field, Message, Struct, Versions
@@ -133,8 +134,8 @@ def definitions(kafka_jars: Path, old_jars: Path) -> Definitions:
     return Definitions(kafka_jars, old_jars)
 
 
-def run_java(class_path: str, program: str, stdin: str) -> list[str]:
-    command = [find_java().command, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(HERE / program)]
+def run_java(command: list[str], program: str, stdin: str) -> list[str]:
+    command = [*command, str(HERE / program)]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -143,13 +144,14 @@ def run_java(class_path: str, program: str, stdin: str) -> list[str]:
 @pytest.fixture(scope="session")
 def java(kafka_jars: Path) -> Callable[..., list[str]]:
     """`java("Program.java", stdin)` runs a program of this folder with Kafka's jars; returns the lines it prints."""
-    return lambda program, stdin="": run_java(f"{kafka_jars}/*", program, stdin)
+    return lambda program, stdin="": run_java(java_with_kafka("-Xmx512m"), program, stdin)
 
 
 @pytest.fixture(scope="session")
 def old_java(old_jars: Path) -> Callable[..., list[str]]:
     """Like `java`, with the jars of the old release."""
-    return lambda program, stdin="": run_java(f"{old_jars}/*", program, stdin)
+    command = [find_java().command, *SHORT_LIVED, "-Xmx512m", "-cp", f"{old_jars}/*"]
+    return lambda program, stdin="": run_java(command, program, stdin)
 
 
 def in_version(struct: type[Struct], version: int) -> Iterator[Field]:

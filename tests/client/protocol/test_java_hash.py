@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client.protocol.java_hash import coordinator_partition, string_hash
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
 
 #: Its hash code is the one integer whose absolute value is not an integer.
 LEAST = "polygenelubricants"
@@ -24,9 +23,7 @@ def test_keys_of_all_kinds_are_where_java_puts_them() -> None:
     keys += ["".join(rng.choice(pool) for _ in range(rng.randrange(1, 40))) for pool in pools for _ in range(100)]
     asked = [(key, rng.choice([1, 2, 3, 7, 50, 1000])) for key in keys]
     lines = [f"{key.encode('utf-16-be', 'surrogatepass').hex()}\t{count}" for key, count in asked]
-    jars.ensure(jars.KAFKA)
-    command = [find_java().command, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(jars.KAFKA)]
-    command.append(str(Path(__file__).with_name("JavaHash.java")))
+    command = [*java_with_kafka("-Xmx128m"), str(Path(__file__).with_name("JavaHash.java"))]
     done = subprocess.run(
         command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300, check=True
     )

@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client import (
     CommittedOffset,
     Fenced,
@@ -37,8 +38,6 @@ from kseg.client.protocol.messages.transactions import (
 )
 from kseg.client.transactions.states import State
 from kseg.client.wire.trace import TRAFFIC
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
 from offsets_elsewhere import through_kafka_python
@@ -162,12 +161,7 @@ def test_kafkas_own_tool_sees_the_committed_offsets(cluster: Any, kafka: Any, na
         transaction.begin()
         transaction.commit_offsets(name, {tp: CommittedOffset(6, 0, "m")})
         transaction.commit()
-    command = [
-        find_java().command,
-        "-cp",
-        jars.class_path(jars.KAFKA),
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    ]
+    command = [*java_with_kafka(), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"]
     command += ["--bootstrap-server", kafka.bootstrap_servers, "--describe", "--group", name]
     told = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=True)
     row = next(line.split() for line in told.stdout.splitlines() if tp.topic in line)

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
+from java_programs import java_with_kafka
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.protocol.schema import NEVER
 from kseg.client.wire.throttle import Throttle
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
 
 
 @pytest.fixture(scope="module")
 def javas_word() -> dict[tuple[str, int], bool]:
     """Java's `shouldClientThrottle` for every API and version that its newest client has."""
     program = Path(__file__).with_name("Throttling.java")
-    command = [find_java().command, "-Xmx256m", "-cp", f"{jars.ensure(jars.KAFKA)}/*", str(program)]
+    command = [*java_with_kafka("-Xmx256m"), str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stdout.splitlines())

@@ -81,9 +81,11 @@ def ingest(s3: Any, children: Any) -> Callable[..., Writes]:
     return run
 
 
-def chosen(count: int, scale: Any) -> range:
-    """All writes in the full scale; else three: one before the rows, the one in the middle, one of the last."""
-    return scale(range(count // 4, count + 1, max(count // 3, 1)), range(1, count + 1))
+def chosen(count: int, runs: int, scale: Any) -> range:
+    """All writes in the full scale; else three of the first run: one before the rows, the one in the middle, one of the
+    last; of the second run the one in the middle."""
+    few = range(count // 4, count + 1, max(count // 3, 1)) if runs == 1 else range(count // 2, count // 2 + 1)
+    return scale(few, range(1, count + 1))
 
 
 def new(topic: str, in_bucket: Any, records: Any) -> Any:
@@ -106,7 +108,7 @@ def test_a_command_killed_at_a_write_is_taken_up(build, runs, topic, in_bucket, 
     count = len(ingest(whole).seen)
     whole.assert_complete(runs=runs)
     assert count > 5
-    for number in chosen(count, scale):
+    for number in chosen(count, runs, scale):
         job = build(topic, in_bucket, records)
         writes = ingest(job, at=number)
         # A run renews its lease by the clock, so that one may make a write less than another.

@@ -17,7 +17,8 @@ from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 from kseg.etl.run.drain import run_drain
 from kseg.jobs.broker.process import EmbeddedKafka
-from run_steps import FILE_STEPS
+from run_steps import FEW_FILE_STEPS, FILE_STEPS
+from skips import IN_FULL
 
 
 @dataclass
@@ -145,7 +146,9 @@ def test_a_directory_is_drained_in_capped_runs(file_job, left):
 
 
 @pytest.mark.parametrize("step", FILE_STEPS)
-def test_a_file_job_killed_at_any_step_is_taken_up(step, file_job, children):
+def test_a_file_job_killed_at_any_step_is_taken_up(step, file_job, children, scale):
+    if step not in scale(FEW_FILE_STEPS, FILE_STEPS):
+        pytest.skip(IN_FULL)
     job = file_job()
     children.run(job, at=step, signal="SIGKILL").killed()
     report = job.ingest(take_over=True)

@@ -14,7 +14,8 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.operations.verify import verify
 from kseg.jobs.broker.process import EmbeddedKafka
-from run_steps import FILE_STEPS
+from run_steps import FEW_FILE_STEPS, FILE_STEPS
+from skips import IN_FULL
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:9"}
 """Where no broker is: whoever asks one fails."""
@@ -153,8 +154,10 @@ def test_a_run_that_commits_while_files_are_looked_at_is_no_sign_of_an_old_ledge
 
 
 @pytest.mark.parametrize("step", FILE_STEPS)
-def test_a_backfill_from_files_killed_at_any_step_is_taken_up(step, broker, own, job_of, children, grown_topic):
+def test_a_backfill_from_files_killed_at_any_step_is_taken_up(step, broker, own, job_of, children, grown_topic, scale):
     """And the job goes on at the broker, whose topic has grown meanwhile."""
+    if step not in scale(FEW_FILE_STEPS, FILE_STEPS):
+        pytest.skip(IN_FULL)
     topic, folder = grown_topic
     job = job_of(topic, kafka=NOBODY)
     request = {"segments": [str(folder)]}

@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from java_programs import java_with_kafka
 from kseg.client import ClientConfig, Cluster, CommittedOffset, TopicPartition, commit_offsets
 from kseg.client.admin.describe import describe_topics
 from kseg.client.admin.groups import delete_group_offsets, delete_groups
@@ -28,8 +29,6 @@ from kseg.client.protocol.embedded.framing import TypedMessage
 from kseg.client.protocol.embedded.internal_topics import _LOGS, CLUSTER_METADATA, TOPICS
 from kseg.client.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from kseg.client.transactions.transaction import Transaction
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
 
 
 @dataclass
@@ -192,7 +191,7 @@ def java_dump() -> Callable[..., list[str]]:
     """Lines of Kafka's own dump tool (4.3.1) for these files, with one of its decoders."""
 
     def run(decoder: str, *files: Path) -> list[str]:
-        command = [find_java().command, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(jars.KAFKA)]
+        command = java_with_kafka("-Xmx256m")
         command += ["org.apache.kafka.tools.DumpLogSegments", f"--{decoder}", "--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
         return done.stdout.splitlines()

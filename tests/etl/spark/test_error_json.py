@@ -23,6 +23,7 @@ from kseg.etl.source.errors import OffsetsLost, WorkerError
 from kseg.etl.spark.error_json import ERRORS, TYPED, error_document, error_of_document
 from kseg.segment_reader.errors import BatchAddress, RecordFormatError
 from kseg.segment_reader.log.errors import LogFileError
+from skips import FULL
 
 
 def modules() -> list[str]:
@@ -118,7 +119,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-@settings(max_examples=20)
+@settings(max_examples=20 if FULL else 5)
 @given(data=st.data())
 def test_an_error_of_each_class_comes_back_as_it_was(cls: type[Any], data: Any) -> None:
     error = made(cls, data.draw)

@@ -22,6 +22,7 @@ print("sum", context.range(10, numSlices=2).sum())
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KSEG_CACHE", str(tmp_path))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", " ".join(jvm.LIGHT))  # else from the archive that `make setup` has made
     return tmp_path
 
 

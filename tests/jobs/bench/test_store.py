@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import light_java
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import lake, store
 from kseg.jobs.bench.relay import Passed
@@ -40,8 +41,10 @@ def test_requests_for_data_are_told_apart_and_by_the_size_of_files() -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.slow
-def test_both_topics_land_on_a_disk_and_in_a_store(kafka: Any, tmp_path: Path) -> None:
+def test_both_topics_land_on_a_disk_and_in_a_store(kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table with another number of rows fails the measurement."""
+    for name, value in light_java.ALL.items():
+        monkeypatch.setenv(name, value)
     made = lake.formats()[0].records
     raw = fill_topic(kafka, f"raw-{uuid.uuid4()}", 4000, NULL_PROGRESS)
     wide = fill_topic(kafka, f"wide-{uuid.uuid4()}", 400, NULL_PROGRESS, made)

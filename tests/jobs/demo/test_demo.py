@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+import light_java
 from kseg.jobs.demo.group import partition_states
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.jobs.demo.verify import read_topic
@@ -30,7 +31,8 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
 def _demo(tmp_path: Path, **how: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", HEARS_INTERRUPTIONS, "-m", "kseg.jobs.demo"]
     command += ["--dir", str(tmp_path / "out"), "--scale", "0.05"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
+    env = os.environ | light_java.ALL
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, **how)
 
 
 def test_the_hard_topic_holds_back_what_is_open_and_frees_it_in_the_next_round(kafka: Any) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kseg.jobs.bench.standalone import StandaloneSpark, spark_home
+from kseg.jobs.bench.standalone import SMALL_JVM, StandaloneSpark, spark_home
 from skips import full_scale_only
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -32,6 +32,7 @@ SMALL = (
     "spark.driver.host=127.0.0.1",
     "spark.executor.memory=1g",
     "spark.databricks.delta.snapshotPartitions=2",
+    f"spark.executor.extraJavaOptions={' '.join(SMALL_JVM)}",
 )
 OURS = ("kseg", "pyspark_kseg")
 # The job's own packages have names that ours had once, and its step imports another one of them.
@@ -68,8 +69,8 @@ def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def cluster(pythons: dict[str, Path], secure_kafka: Any) -> Iterator[StandaloneSpark]:
-    secrets = {"BOB_PASSWORD": secure_kafka.bob}
-    with StandaloneSpark(workers=1, cores=2, memory="1g", python=pythons["bare"], env=secrets) as cluster:
+    env = {"BOB_PASSWORD": secure_kafka.bob, "SPARK_LAUNCHER_OPTS": " ".join(SMALL_JVM)}
+    with StandaloneSpark(workers=1, cores=2, memory="1g", python=pythons["bare"], env=env) as cluster:
         yield cluster
 
 
@@ -201,7 +202,7 @@ class Watch:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._end.wait(0.3):
+        while not self._end.wait(1):
             for app in json.loads(self._get(f"{self.cluster.ui}/json/") or '{"activeapps": []}')["activeapps"]:
                 master = self._get(f"{self.cluster.ui}/app/?appId={app['id']}")
                 found = re.search(r'href="(http://[^"]+)"[^>]*>Application Detail UI', master)

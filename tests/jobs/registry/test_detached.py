@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import light_java
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
@@ -30,7 +31,9 @@ def _json(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.broker
-def test_schemas_are_registered_found_and_outlive_a_stop(tmp_path: Path) -> None:
+def test_schemas_are_registered_found_and_outlive_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in light_java.JAVA.items():
+        monkeypatch.setenv(name, value)
     where = str(tmp_path / "registry")
     assert _run("status", "--dir", where).exit_code == 1
     assert "was not running" in _run("stop", "--dir", where).stdout

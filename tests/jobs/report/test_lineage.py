@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from java_programs import SHORT_LIVED
 from kseg.etl.errors import Refused
 from kseg.etl.telemetry.events import JobOpened
 from kseg.jobs.broker import jars
@@ -188,7 +189,7 @@ def read_by_java(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         pytest.skip(f"no Java, or no OpenLineage jar: {fault}")
     class_path = os.pathsep.join(f"{folder}/*" for folder in folders)
     done = subprocess.run(
-        [java, "-Xmx512m", "-cp", class_path, str(Path(__file__).parent / "Events.java")],
+        [java, *SHORT_LIVED, "-Xmx512m", "-cp", class_path, str(Path(__file__).parent / "Events.java")],
         input="".join(json.dumps(event) + "\n" for event in events),
         capture_output=True,
         text=True,

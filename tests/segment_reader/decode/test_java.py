@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from control_batches import encode_control_batch
-from kseg.jobs.broker import jars
+from java_programs import java_with_kafka
 from kseg.jobs.broker.errors import JarsUnavailable, JavaMissing
-from kseg.jobs.broker.java import find_java
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 
@@ -56,13 +55,13 @@ class Sets:
 def java() -> tuple[dict[str, Sets], list[Sets]]:
     """Record sets that Java wrote, by name, and ours as Java read them."""
     try:
-        folder, command = jars.ensure(jars.KAFKA), find_java().command
+        command = java_with_kafka("-Xmx512m")
     except (JarsUnavailable, JavaMissing) as fault:
         pytest.skip(f"no Java, or no Kafka jars: {fault}")
     program = Path(__file__).parent / "JavaRecords.java"
     stdin = "".join(data.hex() + "\n" for data in [*OURS, marker(0) + marker(1)])
     done = subprocess.run(
-        [command, "-Xmx512m", "-cp", f"{folder}/*", str(program)],
+        [*command, str(program)],
         input=stdin,
         capture_output=True,
         text=True,

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.broker
 
 
 @contextmanager
-def written_to(servers: str, topic: str) -> Iterator[None]:
-    """Records, steadily, as long as this lasts."""
+def written_to(servers: str, topic: str, pause: float) -> Iterator[None]:
+    """Records, steadily, as long as this lasts. pause: between two of them, in seconds."""
     stop = threading.Event()
     producer = Producer(
         {"bootstrap.servers": servers, "linger.ms": 1, "topic.metadata.refresh.interval.ms": 300, "log_level": 0}
@@ -31,7 +31,7 @@ def written_to(servers: str, topic: str) -> Iterator[None]:
         while not stop.is_set():
             producer.produce(topic, b"x" * 50, partition=0)
             producer.poll(0)
-            time.sleep(0.002)
+            time.sleep(pause)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -56,7 +56,7 @@ def test_the_epoch_beside_an_end_is_the_one_that_it_was_answered_in(kafka3: Any,
     tp = TopicPartition(name, 0)
     config = ClientConfig.from_properties({"bootstrap.servers": kafka3.bootstrap_servers}, client_id="kseg-test")
     looks: list[LogBounds] = []
-    with written_to(kafka3.bootstrap_servers, name):
+    with written_to(kafka3.bootstrap_servers, name, scale(0.01, 0.002)):
         for _ in range(scale(1, 5)):
             before = look(config, tp).leader_epoch
             deadline = time.monotonic() + 240

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from java_programs import SHORT_LIVED
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.fetch.partition_reader import PartitionReader
 from kseg.client.offsets import list_offsets
@@ -45,7 +46,8 @@ TIERED = {
 
 def plugin(folder: Path) -> Path:
     """The storage as a jar that a JVM takes as an agent, and so onto its class path."""
-    compiler = [find_java().command, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars.class_path(jars.KAFKA)]
+    compiler = [find_java().command, *SHORT_LIVED, "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    compiler += ["-cp", jars.class_path(jars.KAFKA)]
     subprocess.run([*compiler, "-d", str(folder), str(SOURCE)], check=True, timeout=300)
     jar = folder / "storage.jar"
     with zipfile.ZipFile(jar, "w") as archive:

@@ -201,7 +201,7 @@ def test_every_flipped_bit_is_told_or_harmless(
     faults = 0
     for path in logs(folder):
         data = path.read_bytes()
-        for at, bit in damages(data, scale(5, 1)):
+        for at, bit in damages(data, scale(11, 1)):
             changed = bytearray(data)
             changed[at] ^= bit
             path.write_bytes(changed)
@@ -210,7 +210,7 @@ def test_every_flipped_bit_is_told_or_harmless(
                 faults += rows is None
                 assert rows in (None, right[isolation]), f"{path.name}, byte {at}, bit {bit:#x}, {isolation}"
         path.write_bytes(data)
-    assert faults > 1000
+    assert faults > scale(450, 1000)
 
 
 def test_a_flipped_bit_behind_a_range_changes_no_row_of_it(folder: Path, scale: Callable[[int, int], int]) -> None:
@@ -221,7 +221,7 @@ def test_a_flipped_bit_behind_a_range_changes_no_row_of_it(folder: Path, scale: 
     assert log.offset > 30
     for path in logs(folder):
         data = path.read_bytes()
-        for at, bit in damages(data, scale(11, 1)):
+        for at, bit in damages(data, scale(23, 1)):
             changed = bytearray(data)
             changed[at] ^= bit
             path.write_bytes(changed)
@@ -230,7 +230,7 @@ def test_a_flipped_bit_behind_a_range_changes_no_row_of_it(folder: Path, scale: 
         path.write_bytes(data)
 
 
-def test_every_length_of_a_cut_log_gives_its_beginning(folder: Path) -> None:
+def test_every_length_of_a_cut_log_gives_its_beginning(folder: Path, scale: Callable[[int, int], int]) -> None:
     """Cut in its last segment it ends earlier; the rows are those before that, decided as far as its markers are
     there."""
     written(folder)
@@ -239,7 +239,7 @@ def test_every_length_of_a_cut_log_gives_its_beginning(folder: Path) -> None:
     right = answer(folder, "read_uncommitted")
     committed = answer(folder, "read_committed")
     ends = set()
-    for length in range(len(data) + 1):
+    for length in (*range(0, len(data), scale(3, 1)), len(data)):
         path.write_bytes(data[:length])
         rows = answer(folder, "read_uncommitted")
         assert rows == right[: len(rows)]
@@ -251,23 +251,23 @@ def test_every_length_of_a_cut_log_gives_its_beginning(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_every_length_of_a_cut_segment_is_told(folder: Path, number: int) -> None:
+def test_every_length_of_a_cut_segment_is_told(folder: Path, number: int, scale: Callable[[int, int], int]) -> None:
     written(folder)
     path = logs(folder)[number]
     data = path.read_bytes()
-    for length, isolation in itertools.product(range(len(data)), ISOLATION):
+    for length, isolation in itertools.product(range(0, len(data), scale(3, 1)), ISOLATION):
         path.write_bytes(data[:length])
         assert told(folder, isolation) is None, length
 
 
-def test_zeros_over_any_part_of_a_tail_are_told_or_the_end(folder: Path) -> None:
+def test_zeros_over_any_part_of_a_tail_are_told_or_the_end(folder: Path, scale: Callable[[int, int], int]) -> None:
     """Zeros may be preallocated: behind a whole batch they end the log, within one they are damage."""
     written(folder)
     right = {isolation: answer(folder, isolation) for isolation in ISOLATION}
     for path in logs(folder):
         last = path == logs(folder)[-1]
         data = path.read_bytes()
-        for kept, isolation in itertools.product(range(len(data)), ISOLATION):
+        for kept, isolation in itertools.product(range(0, len(data), scale(3, 1)), ISOLATION):
             path.write_bytes(data[:kept] + bytes(len(data) - kept))
             rows = told(folder, isolation)
             if rows is not None:

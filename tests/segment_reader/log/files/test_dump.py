@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from kseg.jobs.broker import jars
-from kseg.jobs.broker.java import find_java
+from java_programs import java_with_kafka
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.files.dump import Entry, Findings, dump
@@ -35,7 +34,7 @@ def folder(kafka: Any) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def java_dump() -> Callable[..., list[str]]:
     def run(*files: Path) -> list[str]:
-        command = [find_java().command, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path(jars.KAFKA)]
+        command = [*java_with_kafka("-Xmx256m")]
         command += ["org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
         return done.stdout.splitlines()
