@@ -88,12 +88,14 @@ def ingest(job: Path, word: str = "ingest") -> dict[str, Any]:
     reach the run itself: once it is gone, its child processes are no longer known.
     """
     command = [sys.executable, "-m", "kseg.jobs.cli", word, str(job), "--json"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0)
-    try:
-        out, _ = process.communicate()
-    except BaseException:
-        _end(process, _family(process.pid))
-        raise
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        try:
+            out, _ = process.communicate()
+        except BaseException:
+            _end(process, _family(process.pid))
+            raise
     if process.returncode != 0:
         raise RunFailed(word, process.returncode, _error_of(out))
     report: dict[str, Any] = json.loads(out)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -67,6 +68,8 @@ class Storage(Protocol):
 class LocalFile:
     """A file on this machine, read into a buffer that is used again."""
 
+    _descriptor = -1
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor = _opened(path)
@@ -102,6 +105,12 @@ class LocalFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        """As with Python's own files: one that nobody has closed is closed now, and a ResourceWarning names it."""
+        if self._descriptor >= 0:
+            self.close()
+            warnings.warn(f"unclosed {self.path}", ResourceWarning, source=self)
 
 
 def _opened(path: str) -> int:

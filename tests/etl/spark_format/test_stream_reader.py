@@ -36,9 +36,10 @@ class Stream:
     def __init__(self, servers: str, **options: str) -> None:
         self.options = {"kafka.bootstrap.servers": servers, "kafka.fetch.max.wait.ms": "50", **options}
         self.checkpoint: list[dict[str, Any]] = []
-        self.reader = self.restarted()
+        self.reader = KsegStreamReader(StreamOptions.parse(self.options))
 
     def restarted(self, **options: str) -> KsegStreamReader:
+        self.reader.stop()
         self.reader = KsegStreamReader(StreamOptions.parse(self.options | options))
         return self.reader
 
