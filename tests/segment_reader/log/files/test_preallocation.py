@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -185,5 +186,6 @@ def test_zeros_in_a_segment_before_the_last_are_left_to_its_readers(folder: Fold
     (folder.path / f"{126:020d}.log").write_bytes(b"")
     first, last = open_log(STORAGE, str(folder.path), "t", 0).segments
     assert (first.is_last, last.is_last) == (False, True)
-    assert open_segment(STORAGE, first).size == len(data)
+    with closing(open_segment(STORAGE, first)) as file:
+        assert file.size == len(data)
     assert [fault.position for fault in folder.check().faults]
