@@ -110,13 +110,13 @@ def command_line(arguments: list[str]) -> int:
 
 def main() -> None:
     use_java()
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Spark, the JVM and its workers print
-    if shared_jvm.given():
-        shared_jvm.adopt()
-    for line in sys.stdin:
-        command = json.loads(line)
-        print(json.dumps("ready"), file=answers, flush=True)
-        while command.get("go") and not Path(command["go"]).exists():
-            time.sleep(0.001)
-        print(json.dumps(carry_out(command)), file=answers, flush=True)
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # what Spark, the JVM and its workers print
+        if shared_jvm.given():
+            shared_jvm.adopt()
+        for line in sys.stdin:
+            command = json.loads(line)
+            print(json.dumps("ready"), file=answers, flush=True)
+            while command.get("go") and not Path(command["go"]).exists():
+                time.sleep(0.001)
+            print(json.dumps(carry_out(command)), file=answers, flush=True)
