@@ -23,7 +23,7 @@ class Cycle:
 FILES = {
     "conftest.py": f"import leaks\ndef pytest_configure(config): {REGISTER}",
     "pytest.ini": "[pytest]\nfilterwarnings = error",
-    "tests/airflow/conftest.py": "import leaks\ndef pytest_configure(config): leaks.register(config)",
+    "tests/airflow/conftest.py": f"import leaks\ndef pytest_configure(config): {REGISTER}",
     "tests/airflow/test_nothing.py": "",
     "tests/client/test_leaks.py": f"{LEAK}\ndef test_leaks(): socket.socket()",
     "tests/client/test_closes.py": f"{LEAK}\ndef test_closes(): socket.socket().close()",
