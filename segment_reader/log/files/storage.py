@@ -110,7 +110,7 @@ class LocalFile:
         """As with Python's own files: one that nobody has closed is closed now, and a ResourceWarning names it."""
         if self._descriptor >= 0:
             self.close()
-            warnings.warn(f"unclosed {self.path}", ResourceWarning, source=self)
+            warnings.warn(f"unclosed {self.path}", ResourceWarning, stacklevel=2, source=self)
 
 
 def _opened(path: str) -> int:
