@@ -9,7 +9,7 @@ that the ledger has already are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from kseg.client.errors import KafkaError
 from kseg.client.groups.offsets import CommittedOffset
@@ -47,6 +47,10 @@ T = TypeVar("T")
 
 Planner = Callable[[Draft], ev.RunPlan | None]
 """Adds a run's events to a draft; None where there is nothing to do."""
+
+ATTEMPTS_A_MAINTENANCE: Final = 8
+"""Every eighth run with nothing to do maintains the ledger, which costs it another look. Each such run has written two
+files, for its lease, and the next one opens all that there are, at half a millisecond each."""
 
 Preparation = Callable[[PlanInputs, JobState], None]
 
@@ -367,8 +371,8 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         report.group = group_report(event)
     report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
-    # Its lease is two files of the ledger, and the next run opens all of them, at half a millisecond each.
-    maintain(context.clients.ledger, context.job.name)
+    if lease.attempt % ATTEMPTS_A_MAINTENANCE == 0:
+        maintain(context.clients.ledger, context.job.name)
     return report
 
 

@@ -10,7 +10,7 @@ import pytest
 from kseg.etl.config.load import load_job
 from kseg.etl.ledger.maintenance import SMALL_FILES, count_files
 from kseg.etl.ledger.store import Ledger
-from kseg.etl.run.pipeline import run_ingest
+from kseg.etl.run.pipeline import ATTEMPTS_A_MAINTENANCE, run_ingest
 
 
 @pytest.mark.broker
@@ -26,10 +26,10 @@ def test_runs_with_nothing_to_do_leave_few_files_in_the_ledger(kafka: Any, tmp_p
             "ledger": str(tmp_path / "ledger"),
         }
     )
-    runs = SMALL_FILES // 2 + 3
+    runs = SMALL_FILES // 2 + ATTEMPTS_A_MAINTENANCE
     for _ in range(runs):
         assert run_ingest(job).status == "nothing-to-do"
     ledger = Ledger.open(job.ledger)
     files, _ = count_files(ledger)
-    assert files <= 2 * 3
+    assert files <= 2 * ATTEMPTS_A_MAINTENANCE
     assert ledger.read(job.name).leases["incremental"].attempt == runs
