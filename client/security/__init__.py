@@ -8,8 +8,22 @@ authenticate   a login on a connection, and when to log in again
 secret         text that is never shown
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from kseg.client.security.config import SecurityConfig
 from kseg.client.security.secret import Secret
-from kseg.client.security.tokens import Token
+
+if TYPE_CHECKING:
+    from kseg.client.security.tokens import Token
 
 __all__ = ["Secret", "SecurityConfig", "Token"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Token":  # for functions that get tokens: every client imports this package, few log in by a token
+        from kseg.client.security.tokens import Token
+
+        return Token
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
