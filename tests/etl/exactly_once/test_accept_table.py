@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.errors import Refused
 from kseg.etl.operations.accept_table import accept_table
@@ -77,8 +77,10 @@ def test_a_table_of_a_catalog_is_accepted_by_its_name(topic, home, records, spar
         job.ingest()
         records.write(topic, 0, 5)
         job.ingest()
-        spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 1")
-        spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 2")
+        # Not by Spark, whose RESTORE takes fifty stages: what counts is that the table's log tells of it.
+        location = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]["location"].removeprefix("file:")
+        for version in (1, 2):
+            DeltaTable(location).restore(version)
         with pytest.raises(Refused) as caught:
             job.ingest()
         assert caught.value.code == "table-restored"
