@@ -61,8 +61,7 @@ T = TypeVar("T")
 class Section(BaseModel):
     """A part of the job file: frozen, strict, without unknown keys."""
 
-    # Each validator is built when it is first used: a job's own has those of its sections in it, which few need apart.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
