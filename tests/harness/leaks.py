@@ -24,7 +24,10 @@ UNCHECKED = (
     "tests/faults/test_network.py",
     "tests/faults/test_people.py",
     "tests/faults/test_stores.py",
-    "tests/jobs/bench",
+    "tests/jobs/bench/test_measuring.py",
+    "tests/jobs/bench/test_scaling.py",
+    "tests/jobs/bench/test_standalone.py",
+    "tests/jobs/bench/test_store.py",
 )
 
 
