@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -97,6 +98,40 @@ def _takes(url: str, key: str) -> bool:
     except BaseError:
         pass  # a value that it does not take
     return True
+
+
+class StoredFiles:
+    """Files below a location, read by their keys; the store is opened when it is first asked for one.
+
+    location, options: as `open_store` takes them.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, str]) -> None:
+        self._location, self._options = location, options
+        self._store: ObjectStore | None = None
+
+    def read(self, key: str) -> bytes:
+        """A whole file.
+
+        Raises:
+            FileNotFoundError: there is none of this key.
+            OSError, ValueError: the store cannot be opened, or does not answer.
+        """
+        if is_local(self._location):
+            return Path(local_path(self._location), key).read_bytes()
+        import obstore
+        from obstore.exceptions import BaseError, NotFoundError
+
+        try:
+            store = self._store = self._store or open_store(self._location, self._options)
+            if store is None:
+                raise OSError(f"{self._location} is no store that is opened here")
+            return bytes(obstore.get(store, key).bytes())
+        except NotFoundError as error:
+            raise FileNotFoundError(key) from error
+        except BaseError as error:
+            self._store = None  # perhaps the environment has other credentials by now
+            raise OSError(str(error)) from error
 
 
 def is_local(location: str) -> bool:

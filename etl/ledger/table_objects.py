@@ -19,16 +19,12 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from kseg.etl.ledger.object_store import is_local, local_path, open_store
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+from kseg.etl.ledger.object_store import StoredFiles
 
 NAME: Final = "kseg.commit"
 JOB: Final = "kseg.job"
@@ -112,33 +108,16 @@ class Provenance:
     """
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
-        self._location, self._options = location, options
-        self._store: ObjectStore | None = None
+        self._files = StoredFiles(location, options)
 
     def of(self, version: int) -> Mapping[str, Any]:
         """Empty where there is no such commit, or it cannot be read."""
         try:
-            content = self._read(f"_delta_log/{version:020d}.json")
+            content = self._files.read(f"_delta_log/{version:020d}.json")
             infos = [json.loads(line)["commitInfo"] for line in content.splitlines() if line.startswith(_COMMIT_INFO)]
         except (OSError, ValueError):
             return {}
         return infos[0] if infos and isinstance(infos[0], dict) else {}
-
-    def _read(self, key: str) -> bytes:
-        """Raises OSError, ValueError."""
-        if is_local(self._location):
-            return Path(local_path(self._location), key).read_bytes()
-        import obstore
-        from obstore.exceptions import BaseError
-
-        try:
-            store = self._store = self._store or open_store(self._location, self._options)
-            if store is None:
-                raise FileNotFoundError(key)
-            return bytes(obstore.get(store, key).bytes())
-        except BaseError as error:
-            self._store = None  # perhaps the environment has other credentials by now
-            raise OSError(str(error)) from error
 
 
 class TableObjects:

@@ -17,6 +17,7 @@ from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
 from kseg.etl.spark.spark_errors import NoFileSystem
+from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import ACCEPT_TABLE, routed_by_spark, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
@@ -40,6 +41,7 @@ class Targets:
         self._job, self._spark = job, spark
         # The ledger's store is checked whenever a lease is taken.
         self._stores = StoreChecks(job.ledger)
+        self._snapshots = Snapshots()
 
     def ledger_made(self) -> None:
         """The job's ledger is new, and its store was raced in for that: tables there need no race of their own."""
@@ -74,7 +76,9 @@ class Targets:
         """A table of our own, such as the quarantine table: never Spark's."""
         from kseg.etl.tables.delta.commit import DeltaTarget
 
-        return DeltaTarget(path, stores=self._stores, beside_spark=self._job.sink.single_driver)
+        return DeltaTarget(
+            path, snapshots=self._snapshots, stores=self._stores, beside_spark=self._job.sink.single_driver
+        )
 
     def access(self, table: str) -> TableAccess | None:
         """The table, to read; None where a catalog knows no such table."""
@@ -110,7 +114,7 @@ class Targets:
         try:
             return self._by_spark(table).frame()
         except NoFileSystem:
-            frame = frame_of_files(self._spark(), DeltaAccess(table), columns, within)
+            frame = frame_of_files(self._spark(), self._at_path(table), columns, within)
             if frame is None:
                 raise
             return frame
@@ -132,7 +136,7 @@ class Targets:
         """Whether delta-rs reads and writes this table of a path, and its rows and files are no more than these."""
         if is_name(table):
             return False
-        access = DeltaAccess(table)
+        access = self._at_path(table)
         now = access.state()
         if now is None or now.rows is None or now.rows > rows or access.file_bytes() > file_bytes:
             return False
@@ -147,12 +151,12 @@ class Targets:
     def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):
             return True
-        access = DeltaAccess(table)
+        access = self._at_path(table)
         reasons = access.spark_reasons(removing=removing)
         return bool(reasons) or (bool(self._job.sink.cluster_by) and access.state() is None)
 
     def _widens(self, table: str, rows: SinkSchema) -> bool:
-        there = DeltaAccess(table).schema() if self._job.sink.widen else None
+        there = self._at_path(table).schema() if self._job.sink.widen else None
         if there is None:
             return False
         from kseg.etl.tables.parquet.align import fits
@@ -167,8 +171,11 @@ class Targets:
             return SparkTarget(self._spark, table=table, single_driver=single)
         return SparkTarget(self._spark, path=table, single_driver=single)
 
+    def _at_path(self, table: str) -> DeltaAccess:
+        return DeltaAccess(table, snapshots=self._snapshots)
+
     def _access(self, table: str) -> DeltaAccess | None:
-        return self._by_spark(table).access() if is_name(table) else DeltaAccess(table)
+        return self._by_spark(table).access() if is_name(table) else self._at_path(table)
 
     # --- what the ledger knows of a table against what it is
 

@@ -33,6 +33,7 @@ from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
+from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import (
     DeltaAccess,
     commit_files,
@@ -72,16 +73,17 @@ class DeltaTarget(DeltaAccess, FileTarget):
         storage_options: Mapping[str, str] | None = None,
         *,
         deadline: float = 120.0,
+        snapshots: Snapshots | None = None,
         stores: StoreChecks | None = None,
         beside_spark: bool = False,
     ) -> None:
-        super().__init__(path, storage_options, deadline=deadline)
+        super().__init__(path, storage_options, deadline=deadline, snapshots=snapshots)
         self._stores = stores or StoreChecks()
         self._beside_spark = beside_spark and urlsplit(self.location.uri).scheme not in EXCLUSIVE_FOR_SPARK
 
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
-        table = self.load() if self._beside_spark else None
+        table = self.look() if self._beside_spark else None
         if table is None or not (spark_may_commit(table) or has_lease(self.location)):
             yield
             return
@@ -237,6 +239,7 @@ class _Call:
         self.attempt_id = uuid.uuid4().hex
         self._target = target
         self._seen = expected
+        self._tries = 0
         self._rewriter = rewriter
         self._tried: Rewrite | None = None
 
@@ -247,7 +250,9 @@ class _Call:
             Refused: there is none, it is not the table that was planned for, or it forgets app transactions.
         """
         name = self._target.name
-        table = self._target.load()
+        # Once an attempt has failed, nothing that was seen before it counts.
+        table = self._target.look() if self._tries == 0 else self._target.load()
+        self._tries += 1
         if table is None:
             raise Refused("table-missing", "there is no table to commit to", table=name)
         refuse_retention(name, table_properties(table))

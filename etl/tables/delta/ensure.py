@@ -36,7 +36,7 @@ def ensure(
     """As `etl.tables.protocol.FileTarget.ensure`."""
 
     def attempt() -> ReadyTable:
-        table = access.load()
+        table = access.look()
         check_store(making=table is None)
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         if table is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.fs as pafs
@@ -28,8 +28,11 @@ def missing_of_snapshot(table: DeltaTable, store: Opened) -> tuple[str, ...]:
     return _missing(store, snapshot_paths(table))
 
 
-def missing_of_commit(table: DeltaTable, store: Opened, version: int) -> tuple[str, ...]:
-    """Files that a commit added, that the snapshot still has, and that are not there. None where its entry is gone.
+def missing_of_commit(newest: Callable[[], DeltaTable | None], store: Opened, version: int) -> tuple[str, ...]:
+    """Files that a commit added, that the newest snapshot still has, and that are not there. None where its entry is
+    gone.
+
+    newest: gives that snapshot, None where there is no table. It is asked for only where a file is not there.
 
     Raises:
         OSError: the store cannot be read.
@@ -39,7 +42,8 @@ def missing_of_commit(table: DeltaTable, store: Opened, version: int) -> tuple[s
     if not gone:
         return ()
     # A later OPTIMIZE and VACUUM, or a user's DELETE, may have removed it rightly.
-    named = snapshot_paths(table)
+    table = newest()
+    named = set() if table is None else snapshot_paths(table)
     return tuple(path for path in gone if path in named)
 
 

@@ -29,6 +29,7 @@ from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.readable import is_readable
+from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
@@ -62,19 +63,34 @@ class DeltaAccess(TableAccess):
     """A Delta table by its log and snapshots.
 
     path: a local path or URI. storage_options: as delta-rs takes them. deadline: seconds that one call may go on trying
-    while other writers or the store come in between.
+    while other writers or the store come in between. snapshots: those of a run that looks at the table more than once.
     """
 
-    def __init__(self, path: str, storage_options: Mapping[str, str] | None = None, *, deadline: float = 120.0) -> None:
+    def __init__(
+        self,
+        path: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        deadline: float = 120.0,
+        snapshots: Snapshots | None = None,
+    ) -> None:
         self.location = TableLocation.of(path, storage_options)
         self.name = str(self.location)
         check_endpoint(self.location.uri, dict(self.location.options), setting="sink", table=self.name)
         self.deadline = deadline
+        self._snapshots = snapshots
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
+    def look(self) -> DeltaTable | None:
+        """The newest snapshot, perhaps one that was looked at before; None where there is no table.
+
+        Raises as `load` does.
+        """
+        return self.load() if self._snapshots is None else self._snapshots.newest(self.location, self.load)
+
     def load(self) -> DeltaTable | None:
-        """The newest snapshot; None where there is no table.
+        """The newest snapshot, as the log has it now; None where there is no table.
 
         Raises:
             ConfigurationError: the store wants other settings, or credentials.
@@ -104,7 +120,7 @@ class DeltaAccess(TableAccess):
             raise self.fault("cannot read the table", error) from error
 
     def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
-        table = self.load()
+        table = self.look()
         if table is None:
             return TableDescription()
         with self._reading():
@@ -122,7 +138,7 @@ class DeltaAccess(TableAccess):
 
     def transaction_version(self, app_id: str) -> int | None:
         # Without the snapshot's files, which a description counts.
-        table = self.load()
+        table = self.look()
         with self._reading():
             return None if table is None else table.transaction_version(app_id)
 
@@ -142,7 +158,7 @@ class DeltaAccess(TableAccess):
         Raises:
             Refused: rows are to be removed and the table is append-only.
         """
-        table = self.load()
+        table = self.look()
         if table is None:
             return ()
         if reasons := spark_reasons(table):
@@ -159,12 +175,12 @@ class DeltaAccess(TableAccess):
     @property
     def readable(self) -> bool:
         """Whether `read` and `scan` can give the rows of the newest snapshot; else Spark has to (`Targets.scan`)."""
-        table = self.load()
+        table = self.look()
         return table is None or is_readable(table)
 
     def file_bytes(self) -> int:
         """The size of the newest snapshot's data files together."""
-        table = self.load()
+        table = self.look()
         with self._reading():
             return _sum(table.get_add_actions().column("size_bytes")) if table is not None else 0
 
@@ -174,7 +190,7 @@ class DeltaAccess(TableAccess):
         return incidents_since(self.location.open(), recorded, now)
 
     def history(self, after: TableState | None = None) -> Iterator[CommitRecord]:
-        table = self.load()
+        table = self.look()
         if table is None:
             return
         oldest = 0 if after is None else after.version + 1
@@ -186,7 +202,7 @@ class DeltaAccess(TableAccess):
         return None if found is None else found.record
 
     def read(self, columns: Sequence[str], equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
-        table = self.load()
+        table = self.look()
         if table is None:
             return None
         import pyarrow as pa
@@ -199,34 +215,32 @@ class DeltaAccess(TableAccess):
     def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
         if commit is not None and (commit.version == UNKNOWN_VERSION or not commit.files):
             return ()
-        table = self.load()
-        if table is None:
-            return ()
         from kseg.etl.tables.delta.missing_files import missing_of_commit, missing_of_snapshot
 
         try:
-            if commit is None:
-                return missing_of_snapshot(table, self.location.open())
-            return missing_of_commit(table, self.location.open(), commit.version)
+            if commit is not None:
+                return missing_of_commit(self.look, self.location.open(), commit.version)
+            table = self.look()
+            return () if table is None else missing_of_snapshot(table, self.location.open())
         except OSError as error:
             raise self.fault("cannot search for the table's files", error) from error
 
     def schema(self) -> pa.Schema | None:
-        table = self.load()
+        table = self.look()
         return None if table is None else table_schema(table)
 
     def column_names(self) -> Sequence[str]:
-        table = self.load()
+        table = self.look()
         return () if table is None else table_schema(table).names
 
     def partition_columns(self) -> Sequence[str]:
-        table = self.load()
+        table = self.look()
         return () if table is None else table.metadata().partition_columns
 
     def scan(
         self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        table = self.load()
+        table = self.look()
         if table is None:
             return
         import pyarrow as pa

@@ -1,0 +1,102 @@
+"""Snapshots that are used again while their table's log does not move: to see that takes fewer requests than to load
+one, and on a local disk a hundredth of the time.
+
+A run looks at each of its tables some five times and then commits to it, and mostly nothing happens in between. The
+snapshot of a version is the newest one as long as the log has no later version and the entry of this one is byte by
+byte what it was; in a folder that was deleted and made anew, or put back from a copy, it is another one. (Delta
+protocol, "Delta Log Entries".)
+
+A commit on such a snapshot is as safe as on one that is loaded for it: a compare-and-swap on its version, moments after
+it was found to be the newest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from deltalake import DeltaTable
+
+from kseg.etl.ledger.object_store import StoredFiles
+from kseg.etl.tables.delta.log import entry_path
+from kseg.etl.tables.parquet.storage import TableLocation
+
+MOST_FILES: Final = 20_000
+"""Data files of all snapshots that are kept; what is above is loaded each time. A snapshot holds 5 kB of each, where
+they have statistics of 40 columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A snapshot. log: of its table. entry: digest of its version's log entry. files: how many it has."""
+
+    table: DeltaTable
+    log: StoredFiles
+    entry: bytes
+    files: int
+
+
+class Snapshots:
+    """Of the tables of one run, by their location. Any number of threads may ask."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._files = 0
+        self._lock = threading.Lock()
+
+    def newest(self, location: TableLocation, load: Callable[[], DeltaTable | None]) -> DeltaTable | None:
+        """The newest snapshot of the table at this location; None where there is none.
+
+        load: loads it. Raises what `load` raises.
+        """
+        with self._lock:
+            kept = self._kept.get(location.uri)
+        if kept is not None and _is_newest(kept):
+            return kept.table
+        table = load()
+        with self._lock:
+            self._files -= kept.files if (kept := self._kept.pop(location.uri, None)) is not None else 0
+        if table is not None:
+            self._keep(table, location)
+        return table
+
+    def _keep(self, table: DeltaTable, location: TableLocation) -> None:
+        files = table.get_add_actions().num_rows
+        if self._files + files > MOST_FILES:
+            return
+        log = StoredFiles(location.uri, dict(location.options))
+        entry = _entry(log, table.version())
+        if entry is None:
+            return
+        with self._lock:
+            if location.uri not in self._kept:
+                self._kept[location.uri] = _Kept(table, log, entry, files)
+                self._files += files
+
+
+def _is_newest(kept: _Kept) -> bool:
+    version = kept.table.version()
+    # In this order: it was the newest one at least when its own entry was read.
+    return _entry(kept.log, version) == kept.entry and not _is_there(kept.log, version + 1)
+
+
+def _entry(log: StoredFiles, version: int) -> bytes | None:
+    """Digest of a version's log entry; None where it cannot be read: whoever loads the table has the better message."""
+    try:
+        return hashlib.blake2b(log.read(entry_path(version))).digest()
+    except (OSError, ValueError):
+        return None
+
+
+def _is_there(log: StoredFiles, version: int) -> bool:
+    """Whether a version has a log entry, or that cannot be said."""
+    try:
+        log.read(entry_path(version))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
