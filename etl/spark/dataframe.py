@@ -33,7 +33,6 @@ from kseg.etl.source.errors import OutOfMemoryError, RangeResultsIncomplete
 from kseg.etl.source.origin import Origin
 from kseg.etl.source.packing import NO_ROUTES, Routes, packed
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import Keep, RangeReader, read_range, reading_together
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.narrowing import Crossing
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from kseg.etl.source.reader import Keep, RangeReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatc
 """Consumes all rows of its tasks and gives batches of outputs about what it wrote. Picklable; called in the worker."""
 
 
-OpenKeep = Callable[[RangeTask, int], Keep]
+OpenKeep = Callable[[RangeTask, int], "Keep"]
 """Where one attempt (Spark's id of it) at a task puts the bytes of damage. Picklable; called in the worker."""
 
 
@@ -142,6 +143,8 @@ class Plan:
         """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
         from pyspark import TaskContext
 
+        from kseg.etl.source.reader import reading_together  # with the decoder's compiler, which no driver needs
+
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("this runs in a Spark task only")
@@ -168,6 +171,8 @@ class _TaskReader:
         attempt: TaskAttempt,
         together: RangesTogether | None,
     ) -> None:
+        from kseg.etl.source.reader import read_range
+
         self._plan = plan
         self._attempt = attempt
         self._meter = Meter(attempt.attempt_number)

@@ -30,6 +30,9 @@ def prefer_installed(path: list[str]) -> None:
 
 def preload() -> None:
     """Load what tasks need, and run the decoder once: its machine code is loaded when it is first called."""
+    import pyarrow as pa
+
+    import kseg.etl.source.reader
     import kseg.etl.spark.task_entry  # noqa: F401
     from kseg.segment_reader.decode.range_decoder import RangeDecoder
     from kseg.segment_reader.encode.batches import Record, encode_batch
@@ -37,6 +40,7 @@ def preload() -> None:
     decoder = RangeDecoder("", 0, 0, 1, isolation_level="read_committed")
     for _ in decoder.feed(encode_batch([Record(value=b"")])):
         pass
+    pa.array([0])  # pyarrow imports pandas for the first one that it makes of Python's values
     gc.freeze()
 
 
