@@ -35,6 +35,7 @@ from kseg.etl.ledger.conditional_put import check_races, check_refuses, refuse_u
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.object_store import is_local
 from kseg.etl.ledger.state import JobState, Summary
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
 from kseg.etl.ledger.table_objects import JOB, NAME, SEQUENCE, Provenance, TableObject, TableObjects
@@ -373,6 +374,10 @@ class Ledger:
 def scanned(table: DeltaTable, predicate: str) -> Table:
     """The rows that a condition in SQL holds for. Raises STORE_ERRORS."""
     scan = table.scan(codec.SCHEMA.names, predicate)
+    if not is_local(table.table_uri):
+        import pyarrow as pa  # arro3 would stop all threads of the process until the store has answered
+
+        return Table.from_arrow(pa.RecordBatchReader.from_stream(scan).read_all())
     try:
         return scan.read_all()
     except Exception as error:  # arro3 has no class of its own for what a stream fails with
