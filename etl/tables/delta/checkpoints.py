@@ -1,8 +1,8 @@
 """Checkpoints of a table's log, so that reading a table does not take longer with each run.
 
-A reader gets every log entry since the last checkpoint, twice, and a run reads each of its tables half a dozen times.
-Delta on Spark writes a checkpoint every 10 versions; delta-rs does so every 100, unless the table's property says
-otherwise, and only in the commit that makes a multiple of it. So whoever commits here writes the one that is due.
+A reader gets every log entry since the last checkpoint, twice. Delta on Spark writes a checkpoint every 10 versions;
+delta-rs does so every 100, unless the table's property says otherwise, and only in the commit that makes a multiple of
+it. So whoever commits here writes the one that is due.
 """
 
 from __future__ import annotations
