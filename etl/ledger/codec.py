@@ -137,26 +137,26 @@ def encode(job: str, rows: Iterable[Row]) -> Table:
         }
         for name, value in values.items():
             columns[name].append(value)
-    return Table.from_arrays([_array(name, values) for name, values in columns.items()], schema=SCHEMA)
+    return Table.from_arrays([_array(name, column) for name, column in columns.items()], schema=SCHEMA)
 
 
-def _array(name: str, values: Sequence[Any]) -> Array:
-    """A column's values; times are microseconds since the epoch."""
+def _array(name: str, column: Sequence[Any]) -> Array:
+    """The inverse of `column_values`."""
     kind = SCHEMA.field(name).type
-    return Array(values, DataType.int64()).cast(kind) if name == _TIME else Array(values, kind)
+    return Array(column, DataType.int64()).cast(kind) if name == _TIME else Array(column, kind)
 
 
-def _values(name: str, table: Table) -> list[Any]:
-    """The inverse of `_array`."""
+def column_values(name: str, table: Table) -> list[Any]:
+    """Of a column; times are microseconds since the epoch."""
     column = table.column(name)
     return list((column.cast(DataType.int64()) if name == _TIME else column).to_pylist())
 
 
 def without_copies(table: Table) -> Table:
     """Each row once, in the order of the first ones."""
-    rows = dict.fromkeys(zip(*(_values(name, table) for name in SCHEMA.names), strict=True))
+    rows = dict.fromkeys(zip(*(column_values(name, table) for name in SCHEMA.names), strict=True))
     columns = zip(SCHEMA.names, zip(*rows, strict=True), strict=True)
-    return Table.from_arrays([_array(name, values) for name, values in columns], schema=SCHEMA)
+    return Table.from_arrays([_array(name, column) for name, column in columns], schema=SCHEMA)
 
 
 def time_of(microseconds: int) -> datetime:
@@ -182,7 +182,7 @@ def decode(job: str, table: Table) -> list[Row]:
         Refused: `ledger-newer` where a kind or field is not known to this release, `ledger-damaged` where a row cannot
             be read at all.
     """
-    columns = [_values(name, table) for name in SCHEMA.names]
+    columns = [column_values(name, table) for name in SCHEMA.names]
     rows = [_row(job, dict(zip(SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
     # A summary has the number of the last transition that it replaces, and comes after it.
     rows.sort(key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))

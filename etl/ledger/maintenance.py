@@ -134,16 +134,15 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
         summed = table.transaction_version(ledger.summary_app_id(job)) or 0
         if not summed or not _has_older(_files(table, job), before):
             return False
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        rows = pa.table(table.scan(["seq", "kind", "written_at"], f"{job_predicate(job)} AND seq <= {summed}"))
-        young = pc.min(rows["seq"].filter(pc.greater_equal(rows["written_at"], before))).as_py()
+        rows = scanned(table, f"{job_predicate(job)} AND seq <= {summed}")
+        sequences, kinds = codec.column_values("seq", rows), codec.column_values("kind", rows)
+        times = map(codec.time_of, codec.column_values("written_at", rows))
+        young = min((seq for seq, at in zip(sequences, times, strict=True) if at >= before), default=None)
         # Clocks of several machines differ: every event before the first young one is deleted.
         last = summed if young is None else young - 1
-        is_summary = pc.equal(rows["kind"].cast(pa.string()), Summary.KIND)
-        going = pc.if_else(is_summary, pc.less(rows["seq"], summed), pc.less_equal(rows["seq"], last))
-        if not pc.any(going).as_py():
+        if not any(
+            seq < summed if kind == Summary.KIND else seq <= last for seq, kind in zip(sequences, kinds, strict=True)
+        ):
             return False
         old = (
             f"{job_predicate(job)} AND ((kind <> '{Summary.KIND}' AND seq <= {last})"

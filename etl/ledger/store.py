@@ -374,12 +374,14 @@ class Ledger:
 def scanned(table: DeltaTable, predicate: str) -> Table:
     """The rows that a condition in SQL holds for. Raises STORE_ERRORS."""
     scan = table.scan(codec.SCHEMA.names, predicate)
-    if not is_local(table.table_uri):
+    try:
+        if is_local(table.table_uri):
+            return scan.read_all()
         import pyarrow as pa  # arro3 would stop all threads of the process until the store has answered
 
         return Table.from_arrow(pa.RecordBatchReader.from_stream(scan).read_all())
-    try:
-        return scan.read_all()
+    except OSError:
+        raise
     except Exception as error:  # arro3 has no class of its own for what a stream fails with
         raise OSError(str(error)) from error
 
