@@ -1,6 +1,7 @@
 """TLS, SASL and where credentials come from.
 
-config         the properties by their Java names -> SecurityConfig; sslconfig, saslconfig, oauthconfig, jaas: its parts
+config         the properties by their Java names (property_names) -> SecurityConfig; sslconfig, saslconfig,
+               oauthconfig, jaas: its parts
 tls, stores    TlsConfig -> ssl.SSLContext, from PEM and PKCS12
 mechanism      what a SASL mechanism is (bytes in, bytes out), and PLAIN; scram, oauthbearer, kerberos: the others
 tokens         OAUTHBEARER's tokens: callback, file, unsecured; endpoint: the client-credentials flow

@@ -11,8 +11,8 @@
 A transition is one file in one commit, so its rows are there all together or not at all; `parts` and the numbers make
 what a restore, a deleted file or a stray DELETE took away show as damage.
 
-The rows are tables of arro3, the Arrow that delta-rs itself hands out. Every command opens the ledger, and most of them
-would load pyarrow, and with it numpy, for that alone: a fifth of the time of a run with nothing to do.
+The rows are tables of arro3, the Arrow that delta-rs itself hands out. Every command opens the ledger, and on a local
+disk most of them would load pyarrow, and with it numpy, for that alone: a fifth of a run with nothing to do.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def column_values(name: str, table: Table) -> list[Any]:
 def without_copies(table: Table) -> Table:
     """Each row once, in the order of the first ones."""
     rows = dict.fromkeys(zip(*(column_values(name, table) for name in SCHEMA.names), strict=True))
-    columns = zip(SCHEMA.names, zip(*rows, strict=True), strict=True)
+    columns = zip(SCHEMA.names, zip(*rows, strict=True) if rows else [()] * len(SCHEMA.names), strict=True)
     return Table.from_arrays([_array(name, column) for name, column in columns], schema=SCHEMA)
 
 

@@ -53,7 +53,7 @@ COMPACTED_BYTES = 512 * 1024
 
 
 def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> None:
-    """Maintenance at the end of each run: cheap if there is nothing to do, and it never blocks another process.
+    """Maintenance at the end of a run: cheap if there is nothing to do, and it never blocks another process.
 
     Raises no ledger error: this run has finished, and the next one reports what is wrong with the ledger.
     """
@@ -105,7 +105,8 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
     under way meanwhile is decided once more.
 
     Returns:
-        Whether it did; False also where another process has written meanwhile (the next run will do it).
+        Whether it did; False also where all of them are older than a large file, or another process has written
+        meanwhile (the next run will do it).
     """
     with ledger.errors(f"compact the job {job}"):
         table = ledger.table()
@@ -115,6 +116,8 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
         going = f"{job_predicate(job)} AND seq > {last}"
         # Copies of rows that an OPTIMIZE of somebody else has made go.
         rows = codec.without_copies(scanned(table, going))
+        if not rows.num_rows:
+            return False
         try:
             write_deltalake(table, rows, mode="overwrite", predicate=going, target_file_size=COMPACTED_BYTES)
         except CommitFailedError:

@@ -380,7 +380,7 @@ def scanned(table: DeltaTable, predicate: str) -> Table:
         import pyarrow as pa  # arro3 would stop all threads of the process until the store has answered
 
         return Table.from_arrow(pa.RecordBatchReader.from_stream(scan).read_all())
-    except OSError:
+    except (OSError, MemoryError):
         raise
     except Exception as error:  # arro3 has no class of its own for what a stream fails with
         raise OSError(str(error)) from error

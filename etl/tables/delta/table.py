@@ -137,7 +137,6 @@ class DeltaAccess(TableAccess):
             return None
 
     def transaction_version(self, app_id: str) -> int | None:
-        # Without the snapshot's files, which a description counts.
         table = self.look()
         with self._reading():
             return None if table is None else table.transaction_version(app_id)

@@ -1,5 +1,6 @@
 """A ledger kept small says what it said before."""
 
+import secrets
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -230,6 +231,15 @@ def test_compaction_leaves_one_file_and_every_event(history):
     assert len(DeltaTable(history.path).file_uris()) == 1
     assert history.events("orders") == before
     assert not compact(history, "orders", small_files=5)
+
+
+def test_small_files_before_a_large_newest_one_stay(history, words, monkeypatch):
+    largest = max(history.table().get_add_actions().column("size_bytes").to_pylist())
+    history.transition("orders", lambda state: [words.lease(chain="new", owner=secrets.token_hex(2 * largest))])
+    monkeypatch.setattr(maintenance, "COMPACTED_BYTES", largest + 1)
+    before = history.events("orders")
+    assert not compact(history, "orders", small_files=5)
+    assert history.events("orders") == before
 
 
 class TestTwoCompactionsAtOnce:

@@ -219,6 +219,16 @@ def test_in_an_object_store_a_look_takes_three_requests(memory_s3, words):
     assert [key.rpartition("/")[2] for _, key in memory_s3.asked] == ["", "_last_checkpoint", f"{2:020d}.json"]
 
 
+def test_a_data_file_that_is_gone_from_a_store_is_damage(memory_s3, words):
+    options = {**memory_s3.options, "max_retries": "0"}
+    pin(Ledger.open("s3://logs/ledger", options), words, 0)
+    for key in [key for key in memory_s3.objects if key.endswith(".parquet")]:
+        del memory_s3.objects[key]
+    with pytest.raises(Refused) as refused:
+        Ledger.open("s3://logs/ledger", options).read("orders")
+    assert refused.value.code == "ledger-damaged"
+
+
 def test_without_the_store_nothing_is_read_from_what_was_loaded(memory_s3, words):
     ledger = Ledger.open("s3://logs/ledger", {**memory_s3.options, "max_retries": "0"})
     pin(ledger, words, 0)

@@ -69,7 +69,7 @@ print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
 """
 
 
-#: In the reduced scale one topic of each make, and one step of each kind.
+#: In the reduced scale: JSON, aborted transactions and many partitions, and one step of each kind.
 FEW = (
     "raw, JSON of 170 bytes, lz4",
     "SQL step: from_json to 8 columns",
