@@ -129,7 +129,7 @@ class StoredFiles:
             return bytes(obstore.get(store, key).bytes())
         except NotFoundError as error:
             raise FileNotFoundError(key) from error
-        except BaseError as error:
+        except (BaseError, OverflowError) as error:  # the latter of an option that is a number
             self._store = None  # perhaps the environment has other credentials by now
             raise OSError(str(error)) from error
 
@@ -141,6 +141,11 @@ def is_local(location: str) -> bool:
 def local_path(location: str) -> str:
     """Of a path or a `file:` URI."""
     return unquote(urlsplit(location).path) if location.startswith("file:") else location
+
+
+def place_of(location: str) -> str:
+    """One spelling for each place: of a local path without symbolic links, as delta-rs opens it."""
+    return os.path.realpath(local_path(location)) if is_local(location) else location
 
 
 def store_scheme(scheme: str) -> str:

@@ -8,7 +8,8 @@ That commit has to be the same as before: by itself a refreshed object would not
 made anew or put back from a copy, and would go on counting where the old log ended. So each commit of a ledger has a
 name (`kseg.commit`), and an object is loaded again where one that it has to know is missing, has another name, or has
 none (another writer's, or of release 0.1.0). What is below that commit is not looked at again: whoever deletes older
-commits or checkpoints by hand is noticed by the next process.
+commits or checkpoints by hand is noticed by the next process. And delta-rs resolves symbolic links when it loads: an
+object is of the folder that the ledger's path led to then, and is not used again where it leads to another one.
 
 See the Delta protocol, "Commit Provenance Information"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -24,7 +25,7 @@ from typing import Any, Final
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from kseg.etl.ledger.object_store import StoredFiles
+from kseg.etl.ledger.object_store import StoredFiles, place_of
 
 NAME: Final = "kseg.commit"
 JOB: Final = "kseg.job"
@@ -49,12 +50,14 @@ class TableObject:
 
     names: of its version's commit, and after a commit of its own also of the one below it: whoever put another log in
     its place meanwhile has not changed the newest one's. Empty where the commit has no name. loaded: the version that
-    was loaded. sequences: the last transition of each job that was asked for. reused: it has been given back before.
+    was loaded. place: its folder, without symbolic links. sequences: the last transition of each job that was asked
+    for. reused: it has been given back before.
     """
 
     table: DeltaTable
     names: dict[int, str]
     loaded: int
+    place: str
     sequences: dict[str, int] = field(default_factory=dict)
     reused: bool = False
 
@@ -80,7 +83,7 @@ class TableObject:
         Raises DeltaError, OSError, ValueError: the log cannot be read, or is older than the object.
         """
         stood = self.table.version()
-        if stood not in self.names or stood - self.loaded > MOST_IN_ALL:
+        if stood not in self.names or stood - self.loaded > MOST_IN_ALL or provenance.place != self.place:
             return False
         self.table.update_incremental()
         now = self.table.version()
@@ -108,7 +111,13 @@ class Provenance:
     """
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
+        self._location = location
         self._files = StoredFiles(location, options)
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is now, without symbolic links."""
+        return place_of(self._location)
 
     def of(self, version: int) -> Mapping[str, Any]:
         """Empty where there is no such commit, or it cannot be read."""
@@ -146,13 +155,15 @@ class TableObjects:
 
     def load(self) -> TableObject:
         """One that was loaded now. Raises what `load` raises."""
-        return self.loaded(self._load())
+        place = self._provenance.place  # first: a link that is turned meanwhile then leads to another place
+        return self.loaded(self._load(), place)
 
-    def loaded(self, table: DeltaTable) -> TableObject:
-        """Of a table object that was just loaded."""
+    def loaded(self, table: DeltaTable, place: str | None = None) -> TableObject:
+        """Of a table object that was just loaded. place: None: as the ledger's path leads there now."""
         version = table.version()
         name = self._provenance.of(version).get(NAME)
-        return TableObject(table, {} if name is None else {version: str(name)}, version)
+        names = {} if name is None else {version: str(name)}
+        return TableObject(table, names, version, place or self._provenance.place)
 
     def give(self, used: TableObject) -> None:
         """It may be used again: it is at the version where it was taken, or its own commit was the next one."""

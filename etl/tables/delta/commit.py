@@ -239,7 +239,6 @@ class _Call:
         self.attempt_id = uuid.uuid4().hex
         self._target = target
         self._seen = expected
-        self._tries = 0
         self._rewriter = rewriter
         self._tried: Rewrite | None = None
 
@@ -250,9 +249,7 @@ class _Call:
             Refused: there is none, it is not the table that was planned for, or it forgets app transactions.
         """
         name = self._target.name
-        # Once an attempt has failed, nothing that was seen before it counts.
-        table = self._target.look() if self._tries == 0 else self._target.load()
-        self._tries += 1
+        table = self._target.look()
         if table is None:
             raise Refused("table-missing", "there is no table to commit to", table=name)
         refuse_retention(name, table_properties(table))

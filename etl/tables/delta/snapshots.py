@@ -4,7 +4,11 @@ one, and on a local disk a hundredth of the time.
 A run looks at each of its tables some five times and then commits to it, and mostly nothing happens in between. The
 snapshot of a version is the newest one as long as the log has no later version and the entry of this one is byte by
 byte what it was; in a folder that was deleted and made anew, or put back from a copy, it is another one. (Delta
-protocol, "Delta Log Entries".)
+protocol, "Delta Log Entries".) delta-rs resolves symbolic links when it loads a table, so a snapshot belongs to the
+folder that the path led to then.
+
+What is below the newest entry is not looked at. So whoever is told by delta-rs that a part of the log is gone, or has
+lost a race, forgets the snapshot and asks again.
 
 A commit on such a snapshot is as safe as on one that is loaded for it: a compare-and-swap on its version, moments after
 it was found to be the newest.
@@ -40,7 +44,7 @@ class _Kept:
 
 
 class Snapshots:
-    """Of the tables of one run, by their location. Any number of threads may ask."""
+    """Of the tables of one run, by their place. Any number of threads may ask."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
@@ -52,35 +56,45 @@ class Snapshots:
 
         load: loads it. Raises what `load` raises.
         """
+        place = location.place  # before it is loaded: a link that is turned meanwhile then leads to another place
         with self._lock:
-            kept = self._kept.get(location.uri)
+            kept = self._kept.get(place)
         if kept is not None and _is_newest(kept):
             return kept.table
+        self._forget(place)
         table = load()
-        with self._lock:
-            self._files -= kept.files if (kept := self._kept.pop(location.uri, None)) is not None else 0
         if table is not None:
-            self._keep(table, location)
+            self._keep(place, table, location)
         return table
 
-    def _keep(self, table: DeltaTable, location: TableLocation) -> None:
+    def forget(self, location: TableLocation) -> None:
+        """The next one who asks for this table's snapshot has it loaded."""
+        self._forget(location.place)
+
+    def _forget(self, place: str) -> None:
+        with self._lock:
+            kept = self._kept.pop(place, None)
+            self._files -= 0 if kept is None else kept.files
+
+    def _keep(self, place: str, table: DeltaTable, location: TableLocation) -> None:
         files = table.get_add_actions().num_rows
         if self._files + files > MOST_FILES:
             return
-        log = StoredFiles(location.uri, dict(location.options))
+        log = StoredFiles(place, dict(location.options))
         entry = _entry(log, table.version())
         if entry is None:
             return
         with self._lock:
-            if location.uri not in self._kept:
-                self._kept[location.uri] = _Kept(table, log, entry, files)
+            if place not in self._kept:
+                self._kept[place] = _Kept(table, log, entry, files)
                 self._files += files
 
 
 def _is_newest(kept: _Kept) -> bool:
     version = kept.table.version()
-    # In this order: it was the newest one at least when its own entry was read.
-    return _entry(kept.log, version) == kept.entry and not _is_there(kept.log, version + 1)
+    # In this order: it was the newest one when the first of them was asked for, and a log is cleaned from its oldest
+    # entries on: where the next one has come and gone, this one is gone as well.
+    return not _is_there(kept.log, version + 1) and _entry(kept.log, version) == kept.entry
 
 
 def _entry(log: StoredFiles, version: int) -> bytes | None:

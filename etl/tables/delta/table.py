@@ -14,7 +14,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,14 +119,29 @@ class DeltaAccess(TableAccess):
         except (DeltaError, OSError) as error:
             raise self.fault("cannot read the table", error) from error
 
-    def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
+    def _ask(self, question: Callable[[DeltaTable], T], otherwise: T) -> T:
+        """What the newest snapshot answers; `otherwise` where there is no table. Raises as `load` does."""
         table = self.look()
         if table is None:
-            return TableDescription()
+            return otherwise
+        with suppress(DeltaError, OSError):
+            return question(table)
+        self._forget()  # a part of the log that it was loaded from is gone
+        table = self.look()
         with self._reading():
+            return otherwise if table is None else question(table)
+
+    def _forget(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.forget(self.location)
+
+    def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
+        def answer(table: DeltaTable) -> TableDescription:
             versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
             known = {app_id: version for app_id, version in versions.items() if version is not None}
             return TableDescription(table_state(table), known)
+
+        return self._ask(answer, TableDescription())
 
     def state_at(self, version: int) -> TableState | None:
         """The state that a version left; None where it cannot be read any more."""
@@ -137,9 +152,7 @@ class DeltaAccess(TableAccess):
             return None
 
     def transaction_version(self, app_id: str) -> int | None:
-        table = self.look()
-        with self._reading():
-            return None if table is None else table.transaction_version(app_id)
+        return self._ask(lambda table: table.transaction_version(app_id), None)
 
     def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
         since = after.version if after is not None and after.id == now.id and after.version <= now.version else None
@@ -305,10 +318,11 @@ class DeltaAccess(TableAccess):
                 failure = lost
             except RetriableFailure as error:
                 failure = error
-            except OSError as error:  # of the log, which delta-rs reads when it is asked for something
+            except (DeltaError, OSError) as error:  # of the log, which delta-rs reads when it is asked for something
                 failure = self.fault("cannot read the table", error)
                 if not isinstance(failure, RetriableFailure):
                     raise failure from error
+            self._forget()  # nothing that was seen before counts
             tries += 1
             raced = isinstance(failure, LostRace)
             if time.monotonic() - begun > self.deadline:

@@ -208,6 +208,19 @@ def test_commits_of_a_release_that_gave_them_no_names_are_loaded(leased, words, 
     assert leased.read("orders").sequence == 3
 
 
+def test_a_link_that_leads_to_another_folder_is_followed(leased, words, tmp_path):
+    link, copy = tmp_path / "link", tmp_path / "copy"
+    link.symlink_to(leased.path)
+    ledger = Ledger.open(str(link))
+    pin(ledger, words, 1)
+    shutil.copytree(leased.path, copy)
+    link.unlink()
+    link.symlink_to(copy)
+    pin(ledger, words, 2)
+    assert Ledger.open(str(copy)).read("orders").sequence == 3
+    assert Ledger.open(leased.path).read("orders").sequence == 2
+
+
 def test_in_an_object_store_a_look_takes_three_requests(memory_s3, words):
     ledger = Ledger.open("s3://logs/ledger", memory_s3.options)
     pin(ledger, words, 0)

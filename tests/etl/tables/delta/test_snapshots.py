@@ -23,7 +23,8 @@ class Looker:
 
     def __init__(self, path: Path, access: type[DeltaAccess] = DeltaAccess) -> None:
         self.path = str(path)
-        self.access = access(self.path, snapshots=snapshots.Snapshots())
+        self.kept = snapshots.Snapshots()
+        self.access = access(self.path, snapshots=self.kept)
         self.loads = 0
         self._load = self.access.load
         self.access.load = self._count
@@ -154,12 +155,52 @@ def test_after_a_lost_race_the_table_is_loaded(looker, monkeypatch):
     def late(*arguments):
         monkeypatch.undo()
         write_deltalake(looker.path, ROW, mode="append")
-        looked.access._snapshots.newest = lambda location, load: pytest.fail("looked at once more")
+        monkeypatch.setattr(snapshots, "_is_newest", lambda kept: True)
         return commit.commit_files(*arguments)
 
     monkeypatch.setattr(commit, "commit_files", late)
     made = looked.access.commit([], RunCommit("run", "kseg/ledger/job", 1), expected=planned)
     assert (made.commit.version, made.commit.after.rows) == (3, 3)
+
+
+def test_a_link_that_leads_to_another_folder_is_followed(tmp_path):
+    first, second, link = tmp_path / "first", tmp_path / "second", tmp_path / "link"
+    write_deltalake(str(first), ROW)
+    link.symlink_to(first)
+    looked = Looker(link, DeltaTarget)
+    planned = looked.access.state()
+    shutil.copytree(first, second)
+    link.unlink()
+    link.symlink_to(second)
+    assert looked.agrees()
+    looked.access.commit([], RunCommit("run", "kseg/ledger/job", 1), expected=planned)
+    assert [DeltaTable(str(folder)).version() for folder in (first, second)] == [0, 1]
+
+
+def _clean_log_up_to_the_newest(path: str) -> None:
+    table = DeltaTable(path)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        Path(path, "_delta_log", f"{version:020d}.json").unlink()
+
+
+def test_a_log_that_is_cleaned_below_the_newest_entry_is_loaded_anew(looker):
+    """delta-rs reads older entries when it is asked for an app transaction."""
+    looked = Looker(Path(looker.path), DeltaTarget)
+    planned = looked.access.state()
+    _clean_log_up_to_the_newest(looker.path)
+    assert looked.access.transaction_version("kseg/ledger/job") is None
+    assert looked.access.describe(["kseg/ledger/job"]).state == planned
+    assert looked.loads == 2
+
+
+def test_a_commit_goes_on_when_the_log_is_cleaned_below_the_newest_entry(looker):
+    looked = Looker(Path(looker.path), DeltaTarget)
+    planned = looked.access.state()
+    _clean_log_up_to_the_newest(looker.path)
+    made = looked.access.commit([], RunCommit("run", "kseg/ledger/job", 1), expected=planned)
+    assert made.commit.version == 2
+    looked.access.remove_run(RunCommit("run", "kseg/ledger/job", 1))
 
 
 @pytest.mark.parametrize("seed", range(4))
