@@ -6,7 +6,6 @@ same value. Whoever names a place but opens nothing does not load pyarrow.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.store_errors import store_error
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TableLocation:
     @property
     def place(self) -> str:
         """One spelling for each place: of a local path without symbolic links."""
-        return os.path.realpath(self.uri) if self.is_local else self.uri
+        return place_of(self.uri)
 
     @property
     def storage_options(self) -> dict[str, str] | None:
