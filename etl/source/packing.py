@@ -15,6 +15,8 @@ from kseg.etl.source.tasks import RangeTask
 SMALL: Final = 4096
 #: Offsets from which on a range is read alone, and that no pack of smaller ones goes beyond.
 LARGE: Final = 50_000
+#: What a table's file costs, in offsets: a hundred files are worth a Spark task of their own.
+FILE: Final = 40
 #: So many packs for each core: one that takes long leaves others to do meanwhile.
 PACKS_PER_CORE: Final = 4
 
@@ -24,24 +26,28 @@ Routes = Mapping[str, int]
 NO_ROUTES: Final[Routes] = {}
 
 
-def packed(tasks: Sequence[RangeTask], *, cores: int, routes: Routes = NO_ROUTES) -> tuple[tuple[RangeTask, ...], ...]:
+def packed(
+    tasks: Sequence[RangeTask], *, cores: int, routes: Routes = NO_ROUTES, mixed: bool = False
+) -> tuple[tuple[RangeTask, ...], ...]:
     """All tasks, each in one pack, in their order; the same tasks and cores give the same packs.
 
-    routes: a pack has tasks of one table alone.
+    mixed: a pack may have tasks of several tables, each of which costs a file; else it has those of one table alone.
     """
-    total = sum(task.length for task in tasks)
+    tables = [routes.get(task.topic) for task in tasks]
+    files = [FILE * (mixed and table != before) for table, before in zip(tables, [None, *tables], strict=False)]
+    total = sum(task.length for task in tasks) + sum(files)
     packs = max(1, min(total // SMALL, PACKS_PER_CORE * cores))
     most = min(LARGE, max(SMALL, -(-total // packs)))
     made: list[list[RangeTask]] = []
     remaining = 0
-    for task in tasks:
+    for task, table, file in zip(tasks, tables, files, strict=True):
         if task.length > most:
             made.append([task])
             remaining = 0
-        elif task.length > remaining or routes.get(task.topic) != routes.get(made[-1][-1].topic):
+        elif task.length + file > remaining or not (mixed or table == routes.get(made[-1][-1].topic)):
             made.append([task])
-            remaining = most - task.length
+            remaining = most - task.length - file
         else:
             made[-1].append(task)
-            remaining -= task.length
+            remaining -= task.length + file
     return tuple(map(tuple, made))

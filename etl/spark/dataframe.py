@@ -134,7 +134,7 @@ class Plan:
         for index, task in enumerate(tasks):
             if task.index != index:
                 raise ValueError(f"task {task} is number {index} and says that it is {task.index}")
-        packs = packed(tasks, cores=cores, routes={} if mixed else routes)
+        packs = packed(tasks, cores=cores, routes=routes, mixed=mixed)
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
         tables = {topic: routes.get(topic) if mixed else None for topic in [*(t.topic for t in tasks), *topics]}
         return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), beside)

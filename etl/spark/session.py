@@ -120,6 +120,7 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
     """A local Spark without a session. conf: over the defaults."""
     from pyspark import SparkConf, SparkContext
 
+    _without_pandas()
     settings = SparkConf().setAppName(name).setMaster(master)
     settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
     with own_interrupt(), nullcontext() if _started() else without_incubator_warning():
@@ -127,6 +128,23 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
     leave_at_once(context)
     context.setLogLevel(conf.get("spark.log.level", "ERROR"))
     return context
+
+
+def _without_pandas() -> None:
+    """Spark asks each argument of a call to the JVM whether it is NumPy's, and imports its utilities for tests to ask:
+    with pandas, a third of a second that a driver has no other use for. What is NumPy's comes with its module."""
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    def is_scalar(_: NumpyScalarConverter, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.generic)
+
+    def is_vector(_: NumpyArrayConverter, obj: Any) -> bool:
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
+
+    NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign]
+    NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign]
 
 
 def _started() -> bool:

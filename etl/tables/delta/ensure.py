@@ -10,6 +10,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
 from kseg.etl.tables.delta.features import refuse_retention
+from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
 from kseg.etl.tables.parquet.align import TableColumns, align, new_table
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -40,7 +41,8 @@ def ensure(
         check_store(making=table is None)
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         if table is None:
-            table = _create(access, sink, columns, run_id)
+            table = access.look(lambda: _create(access, sink, columns, run_id))
+            assert table is not None
         elif len(columns.added):
             table = _add_columns(access, table, columns.added, run_id)
         stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
@@ -69,7 +71,7 @@ def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id
     try:
         # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
         # would change its id under the winner.
-        return DeltaTable.create(
+        return Snapshot.create(
             access.location.uri,
             Schema.from_arrow(columns.schema),
             mode="error",

@@ -33,6 +33,21 @@ MOST_FILES: Final = 20_000
 they have statistics of 40 columns."""
 
 
+class Snapshot(DeltaTable):
+    """A table as delta-rs has it, which moves on with each commit made through it. What it has said of an app's last
+    transaction it says again while its version is the same; delta-rs reads the log for each answer."""
+
+    def __init__(self, table_uri: str, *, storage_options: dict[str, str] | None = None) -> None:
+        super().__init__(table_uri, storage_options=storage_options)
+        self._transactions: dict[tuple[int, str], int | None] = {}
+
+    def transaction_version(self, app_id: str) -> int | None:
+        key = self.version(), app_id
+        if key not in self._transactions:
+            self._transactions[key] = super().transaction_version(app_id)
+        return self._transactions[key]
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """A snapshot. log: of its table. entry: digest of its version's log entry. files: how many it has."""

@@ -29,7 +29,7 @@ from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.readable import is_readable
-from kseg.etl.tables.delta.snapshots import Snapshots
+from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
@@ -82,12 +82,13 @@ class DeltaAccess(TableAccess):
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def look(self) -> DeltaTable | None:
+    def look(self, load: Callable[[], DeltaTable | None] | None = None) -> DeltaTable | None:
         """The newest snapshot, perhaps one that was looked at before; None where there is no table.
 
-        Raises as `load` does.
+        load: gives it where none was; `load` of this table unless given. Raises as that does.
         """
-        return self.load() if self._snapshots is None else self._snapshots.newest(self.location, self.load)
+        load = load or self.load
+        return load() if self._snapshots is None else self._snapshots.newest(self.location, load)
 
     def load(self) -> DeltaTable | None:
         """The newest snapshot, as the log has it now; None where there is no table.
@@ -98,7 +99,7 @@ class DeltaAccess(TableAccess):
             KsegError: there is a table that delta-rs cannot read.
         """
         try:
-            return DeltaTable(self.location.uri, storage_options=self.location.storage_options)
+            return Snapshot(self.location.uri, storage_options=self.location.storage_options)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:

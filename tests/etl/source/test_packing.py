@@ -37,6 +37,19 @@ def test_a_pack_has_rows_of_one_table_where_that_is_asked_for() -> None:
     assert [[task.topic for task in pack] for pack in packs] == [["a", "a"], ["b", "b", "c"]]
 
 
+def test_files_of_many_tables_are_written_by_several_spark_tasks() -> None:
+    tasks = [RangeTask(f"t{number}", 0, 0, 3, index=number) for number in range(1000)]
+    routes = {task.topic: number for number, task in enumerate(tasks)}
+    packs = packed(tasks, cores=2, routes=routes, mixed=True)
+    assert len(packs) == PACKS_PER_CORE * 2
+    assert max(map(len, packs)) < 1.1 * min(map(len, packs[:-1]))
+
+
+def test_rows_of_a_few_tables_are_written_by_one_spark_task() -> None:
+    tasks = [RangeTask(topic, 0, 0, 10, index=number) for number, topic in enumerate("abcde" * 8)]
+    assert packed(tasks, cores=64, routes={topic: n for n, topic in enumerate("abcde")}, mixed=True) == (tuple(tasks),)
+
+
 @given(st.lists(st.integers(1, 3 * LARGE), max_size=50), st.integers(1, 64))
 def test_each_task_is_in_one_pack_and_none_grows_too_large(lengths: list[int], cores: int) -> None:
     tasks = tasks_of(lengths)

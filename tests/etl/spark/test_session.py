@@ -1,4 +1,4 @@
-"""Sessions: what Spark shows of a job's configuration in its UI and event log."""
+"""Sessions: what Spark shows of a job's configuration in its UI and event log, and what a driver loads."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ assert spark.parallelize([1, 2], 1).count() == 2
 for page in ("/environment/", f"/api/v1/applications/{spark.applicationId}/environment"):
     print(urllib.request.urlopen(spark.uiWebUrl + page).read().decode())
 spark.stop()
+"""
+
+OF_NUMPY = """
+import sys
+from kseg.etl.spark.session import local_context
+java = local_context("numpy", "local[1]", {}, ())._jvm.java
+print("loaded", *sorted({"pandas", "pyspark.testing"} & sys.modules.keys()))
+import numpy
+print(java.util.Arrays.toString(numpy.array([1, 2], "int64")), java.lang.Math.abs(numpy.int64(-3)))
 """
 
 
@@ -98,3 +107,9 @@ def test_a_secret_of_spark_conf_is_in_neither_the_event_log_nor_the_ui(kind: str
     for text in (logged, done.stdout):
         assert "spark.hadoop.fs.azure.account.key.acct" in text
         assert MARK not in text
+
+
+@pytest.mark.spark
+def test_a_driver_without_sql_loads_no_pandas_and_still_hands_numpys_values_to_the_jvm() -> None:
+    done = subprocess.run([sys.executable, "-c", OF_NUMPY], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines() == ["loaded", "[1, 2] 3"]

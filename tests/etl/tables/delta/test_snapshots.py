@@ -13,6 +13,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.tables.delta import commit, snapshots
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.table import DeltaAccess, table_state
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.values import RunCommit
 
 ROW = pa.table({"a": [1], "b": [1]})
@@ -192,6 +193,31 @@ def test_a_log_that_is_cleaned_below_the_newest_entry_is_loaded_anew(looker):
     assert looked.access.transaction_version("kseg/ledger/job") is None
     assert looked.access.describe(["kseg/ledger/job"]).state == planned
     assert looked.loads == 2
+
+
+def test_an_apps_last_transaction_is_asked_of_the_log_once_a_version(looker):
+    target = DeltaTarget(looker.path, snapshots=looker.kept)
+    asked = []
+    for number in range(1, 3):
+        planned = target.state()
+        target.commit([], RunCommit("run", "kseg/ledger/job", number), expected=planned)
+        asked.append([target.transaction_version("kseg/ledger/job") for _ in range(2)])
+    assert asked == [[1, 1], [2, 2]]
+    assert looker.access.transaction_version("kseg/ledger/none") is None
+    _clean_log_up_to_the_newest(looker.path)
+    assert looker.access.transaction_version("kseg/ledger/none") is None
+    assert looker.loads == 0, "the target has loaded it"
+    assert looker.access.transaction_version("kseg/ledger/other") is None
+    assert looker.loads == 1
+
+
+def test_a_table_that_is_made_here_is_not_loaded_for_the_next_look(tmp_path):
+    looked = Looker(tmp_path / "table", DeltaTarget)
+    sink = SinkSchema(pa.schema([("a", pa.int64())]), None)
+    looked.access.ensure(sink)
+    assert looked.loads == 1, "there was none"
+    assert looked.agrees()
+    assert looked.loads == 1
 
 
 def test_a_commit_goes_on_when_the_log_is_cleaned_below_the_newest_entry(looker):
