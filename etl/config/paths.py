@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -72,6 +73,13 @@ def _normal_url(text: str, scheme: str, start: int) -> str:
 def lies_within(inner: str, outer: str) -> bool:
     """Whether `inner` is `outer` or lies below it; both normal. `{topic}` is a folder like any other."""
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def folders_above(path: str) -> Iterator[str]:
+    """What a normal path lies in, the nearest first, without a slash at the end."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def topic_that_leads_to(template: str, place: str) -> str | None:

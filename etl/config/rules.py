@@ -13,7 +13,7 @@ from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
 from kseg.etl.config.partitioning import DerivedPartition
-from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, scheme_of, topic_that_leads_to
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER, folders_above, lies_within, scheme_of, topic_that_leads_to
 from kseg.etl.config.rules_beside import (
     corruption_has_its_table,
     dead_letters_have_their_table,
@@ -221,15 +221,15 @@ def ledger_stands_apart(view: View) -> Iterator[Finding]:
 def tables_do_not_nest(view: View) -> Iterator[Finding]:
     """A Delta table inside another's folder loses its files to the outer one's vacuum."""
     paths = [(route, path) for route, target in sound_targets(view) for path in target_paths(view, route, target)]
+    tables = {path.rstrip("/"): path for _, path in paths}
     for route, inner in paths:
-        for _, outer in paths:
-            if inner != outer and lies_within(inner, outer):
-                yield Finding(
-                    place_of(view, route, "path"),
-                    f"is inside the table {outer}",
-                    "give each table a folder that is not inside another table",
-                )
-                break
+        outer = next((tables[folder] for folder in folders_above(inner) if folder in tables), inner)
+        if outer != inner:
+            yield Finding(
+                place_of(view, route, "path"),
+                f"is inside the table {outer}",
+                "give each table a folder that is not inside another table",
+            )
 
 
 def layout_is_one_of_two(view: View) -> Iterator[Finding]:

@@ -53,9 +53,11 @@ def rows_by_topic(steps: BatchSteps, rows: pa.Schema, tables: Mapping[str, Hasha
     for topic, which in alike.items():
         if which not in made:
             made[which] = own[topic].output_schema(rows)
+    by_table: dict[Hashable, dict[str, pa.Schema]] = {}
+    for topic, table in tables.items():
+        by_table.setdefault(table, {})[topic] = made[alike[topic]]
     result: dict[str, TopicRows] = {}
-    for table in dict.fromkeys(tables.values()):
-        given = {topic: made[alike[topic]] for topic, its in tables.items() if its == table}
+    for given in by_table.values():
         schema = _of_one_table(given)
         for topic, its_own in given.items():
             result[topic] = TopicRows(own[topic], its_own, schema)
