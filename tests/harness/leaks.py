@@ -15,19 +15,15 @@ from pathlib import Path
 
 import pytest
 
-#: Folders and files whose tests have not all been run with the check. Those of the fault suite run in full scale alone.
+#: Files with tests of full scale alone, which have not all been run with the check.
 UNCHECKED = (
-    "tests/etl/exactly_once",
-    "tests/etl/spark",
     "tests/faults/test_brokers.py",
     "tests/faults/test_executors.py",
     "tests/faults/test_network.py",
     "tests/faults/test_people.py",
     "tests/faults/test_stores.py",
-    "tests/jobs/bench/test_measuring.py",
     "tests/jobs/bench/test_scaling.py",
     "tests/jobs/bench/test_standalone.py",
-    "tests/jobs/bench/test_store.py",
 )
 
 
