@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kseg.etl.spark.jvm import LIGHT, QUIET, archive_path, java_program
+from kseg.etl.spark.jvm import LIGHT, QUIET, archive_path, archives_of_place, java_program
 from kseg.etl.spark.session import local_context
 
 _START_AND_END = "from kseg.etl.spark.class_archive import _start_and_end; _start_and_end()"
@@ -29,6 +29,9 @@ def make_archive() -> Path:
         # Java believes an archive whose head is in order: one that a full disk has cut off would end every run.
         _quietly(java_program(), f"-XX:SharedArchiveFile={made}", "-version")
         made.replace(path)  # whole or not at all
+    for other in archives_of_place():
+        if other != path:
+            other.unlink(missing_ok=True)  # a JVM that runs from it has it open
     return path
 
 

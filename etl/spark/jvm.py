@@ -37,12 +37,36 @@ def light_options() -> list[str]:
 
 
 def archive_path() -> Path:
-    """Where this Java's classes of this Spark are kept, whether or not they are there yet."""
-    spark = metadata.distribution("pyspark")
+    """Where this Java's classes of this Spark are kept, whether or not they are there yet: by what Java compares, so
+    that Spark installed anew in the same place has an archive of its own (`archives_of_place`)."""
+    packages = _packages()
+    files = [Path(os.path.realpath(java_program())), *sorted(Path(packages, "pyspark", "jars").glob("*.jar"))]
+    state = " ".join(f"{file.name} {_size_and_time(file)}" for file in files)
+    name = f"spark-{metadata.version('pyspark')}-{_place()}-{zlib.crc32(state.encode()):08x}.jsa"
+    return cache_root() / "jvm" / name
+
+
+def archives_of_place() -> list[Path]:
+    """The archives of this Java and of the Spark that is or was in the place of this one."""
+    return [*(cache_root() / "jvm").glob(f"spark-*-{_place()}*.jsa")]
+
+
+def _place() -> str:
+    place = f"{os.path.realpath(java_program())} {_packages()}"
+    return f"{zlib.crc32(place.encode()):08x}"
+
+
+def _packages() -> Path:
     # By whatever links an environment is reached, it is one: Java compares files on its class path, not their names.
-    packages = Path(os.path.realpath(str(spark.locate_file("pyspark")))).parent
-    place = f"{os.path.realpath(java_program())} {packages}"
-    return cache_root() / "jvm" / f"spark-{spark.version}-{zlib.crc32(place.encode()):08x}.jsa"
+    return Path(os.path.realpath(str(metadata.distribution("pyspark").locate_file("pyspark")))).parent
+
+
+def _size_and_time(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, int(found.st_mtime)  # in whole seconds, as Java has it: images keep no more
 
 
 def java_program() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -64,10 +65,36 @@ def test_an_environment_that_is_reached_by_a_link_has_the_same_archive(
     assert jvm.archive_path() == first
 
 
+def test_spark_that_is_installed_anew_has_another_archive(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = cache / "pyspark" / "jars" / "spark.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"spark")
+    (cache / "pyspark-4.2.0.dist-info").mkdir()
+    (cache / "pyspark-4.2.0.dist-info" / "METADATA").write_text("Name: pyspark\nVersion: 4.2.0\n")
+    [found] = metadata.distributions(name="pyspark", path=[str(cache)])
+    monkeypatch.setattr(jvm.metadata, "distribution", lambda _: found)
+    first = jvm.archive_path()
+    os.utime(jar, (1, 1))
+    second = jvm.archive_path()
+    jar.write_bytes(b"Spark 2")
+    os.utime(jar, (1, 1.5))
+    third = jvm.archive_path()
+    assert len({first, second, third}) == 3
+    os.utime(jar, (1, 1))  # of a time Java sees whole seconds
+    assert jvm.archive_path() == third
+
+
 @pytest.mark.spark
 def test_a_context_starts_from_the_archive_that_was_made(cache: Path) -> None:
+    path = jvm.archive_path()
+    path.parent.mkdir()
+    _, version, place, _ = path.stem.split("-")
+    before = [f"spark-{version}-{place}.jsa", f"spark-3.9.9-{place}-00000000.jsa"]
+    other = f"spark-{version}-00000000-00000000.jsa"
+    for name in (*before, other):
+        path.with_name(name).write_bytes(b"")
     made = class_archive.make_archive()
-    assert [path.name for path in (cache / "jvm").iterdir()] == [made.name]
+    assert {path.name for path in (cache / "jvm").iterdir()} == {made.name, other}
     assert f"-XX:SharedArchiveFile={made}" in jvm.light_options()
     told = count_in_spark()
     assert told.stdout == "sum 45\n", told.stderr
