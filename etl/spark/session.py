@@ -143,8 +143,8 @@ def _without_pandas() -> None:
         numpy = sys.modules.get("numpy")
         return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
 
-    NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign]
-    NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign]
+    NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign, assignment]
+    NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign, assignment]
 
 
 def _started() -> bool:

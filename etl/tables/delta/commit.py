@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from deltalake import DeltaTable, Transaction
+from deltalake import Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -33,14 +33,13 @@ from kseg.etl.tables.delta.ensure import ensure
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
-from kseg.etl.tables.delta.snapshots import Snapshots
+from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
 from kseg.etl.tables.delta.table import (
     DeltaAccess,
     commit_files,
     commit_properties,
     table_properties,
     table_schema,
-    table_state,
 )
 from kseg.etl.tables.errors import (
     NeedsSparkWriter,
@@ -161,7 +160,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
                 return call.write(table, (), transaction=True, removes=parse_run_id(run.run_id) is not None)
             self._refuse_other_run(table, run)
             if not call.rewrite(table).gone:
-                now = table_state(table)
+                now = table.state()
                 return TableCommit(version=now.version, rows=0, after=now, found=True)
             # A lower version would take the place of a later run's.
             return call.write(table, (), transaction=done == run.app_version)
@@ -171,7 +170,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         finally:
             call.clean_up(others_landed=False)
 
-    def _refuse_other_run(self, table: DeltaTable, run: RunCommit) -> None:
+    def _refuse_other_run(self, table: Snapshot, run: RunCommit) -> None:
         there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version())
         refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
 
@@ -186,7 +185,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
     def _rewriter(self, removal: Removal, run: RunCommit, options: WriterOptions | None) -> Rewriter:
         return Rewriter(self.location, removal, run.run_id, options or WriterOptions())
 
-    def _check_writable(self, table: DeltaTable, columns: TableColumns | None) -> None:
+    def _check_writable(self, table: Snapshot, columns: TableColumns | None) -> None:
         if reasons := spark_reasons(table):
             raise NeedsSparkWriter(self.name, reasons)
         if columns is None:
@@ -203,13 +202,13 @@ class DeltaTarget(DeltaAccess, FileTarget):
             )
 
     def _found(
-        self, table: DeltaTable, run: RunCommit, expected: TableState | None, attempt_id: str
+        self, table: Snapshot, run: RunCommit, expected: TableState | None, attempt_id: str
     ) -> NewCommit | FoundCommit:
         """The run's commit in the table: another attempt's, or this one's where the response was lost."""
         oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
-            now = table_state(table)
+            now = table.state()
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
         refuse_other_run(self.name, run.run_id, run.app_id, there.run)
         details = there.details
@@ -242,7 +241,7 @@ class _Call:
         self._rewriter = rewriter
         self._tried: Rewrite | None = None
 
-    def table(self) -> DeltaTable:
+    def table(self) -> Snapshot:
         """The newest snapshot, if it may be written to.
 
         Raises:
@@ -254,13 +253,13 @@ class _Call:
             raise Refused("table-missing", "there is no table to commit to", table=name)
         refuse_retention(name, table_properties(table))
         if self._seen is not None:
-            now = table_state(table)
+            now = table.state()
             for incident in incidents_since(self._target.location.open(), self._seen, now):
                 raise Refused(incident.code, incident.message, table=name, version=incident.version)
             self._seen = now
         return table
 
-    def rewrite(self, table: DeltaTable) -> Rewrite:
+    def rewrite(self, table: Snapshot) -> Rewrite:
         # A removal that matches no row is allowed on an append-only table.
         if self._rewriter is None or not self._rewriter.matches(table):
             return Rewrite()
@@ -269,7 +268,7 @@ class _Call:
         return self._rewriter.plan(table)
 
     def write(
-        self, table: DeltaTable, files: Sequence[WrittenFile], *, transaction: bool, removes: bool = True
+        self, table: Snapshot, files: Sequence[WrittenFile], *, transaction: bool, removes: bool = True
     ) -> TableCommit:
         """Make the table's next version. removes: with the removal that the call is for.
 
@@ -277,7 +276,7 @@ class _Call:
             LostRace: another writer made it.
         """
         rewrite = self.rewrite(table) if removes else Rewrite()
-        before = table_state(table)
+        before = table.state()
         rows = sum(file.rows for file in files)
         details = {"run": self.run.run_id, "attempt": self.attempt_id, "rows": rows, "removed": rewrite.rows_removed}
         people = json.dumps({"kseg": self.run.run_id, "rows": rows, "removed": rewrite.rows_removed})

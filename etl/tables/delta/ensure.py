@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from kseg.etl.tables.delta.features import refuse_retention
 from kseg.etl.tables.delta.snapshots import Snapshot
-from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema, table_state
+from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema
 from kseg.etl.tables.parquet.align import TableColumns, align, new_table
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsSpec, properties_for
@@ -46,13 +46,13 @@ def ensure(
         elif len(columns.added):
             table = _add_columns(access, table, columns.added, run_id)
         stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
-        return ReadyTable(TableWrite(access.location, columns, stats), table_state(table))
+        return ReadyTable(TableWrite(access.location, columns, stats), table.state())
 
     return access.until_deadline(attempt)
 
 
 def _fit(
-    name: str, table: DeltaTable | None, sink: SinkSchema, partition_by: Sequence[str], merge_schema: bool
+    name: str, table: Snapshot | None, sink: SinkSchema, partition_by: Sequence[str], merge_schema: bool
 ) -> TableColumns:
     if table is None:
         return new_table(sink, partition_by, table=name)
@@ -67,11 +67,11 @@ def _fit(
     )
 
 
-def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> DeltaTable:
+def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> Snapshot:
     try:
         # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
         # would change its id under the winner.
-        return Snapshot.create(
+        made = Snapshot.create(
             access.location.uri,
             Schema.from_arrow(columns.schema),
             mode="error",
@@ -82,9 +82,11 @@ def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id
         )
     except (DeltaError, OSError) as error:
         raise access.race_or(error, None) from error
+    assert isinstance(made, Snapshot)
+    return made
 
 
-def _add_columns(access: DeltaAccess, table: DeltaTable, added: pa.Schema, run_id: str | None) -> DeltaTable:
+def _add_columns(access: DeltaAccess, table: Snapshot, added: pa.Schema, run_id: str | None) -> Snapshot:
     version = table.version()
     fields = list(Schema.from_arrow(added).fields)
     try:

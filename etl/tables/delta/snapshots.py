@@ -25,6 +25,8 @@ from typing import Final
 from deltalake import DeltaTable
 
 from kseg.etl.ledger.object_store import StoredFiles
+from kseg.etl.ledger.values import TableState
+from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.log import entry_path
 from kseg.etl.tables.parquet.storage import TableLocation
 
@@ -34,12 +36,15 @@ they have statistics of 40 columns."""
 
 
 class Snapshot(DeltaTable):
-    """A table as delta-rs has it, which moves on with each commit made through it. What it has said of an app's last
-    transaction it says again while its version is the same; delta-rs reads the log for each answer."""
+    """A version of a table. What it has answered it answers again: of app transactions delta-rs reads the log each
+    time, and it makes a row of each file to tell their number. A version that is changed in place asks anew."""
 
-    def __init__(self, table_uri: str, *, storage_options: dict[str, str] | None = None) -> None:
-        super().__init__(table_uri, storage_options=storage_options)
+    def __init__(
+        self, table_uri: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(table_uri, version=version, storage_options=storage_options)
         self._transactions: dict[tuple[int, str], int | None] = {}
+        self._rows: dict[int, tuple[int, int | None]] = {}
 
     def transaction_version(self, app_id: str) -> int | None:
         key = self.version(), app_id
@@ -47,12 +52,31 @@ class Snapshot(DeltaTable):
             self._transactions[key] = super().transaction_version(app_id)
         return self._transactions[key]
 
+    def state(self) -> TableState:
+        """As the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
+        return TableState(str(self.metadata().id), self.version(), self._counts()[1])
+
+    def files(self) -> int:
+        """How many data files it has."""
+        return self._counts()[0]
+
+    def _counts(self) -> tuple[int, int | None]:
+        version = self.version()
+        if version not in self._rows:
+            counts = self.get_add_actions().column("num_records")
+            rows = None if counts.null_count else sum(counts.to_pylist())
+            if rows:
+                deleted = deletion_vectors.deleted_rows(self)
+                rows = None if deleted is None else rows - deleted
+            self._rows[version] = len(counts), rows
+        return self._rows[version]
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """A snapshot. log: of its table. entry: digest of its version's log entry. files: how many it has."""
 
-    table: DeltaTable
+    table: Snapshot
     log: StoredFiles
     entry: bytes
     files: int
@@ -66,7 +90,7 @@ class Snapshots:
         self._files = 0
         self._lock = threading.Lock()
 
-    def newest(self, location: TableLocation, load: Callable[[], DeltaTable | None]) -> DeltaTable | None:
+    def newest(self, location: TableLocation, load: Callable[[], Snapshot | None]) -> Snapshot | None:
         """The newest snapshot of the table at this location; None where there is none.
 
         load: loads it. Raises what `load` raises.
@@ -91,8 +115,8 @@ class Snapshots:
             kept = self._kept.pop(place, None)
             self._files -= 0 if kept is None else kept.files
 
-    def _keep(self, place: str, table: DeltaTable, location: TableLocation) -> None:
-        files = table.get_add_actions().num_rows
+    def _keep(self, place: str, table: Snapshot, location: TableLocation) -> None:
+        files = table.files()
         if self._files + files > MOST_FILES:
             return
         log = StoredFiles(place, dict(location.options))

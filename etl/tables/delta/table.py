@@ -25,7 +25,6 @@ from deltalake.transaction import AddAction, RemoveAction
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
-from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
 from kseg.etl.tables.delta.readable import is_readable
@@ -82,7 +81,7 @@ class DeltaAccess(TableAccess):
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def look(self, load: Callable[[], DeltaTable | None] | None = None) -> DeltaTable | None:
+    def look(self, load: Callable[[], Snapshot | None] | None = None) -> Snapshot | None:
         """The newest snapshot, perhaps one that was looked at before; None where there is no table.
 
         load: gives it where none was; `load` of this table unless given. Raises as that does.
@@ -90,7 +89,7 @@ class DeltaAccess(TableAccess):
         load = load or self.load
         return load() if self._snapshots is None else self._snapshots.newest(self.location, load)
 
-    def load(self) -> DeltaTable | None:
+    def load(self) -> Snapshot | None:
         """The newest snapshot, as the log has it now; None where there is no table.
 
         Raises:
@@ -120,7 +119,7 @@ class DeltaAccess(TableAccess):
         except (DeltaError, OSError) as error:
             raise self.fault("cannot read the table", error) from error
 
-    def _ask(self, question: Callable[[DeltaTable], T], otherwise: T) -> T:
+    def _ask(self, question: Callable[[Snapshot], T], otherwise: T) -> T:
         """What the newest snapshot answers; `otherwise` where there is no table. Raises as `load` does."""
         table = self.look()
         if table is None:
@@ -137,10 +136,10 @@ class DeltaAccess(TableAccess):
             self._snapshots.forget(self.location)
 
     def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
-        def answer(table: DeltaTable) -> TableDescription:
+        def answer(table: Snapshot) -> TableDescription:
             versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
             known = {app_id: version for app_id, version in versions.items() if version is not None}
-            return TableDescription(table_state(table), known)
+            return TableDescription(table.state(), known)
 
         return self._ask(answer, TableDescription())
 
@@ -148,7 +147,7 @@ class DeltaAccess(TableAccess):
         """The state that a version left; None where it cannot be read any more."""
         try:
             options = self.location.storage_options
-            return table_state(DeltaTable(self.location.uri, version=version, storage_options=options))
+            return Snapshot(self.location.uri, version=version, storage_options=options).state()
         except (DeltaError, OSError):
             return None
 
@@ -351,16 +350,6 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
 def _sum(numbers: ChunkedArray) -> int:
     """The sum of numbers without nulls, one a file."""
     return sum(numbers.to_pylist())
-
-
-def table_state(table: DeltaTable) -> TableState:
-    """A snapshot as the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
-    counts = table.get_add_actions().column("num_records")
-    rows = None if counts.null_count else _sum(counts)
-    if rows:
-        deleted = deletion_vectors.deleted_rows(table)
-        rows = None if deleted is None else rows - deleted
-    return TableState(str(table.metadata().id), table.version(), rows)
 
 
 def _predicate(equal: Mapping[str, str | int], where: str | None) -> str | None:

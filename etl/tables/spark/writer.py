@@ -27,7 +27,8 @@ from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
-from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema, table_state
+from kseg.etl.tables.delta.snapshots import Snapshot
+from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
 from kseg.etl.tables.errors import ledger_older_than_table, refuse_closed, refuse_other_ranges, refuse_other_run
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.align import type_changes
@@ -43,7 +44,6 @@ from kseg.etl.tables.spark.widening import widen
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from kseg.etl.ledger.lease import Lease
@@ -169,7 +169,7 @@ class SparkTarget(FrameTarget):
             if LATE_COLUMN in sink.columns.names:
                 self._add_late_column()
         self.check_lease()  # a table that was just created: from here on with its lease
-        return table_state(self._load()[1])
+        return self._load()[1].state()
 
     def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
         _, table = self._load()
@@ -325,7 +325,7 @@ class SparkTarget(FrameTarget):
         before = None
         while True:
             access, table = self._load()
-            before = before or table_state(table)
+            before = before or table.state()
             if parse_run_id(run.run_id) is not None:
                 refuse_closed(self.name, run.app_id, table.transaction_version)
             done = table.transaction_version(run.app_id)
@@ -339,7 +339,7 @@ class SparkTarget(FrameTarget):
             # An attempt that lands in front of the fence has landed rows that were not there a moment ago.
             if landed or isinstance(self._fence(run), NewCommit):
                 break
-        now = table_state(self._load()[1])
+        now = self._load()[1].state()
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
         return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)
 
@@ -353,7 +353,7 @@ class SparkTarget(FrameTarget):
         columns = self._spark.table(self._sql_name).limit(0)
         return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
 
-    def _load(self) -> tuple[DeltaAccess, DeltaTable]:
+    def _load(self) -> tuple[DeltaAccess, Snapshot]:
         access = self.access()
         table = None if access is None else access.load()
         if access is None or table is None:
@@ -362,11 +362,11 @@ class SparkTarget(FrameTarget):
         return access, table
 
     def _find_commit(
-        self, access: DeltaAccess, table: DeltaTable, run: RunCommit, attempt_id: str, expected: TableState | None
+        self, access: DeltaAccess, table: Snapshot, run: RunCommit, attempt_id: str, expected: TableState | None
     ) -> NewCommit | FoundCommit | None:
         """The run's commit in the table; None where there is none yet."""
         if expected is not None:
-            for incident in incidents_since(access.location.open(), expected, table_state(table)):
+            for incident in incidents_since(access.location.open(), expected, table.state()):
                 raise Refused(incident.code, incident.message, table=self.name, version=incident.version)
         done = table.transaction_version(run.app_id)
         if done is None or done < run.app_version:
@@ -377,7 +377,7 @@ class SparkTarget(FrameTarget):
         there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             return FoundCommit(
-                TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table_state(table), found=True)
+                TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table.state(), found=True)
             )
         refuse_other_run(self.name, run.run_id, run.app_id, there.run)
         refuse_other_ranges(self.name, run.run_id, run.facts, there.details)

@@ -17,7 +17,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.preflight import examine_tables
-from kseg.etl.tables.delta.table import table_state
+from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.targets import Targets
 
 APP = "kseg/ledger/job"
@@ -27,7 +27,7 @@ def append(table: Path, app: str | None = None, version: int = 1) -> ev.TableSta
     """One row, of an app or of somebody else."""
     properties = CommitProperties(app_transactions=[Transaction(app, version)] if app is not None else None)
     write_deltalake(table, pa.table({"n": [1]}), mode="append", commit_properties=properties)
-    return table_state(DeltaTable(table))
+    return Snapshot(table).state()
 
 
 class Ledger:

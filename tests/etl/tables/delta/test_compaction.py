@@ -20,7 +20,8 @@ from kseg.etl.ledger.values import TableState
 from kseg.etl.tables.delta import compaction
 from kseg.etl.tables.delta.compaction import plan_bins
 from kseg.etl.tables.delta.log import incidents_since, read_commit
-from kseg.etl.tables.delta.table import DeltaAccess, table_state
+from kseg.etl.tables.delta.snapshots import Snapshot
+from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.parquet.data_file import DataFile
 
 # --- what is rewritten -----------------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ def test_rows_keep_their_order_within_a_bin(path):
 
 
 def test_the_commit_says_what_it_is_and_is_no_change_of_data(path):
-    state = table_state(DeltaTable(path))
+    state = Snapshot(path).state()
     assert compact(path) == 6
     actions = log_of(path, 6)
     (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
@@ -71,7 +72,7 @@ def test_the_commit_says_what_it_is_and_is_no_change_of_data(path):
         "nullCount": {"x": 0},
     }
     access = DeltaAccess(path)
-    now = table_state(DeltaTable(path))
+    now = Snapshot(path).state()
     assert now == TableState(state.id, 6, 6)
     assert incidents_since(access.location.open(), state, now) == ()
     commit = read_commit(access.location.open(), 6)

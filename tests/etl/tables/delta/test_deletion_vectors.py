@@ -15,7 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import removal_reasons
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
-from kseg.etl.tables.delta.table import DeltaAccess, table_state
+from kseg.etl.tables.delta.snapshots import Snapshot
+from kseg.etl.tables.delta.table import DeltaAccess
 
 BASE85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -38,7 +39,7 @@ def first_rows(count: int) -> dict[str, object]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> DeltaTable:
+def table(tmp_path: Path) -> Snapshot:
     """4,000,000 rows, of which the first 3,000,000 are deleted."""
     path = tmp_path / "t"
     write_deltalake(path, pa.table({"n": pa.array(range(4_000_000), pa.int32())}))
@@ -52,21 +53,21 @@ def table(tmp_path: Path) -> DeltaTable:
         if "add" in action:
             action["add"]["deletionVector"] = first_rows(3_000_000)
     entry.write_text("\n".join(json.dumps(action) for action in actions))
-    return DeltaTable(path)
+    return Snapshot(str(path))
 
 
-def test_millions_of_rows_are_counted_in_little_memory(table: DeltaTable) -> None:
-    assert table_state(table).rows == 1_000_000
+def test_millions_of_rows_are_counted_in_little_memory(table: Snapshot) -> None:
+    assert table.state().rows == 1_000_000
     tracemalloc.start()
     try:
         assert deletion_vectors.deleted_rows(table) == 3_000_000
-        assert table_state(table).rows == 1_000_000
+        assert Snapshot(table.table_uri).state().rows == 1_000_000
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
 
 
-def test_whoever_would_rewrite_such_files_leaves_it_to_spark(table: DeltaTable, tmp_path: Path) -> None:
+def test_whoever_would_rewrite_such_files_leaves_it_to_spark(table: Snapshot, tmp_path: Path) -> None:
     assert deletion_vectors.in_use(table)
     assert "deletion vectors in use" in removal_reasons(table, "t")
     assert "deletion vectors in use" in DeltaMaintenance.spark_reasons(DeltaAccess(str(tmp_path / "t")))

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from kseg.etl.errors import Refused
 from kseg.etl.tables.delta import commit, snapshots
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.delta.table import DeltaAccess, table_state
+from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.values import RunCommit
 
@@ -40,7 +40,7 @@ class Looker:
         if seen is None or loaded is None:
             return seen is loaded
         return (
-            table_state(seen) == table_state(loaded)
+            seen.state() == loaded.state()
             and sorted(seen.file_uris()) == sorted(loaded.file_uris())
             and seen.metadata() == loaded.metadata()
         )
@@ -56,6 +56,7 @@ def looker(tmp_path):
 def test_a_table_is_loaded_once_while_nothing_is_committed(looker):
     assert looker.access.state().version == 1
     assert looker.access.describe(["app"]).state.rows == 2
+    assert looker.access.look().files() == 2
     assert looker.access.transaction_version("app") is None
     assert looker.access.spark_reasons() == ()
     assert looker.access.schema().names == looker.access.column_names() == ["a", "b"]
