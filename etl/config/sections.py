@@ -386,12 +386,14 @@ class Sink(Section):
     def target(self, topic: str) -> Target:
         """The table that a topic's rows land in, of a sink that is not `routed`. Raises ConfigurationError where no
         route takes the topic."""
-        targets = self.targets
-        target = targets.get(topic) or targets.get(CATCH_ALL)
-        if target is None:
+        named: Sink | Route | None = self
+        if self.routes is not None:
+            named = self.routes.get(topic) or self.routes.get(CATCH_ALL)
+        if named is None:
             raise ConfigurationError.of(
                 "sink.routes", f"there is no route for topic {topic}", 'add one, or a route "*" for all other topics'
             )
+        target = Target(named.path, named.table)
         if target.table and TOPIC_PLACEHOLDER in target.table and not fits_table_name(topic):
             raise ConfigurationError.of(
                 "sink", f"topic {topic} is not valid in the table name {target.table}", "give it its own route"

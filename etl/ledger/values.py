@@ -409,7 +409,8 @@ class RunPlan(Strict):
         """The ranges whose records may have rows in any of these tables."""
         if any(table in tables for table in self.routes.values()):
             return self.ranges
-        return tuple(planned for planned in self.ranges if planned.table in tables)
+        wanted = frozenset(tables)
+        return tuple(planned for planned in self.ranges if planned.table in wanted)
 
     def offsets(self) -> dict[TopicPartition, OffsetSet]:
         """The planned ranges as one set for each partition."""

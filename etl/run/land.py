@@ -37,10 +37,10 @@ from kseg.etl.run.replacement import Replacement
 from kseg.etl.run.row_counts import (
     TableRows,
     allowed_rows,
-    needs_no_commit,
     routed_mismatch,
     rows_mismatch,
     rows_of_table,
+    tables_without_rows,
 )
 from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
@@ -160,11 +160,8 @@ class _Landing:
             for table, files in set_aside.items():
                 if files:
                     self._commit({table: files}, {table: aside[table].target}, {table: aside[table].ready}, {})
-            writing_to = [
-                table
-                for table, files in written.files.items()
-                if files or not needs_no_commit(table, self.plan, reading.accounts, transformed=transformed)
-            ]
+            empty = tables_without_rows(self.plan, reading.accounts, transformed=transformed)
+            writing_to = [table for table, files in written.files.items() if files or table not in empty]
             for tables in parts(writing_to, MAX_LEDGER_COMMITS):
                 self._commit({table: written.files[table] for table in tables}, by_files, ready, sinks)
             for table, target in by_spark.items():

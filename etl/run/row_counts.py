@@ -200,16 +200,17 @@ def routed_mismatch(
     return None
 
 
-def needs_no_commit(table: str, plan: RunPlan, accounts: Sequence[RangeAccount], *, transformed: bool) -> bool:
-    """Whether no attempt of a run can have rows for one of the tables that it routes rows to.
+def tables_without_rows(plan: RunPlan, accounts: Iterable[RangeAccount], *, transformed: bool) -> frozenset[str]:
+    """Of the tables that a run routes rows to, those that no attempt can have rows for: they need no commit.
 
     A commit without rows is else what keeps a suspended attempt from landing there later. Every attempt routes a record
     alike, so one that has read all records of the ranges knows. It does not know where a transform makes the rows, or
     where offsets are absent or damaged that an earlier attempt may have read.
     """
     total = sum((account.counts for account in accounts), RangeCounts())
-    complete = not (transformed or total.absent or total.dead_lettered)
-    return complete and table in plan.routed and not total.routed.get(table)
+    if transformed or total.absent or total.dead_lettered:
+        return frozenset()
+    return frozenset(table for table in plan.routed if not total.routed.get(table))
 
 
 def rows_mismatch(tasks: Iterable[TaskRows], tables: Iterable[TableRows]) -> str | None:

@@ -36,8 +36,9 @@ they have statistics of 40 columns."""
 
 
 class Snapshot(DeltaTable):
-    """A version of a table. What it has answered it answers again: of app transactions delta-rs reads the log each
-    time, and it makes a row of each file to tell their number. A version that is changed in place asks anew."""
+    """A table at one version, which asks delta-rs once: for an app's last transaction that reads log entries each time,
+    and to count rows it makes an Arrow row of each file, under Python's lock. Answers are kept by version, which moves
+    on where the table is altered through this object."""
 
     def __init__(
         self, table_uri: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
