@@ -34,20 +34,22 @@ def packed(
     mixed: a pack may have tasks of several tables, each of which costs a file; else it has those of one table alone.
     """
     tables = [routes.get(task.topic) for task in tasks]
-    files = [FILE * (mixed and table != before) for table, before in zip(tables, [None, *tables], strict=False)]
-    total = sum(task.length for task in tasks) + sum(files)
+    file = FILE if mixed and routes else 0
+    total = sum(task.length for task in tasks) + file * len(set(tables))
     packs = max(1, min(total // SMALL, PACKS_PER_CORE * cores))
     most = min(LARGE, max(SMALL, -(-total // packs)))
     made: list[list[RangeTask]] = []
-    remaining = 0
-    for task, table, file in zip(tasks, tables, files, strict=True):
+    remaining, in_pack = 0, set[int | None]()
+    for task, table in zip(tasks, tables, strict=True):
+        more = task.length + (0 if table in in_pack else file)
         if task.length > most:
             made.append([task])
-            remaining = 0
-        elif task.length + file > remaining or not (mixed or table == routes.get(made[-1][-1].topic)):
+            remaining, in_pack = 0, set()
+        elif more > remaining or not (mixed or table in in_pack):
             made.append([task])
-            remaining = most - task.length - file
+            remaining, in_pack = most - task.length - file, {table}
         else:
             made[-1].append(task)
-            remaining -= task.length + file
+            remaining -= more
+            in_pack.add(table)
     return tuple(map(tuple, made))

@@ -47,7 +47,8 @@ def archive_path() -> Path:
 
 
 def archives_of_place() -> list[Path]:
-    """The archives of this Java and of the Spark that is or was in the place of this one."""
+    """The archives of this Java and of the Spark that is or was in the place of this one; also of one in another
+    container with the same paths, if they share the cache."""
     return [*(cache_root() / "jvm").glob(f"spark-*-{_place()}*.jsa")]
 
 

@@ -132,16 +132,17 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
 
 def _without_pandas() -> None:
     """Spark asks each argument of a call to the JVM whether it is NumPy's, and imports its utilities for tests to ask:
-    with pandas, a third of a second that a driver has no other use for. What is NumPy's comes with its module."""
+    with pandas, a third of a second that a driver has no other use for. What is NumPy's comes with its module, which
+    another thread may be importing."""
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
     def is_scalar(_: NumpyScalarConverter, obj: Any) -> bool:
-        numpy = sys.modules.get("numpy")
-        return numpy is not None and isinstance(obj, numpy.generic)
+        generic = getattr(sys.modules.get("numpy"), "generic", None)
+        return generic is not None and isinstance(obj, generic)
 
     def is_vector(_: NumpyArrayConverter, obj: Any) -> bool:
-        numpy = sys.modules.get("numpy")
-        return numpy is not None and isinstance(obj, numpy.ndarray) and obj.ndim == 1
+        array = getattr(sys.modules.get("numpy"), "ndarray", None)
+        return array is not None and isinstance(obj, array) and obj.ndim == 1
 
     NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign, assignment]
     NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign, assignment]

@@ -41,8 +41,7 @@ def ensure(
         check_store(making=table is None)
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         if table is None:
-            table = access.look(lambda: _create(access, sink, columns, run_id))
-            assert table is not None
+            table = access.made(lambda: _create(access, sink, columns, run_id))
         elif len(columns.added):
             table = _add_columns(access, table, columns.added, run_id)
         stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))

@@ -20,7 +20,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from deltalake import DeltaTable
 
@@ -40,12 +40,12 @@ class Snapshot(DeltaTable):
     and to count rows it makes an Arrow row of each file, under Python's lock. Answers are kept by version, which moves
     on where the table is altered through this object."""
 
-    def __init__(
-        self, table_uri: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
-    ) -> None:
-        super().__init__(table_uri, version=version, storage_options=storage_options)
+    def __init__(self, table_uri: str, **options: Any) -> None:
+        """options: as of DeltaTable."""
+        super().__init__(table_uri, **options)
         self._transactions: dict[tuple[int, str], int | None] = {}
-        self._rows: dict[int, tuple[int, int | None]] = {}
+        self._counts: dict[int, tuple[int, int | None]] = {}
+        self._rows: dict[int, int | None] = {}
 
     def transaction_version(self, app_id: str) -> int | None:
         key = self.version(), app_id
@@ -55,22 +55,24 @@ class Snapshot(DeltaTable):
 
     def state(self) -> TableState:
         """As the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
-        return TableState(str(self.metadata().id), self.version(), self._counts()[1])
+        version = self.version()
+        if version not in self._rows:
+            rows = self._in_files()[1]
+            deleted = deletion_vectors.deleted_rows(self) if rows else 0
+            self._rows[version] = None if rows is None or deleted is None else rows - deleted
+        return TableState(str(self.metadata().id), version, self._rows[version])
 
     def files(self) -> int:
         """How many data files it has."""
-        return self._counts()[0]
+        return self._in_files()[0]
 
-    def _counts(self) -> tuple[int, int | None]:
+    def _in_files(self) -> tuple[int, int | None]:
+        """Number of files, and of the rows in them with those that vectors delete, which are files of their own."""
         version = self.version()
-        if version not in self._rows:
+        if version not in self._counts:
             counts = self.get_add_actions().column("num_records")
-            rows = None if counts.null_count else sum(counts.to_pylist())
-            if rows:
-                deleted = deletion_vectors.deleted_rows(self)
-                rows = None if deleted is None else rows - deleted
-            self._rows[version] = len(counts), rows
-        return self._rows[version]
+            self._counts[version] = len(counts), None if counts.null_count else sum(counts.to_pylist())
+        return self._counts[version]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,14 @@ class Snapshots:
             self._keep(place, table, location)
         return table
 
+    def made(self, location: TableLocation, make: Callable[[], Snapshot]) -> Snapshot:
+        """The table that `make` makes at this location. Raises what `make` raises."""
+        place = location.place
+        table = make()
+        self._forget(place)
+        self._keep(place, table, location)
+        return table
+
     def forget(self, location: TableLocation) -> None:
         """The next one who asks for this table's snapshot has it loaded."""
         self._forget(location.place)
@@ -117,12 +127,12 @@ class Snapshots:
             self._files -= 0 if kept is None else kept.files
 
     def _keep(self, place: str, table: Snapshot, location: TableLocation) -> None:
+        log = StoredFiles(place, dict(location.options))
+        entry = _entry(log, table.version(), of_table=str(table.metadata().id))
+        if entry is None:
+            return
         files = table.files()
         if self._files + files > MOST_FILES:
-            return
-        log = StoredFiles(place, dict(location.options))
-        entry = _entry(log, table.version())
-        if entry is None:
             return
         with self._lock:
             if place not in self._kept:
@@ -137,12 +147,18 @@ def _is_newest(kept: _Kept) -> bool:
     return not _is_there(kept.log, version + 1) and _entry(kept.log, version) == kept.entry
 
 
-def _entry(log: StoredFiles, version: int) -> bytes | None:
-    """Digest of a version's log entry; None where it cannot be read: whoever loads the table has the better message."""
+def _entry(log: StoredFiles, version: int, *, of_table: str | None = None) -> bytes | None:
+    """Digest of a version's log entry; None where it cannot be read: whoever loads the table has the better message.
+
+    of_table: None also where it is the first entry of a table with another id, which took this one's place meanwhile.
+    """
     try:
-        return hashlib.blake2b(log.read(entry_path(version))).digest()
+        entry = log.read(entry_path(version))
     except (OSError, ValueError):
         return None
+    if of_table is not None and version == 0 and of_table.encode() not in entry:
+        return None
+    return hashlib.blake2b(entry).digest()
 
 
 def _is_there(log: StoredFiles, version: int) -> bool:

@@ -81,13 +81,16 @@ class DeltaAccess(TableAccess):
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def look(self, load: Callable[[], Snapshot | None] | None = None) -> Snapshot | None:
+    def look(self) -> Snapshot | None:
         """The newest snapshot, perhaps one that was looked at before; None where there is no table.
 
-        load: gives it where none was; `load` of this table unless given. Raises as that does.
+        Raises as `load` does.
         """
-        load = load or self.load
-        return load() if self._snapshots is None else self._snapshots.newest(self.location, load)
+        return self.load() if self._snapshots is None else self._snapshots.newest(self.location, self.load)
+
+    def made(self, make: Callable[[], Snapshot]) -> Snapshot:
+        """The table that `make` makes here, as it is looked at afterwards. Raises what `make` raises."""
+        return make() if self._snapshots is None else self._snapshots.made(self.location, make)
 
     def load(self) -> Snapshot | None:
         """The newest snapshot, as the log has it now; None where there is no table.

@@ -45,6 +45,12 @@ def test_files_of_many_tables_are_written_by_several_spark_tasks() -> None:
     assert max(map(len, packs)) < 1.1 * min(map(len, packs[:-1]))
 
 
+def test_topics_of_two_tables_in_turn_make_two_files() -> None:
+    tasks = [RangeTask(f"t{number}", 0, 0, 3, index=number) for number in range(1000)]
+    routes = {task.topic: number % 2 for number, task in enumerate(tasks)}
+    assert packed(tasks, cores=2, routes=routes, mixed=True) == (tuple(tasks),)
+
+
 def test_rows_of_a_few_tables_are_written_by_one_spark_task() -> None:
     tasks = [RangeTask(topic, 0, 0, 10, index=number) for number, topic in enumerate("abcde" * 8)]
     assert packed(tasks, cores=64, routes={topic: n for n, topic in enumerate("abcde")}, mixed=True) == (tuple(tasks),)

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from kseg.etl.errors import KsegError
 from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import removal_reasons
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
-from kseg.etl.tables.delta.snapshots import Snapshot
+from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
 
 BASE85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -43,6 +44,12 @@ def table(tmp_path: Path) -> Snapshot:
     """4,000,000 rows, of which the first 3,000,000 are deleted."""
     path = tmp_path / "t"
     write_deltalake(path, pa.table({"n": pa.array(range(4_000_000), pa.int32())}))
+    give_vectors(path, first_rows(3_000_000))
+    return Snapshot(str(path))
+
+
+def give_vectors(path: Path, vector: dict[str, object]) -> None:
+    """All files of a table's first version get this one."""
     entry = path / "_delta_log" / f"{0:020d}.json"
     actions = [json.loads(line) for line in entry.read_text().splitlines()]
     features = ["deletionVectors"]
@@ -51,9 +58,20 @@ def table(tmp_path: Path) -> Snapshot:
             versions = {"minReaderVersion": 3, "minWriterVersion": 7}
             action["protocol"] = {**versions, "readerFeatures": features, "writerFeatures": features}
         if "add" in action:
-            action["add"]["deletionVector"] = first_rows(3_000_000)
+            action["add"]["deletionVector"] = vector
     entry.write_text("\n".join(json.dumps(action) for action in actions))
-    return Snapshot(str(path))
+
+
+def test_a_vector_that_is_lost_is_missed_where_rows_are_counted_alone(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"n": [1, 2]}))
+    lost = {"storageType": "u", "pathOrInlineDv": "vBn[lx{q8@P<9BNH/isA", "offset": 1, "sizeInBytes": 36}
+    give_vectors(tmp_path, {**lost, "cardinality": 2})
+    access = DeltaAccess(str(tmp_path), snapshots=Snapshots())
+    assert access.column_names() == ["n"]
+    assert access.look().files() == 1
+    with pytest.raises(KsegError, match="cannot read the table") as failure:
+        access.describe()
+    assert failure.value.address["table"] == str(tmp_path)
 
 
 def test_millions_of_rows_are_counted_in_little_memory(table: Snapshot) -> None:

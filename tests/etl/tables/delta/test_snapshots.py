@@ -221,6 +221,43 @@ def test_a_table_that_is_made_here_is_not_loaded_for_the_next_look(tmp_path):
     assert looked.loads == 1
 
 
+@pytest.mark.parametrize("looked_at", ["loaded", "made"])
+def test_a_table_that_takes_anothers_place_as_that_is_looked_at_is_not_taken_for_it(tmp_path, looked_at):
+    looked = Looker(tmp_path / "table", DeltaTarget)
+
+    def first_of_two() -> snapshots.Snapshot:
+        write_deltalake(looked.path, ROW)
+        first = snapshots.Snapshot(looked.path)
+        shutil.rmtree(looked.path)
+        write_deltalake(looked.path, ROW)
+        return first
+
+    if looked_at == "loaded":
+        first = looked.kept.newest(looked.access.location, first_of_two)
+    else:
+        first = looked.access.made(first_of_two)
+    assert looked.agrees()
+    with pytest.raises(Refused, match="id"):
+        looked.access.commit([], RunCommit("run", "kseg/ledger/job", 1), expected=first.state())
+
+
+def test_of_two_who_make_a_table_one_has_lost(tmp_path):
+    path, kept = str(tmp_path / "table"), snapshots.Snapshots()
+    first, second = (DeltaTarget(path, snapshots=kept) for _ in range(2))
+    wide = SinkSchema(pa.schema([("a", pa.int64()), ("b", pa.int64())]), None)
+    fit = second.look
+
+    def look():
+        second.look = fit
+        seen = second.look()
+        first.ensure(wide)
+        return seen
+
+    second.look = look
+    ready = second.ensure(SinkSchema(pa.schema([("a", pa.int64())]), None))
+    assert ready.write.columns.table_schema.names == ["a", "b"]
+
+
 def test_a_commit_goes_on_when_the_log_is_cleaned_below_the_newest_entry(looker):
     looked = Looker(Path(looker.path), DeltaTarget)
     planned = looked.access.state()
