@@ -36,9 +36,9 @@ they have statistics of 40 columns."""
 
 
 class Snapshot(DeltaTable):
-    """A table at one version, which asks delta-rs once: for an app's last transaction that reads log entries each time,
-    and to count rows it makes an Arrow row of each file, under Python's lock. Answers are kept by version, which moves
-    on where the table is altered through this object."""
+    """A table at one version that asks delta-rs each question once. For each answer on an app's last transaction delta-rs
+    reads log entries, and to count rows it makes an Arrow row of each file, under Python's lock. Answers are kept by
+    version, which moves on where the table is altered through this object."""
 
     def __init__(self, table_uri: str, **options: Any) -> None:
         """options: as of DeltaTable."""
@@ -67,7 +67,7 @@ class Snapshot(DeltaTable):
         return self._in_files()[0]
 
     def _in_files(self) -> tuple[int, int | None]:
-        """Number of files, and of the rows in them with those that vectors delete, which are files of their own."""
+        """Number of files, and of the rows in them, with those that deletion vectors (files of their own) delete."""
         version = self.version()
         if version not in self._counts:
             counts = self.get_add_actions().column("num_records")
