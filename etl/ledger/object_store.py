@@ -153,6 +153,12 @@ def store_scheme(scheme: str) -> str:
     return "s3" if scheme in ("s3a", "s3n") else "gs" if scheme == "gcs" else scheme
 
 
+def one_scheme(place: str) -> str:
+    """A URL with the one spelling of its store's scheme; a path as it is."""
+    scheme, separator, rest = place.partition("://")
+    return f"{store_scheme(scheme)}://{rest}" if separator else place
+
+
 def _unprefixed(key: str) -> str:
     for prefix in ("aws_", "azure_", "google_"):
         key = key.removeprefix(prefix)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from kseg.etl.config.paths import folders_above
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.object_store import one_scheme, place_of
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
-from kseg.etl.tables.errors import NEWER_LEDGER, one_table
+from kseg.etl.tables.errors import NEWER_LEDGER, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -96,7 +98,7 @@ def examine_tables(
 
     Raises:
         Refused: a table is not what the ledger left, or was landed with a later state of this ledger.
-        ConfigurationError: two of the names are one table.
+        ConfigurationError: two of the names are one table, or one of the tables and the ledger lies inside another.
     """
     ids = {table.id: name for name, table in state.tables.items()}
 
@@ -112,6 +114,7 @@ def examine_tables(
         lambda table: inputs.tables.examine(table, lambda now: known(table, now), state.job_app, apps),
     )
     _refuse_two_names(found, state.ledger_id, inputs.job.ledger)
+    _refuse_nested({inputs.job.ledger: place_of(inputs.job.ledger), **{t: now.place for t, now in found.items()}})
     # Read after the tables: every run is planned in the ledger before it can land.
     newest = inputs.read_state()
     for table, now in found.items():
@@ -127,6 +130,18 @@ def _refuse_two_names(found: Mapping[str, TableDescription], ledger_id: str, led
         for key in of_table:
             if (other := names.setdefault(key, table)) != table:
                 raise one_table(other, table)
+
+
+def _refuse_nested(places: Mapping[str, str]) -> None:
+    """The job file's own rules do not know the topics of a pattern, and follow no symbolic links.
+
+    places: by name, without symbolic links; empty: not known.
+    """
+    names = {one_scheme(place).rstrip("/"): name for name, place in places.items() if place}
+    for place, name in names.items():
+        outer = next((names[folder] for folder in folders_above(place) if folder in names), None)
+        if outer is not None:
+            raise nested_tables(name, outer)
 
 
 def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, int]) -> None:

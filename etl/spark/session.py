@@ -132,8 +132,8 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
 
 def _without_pandas() -> None:
     """Spark asks each argument of a call to the JVM whether it is NumPy's, and imports its utilities for tests to ask:
-    with pandas, a third of a second of processor time that a driver has no other use for. Whoever has a value of NumPy's
-    has loaded its module; another thread may still be loading it."""
+    with pandas, a third of a second of processor time that a driver has no other use for. Whoever has a value of
+    NumPy's has loaded its module; another thread may still be loading it."""
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
     def is_scalar(_: NumpyScalarConverter, obj: Any) -> bool:

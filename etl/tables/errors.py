@@ -189,6 +189,13 @@ def one_table(first: str, second: str) -> ConfigurationError:
     )
 
 
+def nested_tables(inner: str, outer: str) -> ConfigurationError:
+    """A table, or the ledger, inside a table's folder: to that table's VACUUM the files of both are one's leftovers."""
+    return ConfigurationError.of(
+        "sink", f"{inner} lies inside {outer}", "give each table and the ledger a folder that is not inside another's"
+    )
+
+
 def refuse_other_run(table: str, run_id: str, app_id: str, found: str | None) -> None:
     """Refuse a run whose app transaction another one has taken: there are two copies of the ledger, and each plans.
 

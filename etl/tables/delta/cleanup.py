@@ -7,7 +7,7 @@ that no file of the run may be deleted: a suspended attempt may wake up and comm
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from urllib.parse import unquote
 
 import pyarrow.fs as pafs
@@ -71,13 +71,20 @@ def snapshot_paths(table: DeltaTable) -> set[str]:
 
 
 def data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
-    """All files below a folder, without those that Delta keeps for itself (`_delta_log`, `_change_data` …)."""
+    """All files below a table's folder, without those that Delta keeps for itself (`_delta_log`, `_change_data` …), and
+    those of another table that lies inside it."""
+    return _below(fs, fs.get_file_info(pafs.FileSelector(folder)))
+
+
+def _below(fs: pafs.FileSystem, infos: Iterable[pafs.FileInfo]) -> list[pafs.FileInfo]:
     found: list[pafs.FileInfo] = []
-    for info in fs.get_file_info(pafs.FileSelector(folder)):
+    for info in infos:
         if info.type == pafs.FileType.Directory:
             # A partition folder may begin with an underscore, but then it has an equals sign.
             if not info.base_name.startswith(("_", ".")) or "=" in info.base_name:
-                found += data_files(fs, info.path)
+                inside = fs.get_file_info(pafs.FileSelector(info.path))
+                if all(one.base_name != "_delta_log" for one in inside):
+                    found += _below(fs, inside)
         elif info.type == pafs.FileType.File:
             found.append(info)
     return found

@@ -36,9 +36,9 @@ they have statistics of 40 columns."""
 
 
 class Snapshot(DeltaTable):
-    """A table at one version that asks delta-rs each question once. For each answer on an app's last transaction delta-rs
-    reads log entries, and to count rows it makes an Arrow row of each file, under Python's lock. Answers are kept by
-    version, which moves on where the table is altered through this object."""
+    """A table at one version that asks delta-rs each question once. For each answer on an app's last transaction
+    delta-rs reads log entries, and to count rows it makes an Arrow row of each file, under Python's lock. Answers are
+    kept by version, which moves on where the table is altered through this object."""
 
     def __init__(self, table_uri: str, **options: Any) -> None:
         """options: as of DeltaTable."""

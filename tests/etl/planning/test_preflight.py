@@ -123,6 +123,15 @@ def test_two_names_of_one_place_are_refused_before_there_is_a_table(ledger: Ledg
     }
 
 
+@pytest.mark.parametrize("names", [("lake", "lake/orders"), ("link/a/b", "lake/a"), ("lake/orders/in", "lake/orders")])
+def test_a_table_inside_another_is_refused(names: tuple[str, str], ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    with pytest.raises(ConfigurationError, match="lies inside"):
+        ledger.examine(*names)
+    assert len(ledger.examine("lake/a", "lake/b", "lake/ab")) == 3
+
+
 def test_a_copy_of_a_table_by_its_files_is_the_same_table(ledger: Ledger, tmp_path: Path) -> None:
     append(tmp_path / "orders")
     shutil.copytree(tmp_path / "orders", tmp_path / "copy")

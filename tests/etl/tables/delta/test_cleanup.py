@@ -34,6 +34,16 @@ def test_files_of_attempts_that_lost_are_deleted(lander, rows, partition_by):
     assert clean_up(table.target, "run-1", [version]) == FileCount()
 
 
+def test_files_of_another_table_inside_the_folder_stay(lander, rows):
+    """Also those of the same run, which the outer table's commit does not name."""
+    table, inside = lander(), lander("table/deeper/inside")
+    landed, others = table.write([rows(0, 10)]), inside.write([rows(10, 20)])
+    version = table.commit(landed).commit.version
+    inside.commit(others)
+    assert clean_up(table.target, "run-1", [version]) == FileCount()
+    assert len(inside.offsets()) == len(table.offsets()) == 10
+
+
 def test_the_log_is_searched_where_no_version_is_known(lander, rows):
     table = lander()
     landed, lost = table.write([rows(0, 10)]), table.write([rows(0, 10)], attempt=1)

@@ -89,6 +89,14 @@ def test_vacuum_deletes_the_old_files(path):
     assert values(path) == [*range(6)]
 
 
+def test_vacuum_leaves_the_files_of_a_table_inside_the_folder(path):
+    inside = f"{path}/inside"
+    write_deltalake(inside, pa.table({"n": [1, 2]}))
+    gone = maintenance(path).vacuum(timedelta(0), datetime.now(UTC) + timedelta(hours=1), dry_run=False)
+    assert gone.files == 0
+    assert DeltaTable(inside).to_pyarrow_table().num_rows == 2
+
+
 def test_columns_that_were_added_later_are_null_in_older_rows(tmp_path):
     path = str(tmp_path / "table")
     struct = pa.struct([("a", pa.int64())])
