@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,6 +80,12 @@ def folders_above(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
+
+
+def nearest_above(path: str, named: Mapping[str, str]) -> str | None:
+    """What is named of the nearest folder that a normal path lies in; None where none is. named: by folder, without a
+    slash at the end."""
+    return next((named[folder] for folder in folders_above(path.rstrip("/")) if folder in named), None)
 
 
 def topic_that_leads_to(template: str, place: str) -> str | None:

@@ -13,7 +13,7 @@ from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean
 from kseg.etl.config.partitioning import DerivedPartition
-from kseg.etl.config.paths import TOPIC_PLACEHOLDER, folders_above, lies_within, scheme_of, topic_that_leads_to
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, nearest_above, scheme_of, topic_that_leads_to
 from kseg.etl.config.rules_beside import (
     corruption_has_its_table,
     dead_letters_have_their_table,
@@ -223,8 +223,8 @@ def tables_do_not_nest(view: View) -> Iterator[Finding]:
     paths = [(route, path) for route, target in sound_targets(view) for path in target_paths(view, route, target)]
     tables = {path.rstrip("/"): path for _, path in paths}
     for route, inner in paths:
-        outer = next((tables[folder] for folder in folders_above(inner) if folder in tables), inner)
-        if outer != inner:
+        outer = nearest_above(inner, tables)
+        if outer is not None:
             yield Finding(
                 place_of(view, route, "path"),
                 f"is inside the table {outer}",

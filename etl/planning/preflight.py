@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kseg.etl.config.paths import folders_above
+from kseg.etl.config.paths import nearest_above
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.object_store import one_scheme, place_of
@@ -139,7 +139,7 @@ def _refuse_nested(places: Mapping[str, str]) -> None:
     """
     names = {one_scheme(place).rstrip("/"): name for name, place in places.items() if place}
     for place, name in names.items():
-        outer = next((names[folder] for folder in folders_above(place) if folder in names), None)
+        outer = nearest_above(place, names)
         if outer is not None:
             raise nested_tables(name, outer)
 
