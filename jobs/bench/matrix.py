@@ -27,7 +27,7 @@ from kseg.jobs.bench.session import MASTER
 from kseg.jobs.bench.workload import PARTITIONS, BenchTopic, client_config
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DISTINCT: Final = 10_000
 PER_TRANSACTION: Final = 2_000
@@ -86,19 +86,24 @@ TOPICS: Final[Mapping[str, TopicKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """statement: what both sides run over the rows; None: nothing. duckdb: what ours runs in its place."""
+    """statement: what both sides run over the rows; None: nothing. step: what ours runs in its place."""
 
     name: str
     topic: str
     statement: str | None = None
-    duckdb: str | None = None
+    step: dict[str, str] | None = None
 
     @property
     def transform(self) -> list[dict[str, str]]:
         """Of our job."""
-        if self.duckdb is not None:
-            return [{"duckdb": self.duckdb}]
+        if self.step is not None:
+            return [self.step]
         return [] if self.statement is None else [{"sql": self.statement}]
+
+
+def with_casts(rows: DataFrame) -> DataFrame:
+    """The statement `CASTS` as a DataFrame step."""
+    return rows.withColumns({f"{name}_text": rows[name].cast("string") for name in ("value", "key")})
 
 
 CASTS: Final = f"SELECT *, CAST(value AS STRING) AS value_text, CAST(key AS STRING) AS key_text FROM {ROWS_VIEW}"
@@ -119,9 +124,10 @@ IN_DUCKDB: Final = {
 WORKLOADS: Final = (
     Workload("raw, JSON of 170 bytes, lz4", "json-lz4"),
     Workload("SQL step: SELECT *, two casts", "json-lz4", CASTS),
+    Workload("DataFrame step: two casts", "json-lz4", CASTS, {"python": f"{__name__}:with_casts"}),
     Workload("SQL step: from_json to 8 columns", "json-lz4", FROM_JSON),
-    Workload("DuckDB step: SELECT *, two casts", "json-lz4", CASTS, IN_DUCKDB[CASTS]),
-    Workload("DuckDB step: from_json to 8 columns", "json-lz4", FROM_JSON, IN_DUCKDB[FROM_JSON]),
+    Workload("DuckDB step: SELECT *, two casts", "json-lz4", CASTS, {"duckdb": IN_DUCKDB[CASTS]}),
+    Workload("DuckDB step: from_json to 8 columns", "json-lz4", FROM_JSON, {"duckdb": IN_DUCKDB[FROM_JSON]}),
     Workload("raw, zstd", "json-zstd"),
     Workload("raw, 100 random bytes, uncompressed", "random-100"),
     Workload("raw, 1,000 random bytes", "random-1000"),

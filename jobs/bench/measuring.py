@@ -72,7 +72,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         folder = Path(place)
         away = far.Listeners.make(folder / "certificates") if "far" in sections else None
         more = () if away is None else away.listeners
-        with EmbeddedKafka(folder / "kafka", heap="1g", listeners=more) as kafka:
+        with EmbeddedKafka(folder / "kafka", heap="2g", listeners=more) as kafka:
             document |= _on_a_broker(kafka, away, folder, effort, sections, progress)
     return document | {"caveats": list(CAVEATS)}
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from kseg.client.admin.topics import create_topic
+from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition
@@ -32,7 +32,7 @@ from kseg.segment_reader.encode.batches import Record, encode_batch
 RECORDS: Final = 3
 """Of each partition: planning, ledger and commit do not depend on how many there are."""
 
-#: A topic is made by one request, and a controller makes no more than 10,000 records of one.
+#: Partitions of one request: a controller makes no more than 10,000 records of one.
 _AT_ONCE: Final = 2_500
 
 
@@ -49,7 +49,7 @@ class Effort:
     history: history.Effort
 
 
-FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000), 3, 20_000_000, history.FULL)
+FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000, 10_000), 3, 20_000_000, history.FULL)
 QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000, history.QUICK)
 
 
@@ -75,7 +75,7 @@ def _partitions(servers: str, folder: Path, count: int) -> dict[str, Any]:
     with _patient(servers) as cluster:
         for topic in topics:
             partitions = min(count, _AT_ONCE)
-            create_topic(cluster, topic, partitions=partitions, replication_factor=1)
+            create_topics(cluster, [NewTopic(topic, partitions, 1)]).or_raise()
             _fill(cluster, [TopicPartition(topic, partition) for partition in range(partitions)])
     job = _job(folder, servers, topics, "local[2]")
     plan = _run(job, "--plan")
@@ -105,8 +105,8 @@ def _fill(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
 def _tables(servers: str, folder: Path, count: int) -> dict[str, Any]:
     partitions = [TopicPartition(f"table-{count}-{number}", 0) for number in range(count)]
     with _patient(servers) as cluster:
-        for tp in partitions:
-            create_topic(cluster, tp.topic, partitions=1, replication_factor=1)
+        for start in range(0, count, _AT_ONCE):
+            create_topics(cluster, [NewTopic(tp.topic, 1, 1) for tp in partitions[start : start + _AT_ONCE]]).or_raise()
         _fill(cluster, partitions)
         job = _job(folder, servers, [tp.topic for tp in partitions], "local[2]", table="tables/{topic}")
         first = _run(job)

@@ -73,6 +73,7 @@ print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
 FEW = (
     "raw, JSON of 170 bytes, lz4",
     "SQL step: from_json to 8 columns",
+    "DataFrame step: two casts",
     "DuckDB step: from_json to 8 columns",
     "raw, 30 % of transactions aborted",
     "raw, 64 partitions",
