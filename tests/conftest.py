@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,6 +50,17 @@ settings.load_profile("full" if FULL else "reduced")
 # says how.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(jvm.light_options()))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The thousands of tests that are collected live to the end: the garbage collector need not go through them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,12 +12,14 @@ The table is printed when all tests ran, and a gap in it fails the run (where Ka
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -51,7 +53,7 @@ class Comparisons:
         self._test = ""
         self._failed: set[str] = set()
         self._brokers: dict[int, tuple[psutil.Process, str]] = {}
-        self._strangers: set[int] = set()
+        self._asked: dict[int, str | None] = {}
         self._whole = True
 
     def compared(self, kind: str, message: str, version: int) -> None:
@@ -78,8 +80,13 @@ class Comparisons:
 
     def _release(self, port: int) -> str | None:
         """The release of the Kafka that listens on this port; None for anything else, such as a scripted broker."""
-        if port in self._strangers:
-            return None
+        if port not in self._asked:  # in this test
+            self._asked[port] = None if _listens_here(port) else self._release_of_child(port)
+        return self._asked[port]
+
+    def _release_of_child(self, port: int) -> str | None:
+        """The same, looked for in processes that this one has started: of a Spark or a Kafka with hundreds of open
+        files that takes a tenth of a second."""
         known = self._brokers.get(port)
         if known and known[0].is_running():
             return known[1]
@@ -92,7 +99,6 @@ class Comparisons:
             if release:
                 self._brokers[port] = process, release[1]
                 return release[1]
-        self._strangers.add(port)
         return None
 
     # -- pytest's hooks
@@ -109,7 +115,7 @@ class Comparisons:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._test = item.nodeid
-        self._strangers.clear()  # another test may have a broker on the same port
+        self._asked.clear()  # another test may have another broker on the same port
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -202,6 +208,20 @@ class Comparisons:
             "forms equal to Java's"
         )
         return lines
+
+
+def _listens_here(port: int) -> bool:
+    """Whether this very process listens on a local port, as scripted brokers do. False where there is no /proc."""
+    listening = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A +(?:\S+ +){{5}}(\d+)")  # the last one: the socket's inode
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for table in ("tcp", "tcp6"):
+            found |= {f"socket:[{inode}]" for inode in listening.findall(Path("/proc/self/net", table).read_text())}
+        for file in Path("/proc/self/fd").iterdir() if found else ():
+            with contextlib.suppress(OSError):  # one that another thread has closed meanwhile
+                if str(file.readlink()) in found:
+                    return True
+    return False
 
 
 def _embedded() -> list[type[Message]]:

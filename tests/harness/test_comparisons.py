@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,12 +60,47 @@ def test_a_refusal_is_told_as_one_and_is_no_answer(table: Any, kafka: Any) -> No
     assert re.search(r"\b0 APIs answered by live brokers", "\n".join(table.table()))
 
 
+LISTENS = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_what_another_process_answers_does_not_count(table: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as stranger:
-        table.answered(stranger.getsockname()[1], "Heartbeat", 4, HeartbeatResponse())
+    command = [sys.executable, "-c", LISTENS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdin is not None
+        assert stranger.stdout is not None
+        table.answered(int(stranger.stdout.readline()), "Heartbeat", 4, HeartbeatResponse())
+        stranger.stdin.close()
     assert row(table, "Heartbeat").endswith("none")
     assert "Heartbeat" in table._gaps()["no live broker has answered without an error"]
     assert "LeaderAndIsr" not in table._gaps()["no live broker has answered without an error"]
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_what_a_scripted_broker_answers_does_not_count_and_no_process_is_asked(
+    table: Any, monkeypatch: pytest.MonkeyPatch, family: socket.AddressFamily, host: str
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(table, "_release_of_child", asked.append)
+    with socket.create_server((host, 0), family=family) as scripted:
+        table.answered(scripted.getsockname()[1], "Heartbeat", 4, HeartbeatResponse())
+    assert (row(table, "Heartbeat").endswith("none"), asked) == (True, [])
+
+
+def test_a_port_is_looked_at_again_in_the_next_test(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There another broker may have it; in one test it is asked for once."""
+    releases = iter(["3.9.2", "4.3.1"])
+    monkeypatch.setattr(table, "_release_of_child", lambda _: next(releases))
+    for version in (0, 1):
+        table.answered(1, "Heartbeat", version, HeartbeatResponse())
+    of_the_next_test = table.pytest_runtest_protocol(SimpleNamespace(nodeid="tests/b"))
+    next(of_the_next_test)
+    table.answered(1, "Heartbeat", 4, HeartbeatResponse())
+    assert "4.3.1 v4; 3.9.2 v0-1" in row(table, "Heartbeat")
 
 
 def test_what_a_failed_test_saw_is_dropped(table: Any) -> None:
