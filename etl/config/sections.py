@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, GetJsonSchemaHandler, Tag
 from pydantic.json_schema import JsonSchemaValue
@@ -372,11 +373,24 @@ class Sink(Section):
         """Whether something else of a record than its topic decides into which table its row lands."""
         return self.route_by != BY_TOPIC
 
+    @cached_property
+    def routes_to(self) -> Mapping[str, Sequence[str]]:
+        """The routes that lead to each table, in the order of the file; `{topic}` is not filled in."""
+        found: dict[str, list[str]] = {}  # made once: of thousands of tables each one asks for its own
+        for route, target in self.targets.items():
+            found.setdefault(str(target), []).append(route)
+        return found
+
     def columns_of(self, table: str) -> tuple[str, tuple[str, ...]] | None:
         """The columns that a route names for its table, and the route; None: the table gets all of the rows'."""
-        named = (self.routes or {}).items() if self.routed else ()
-        found = ((route, its.columns) for route, its in named if its.columns is not None and str(its.target) == table)
-        return next(found, None)
+        routes = self.routes if self.routes is not None and self.routed else {}
+        named = ((route, routes[route].columns) for route in (self.routes_to.get(table, ()) if routes else ()))
+        return next(((route, columns) for route, columns in named if columns is not None), None)
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        made.__dict__.pop("routes_to", None)  # `model_copy` may give it other routes
+        return made
 
     def tables_of(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The tables that rows of these topics may land in, each once. Raises ConfigurationError as `target`."""

@@ -29,7 +29,7 @@ def sink_schema_of(
     sink = job.sink
     only: OnlyColumns | None = None
     sources: dict[str, str] = {}
-    routes = [] if records is None else [route for route, target in sink.targets.items() if str(target) == table]
+    routes = [] if records is None else sink.routes_to.get(table, ())
     if records is not None and records.of_kinds:
         rows, sources = _of_kind(rows, records.of(routes), sink.partition_columns, table)
     if (named := sink.columns_of(table)) is not None:

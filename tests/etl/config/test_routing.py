@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.config.job import Job
+from kseg.etl.config.sections import Route
 from kseg.etl.errors import Fault
 
 A = {"a": {"path": "a"}}
@@ -134,6 +135,26 @@ def test_columns_of_a_route_are_part_of_the_hash_where_they_are_given(of_sink: C
     assert some.sink.columns_of(str(some.sink.targets["*"])) is None
     assert some.config_hash != plain.config_hash
     assert job(columns=None).config_hash == plain.config_hash
+
+
+def test_a_table_s_columns_are_found_without_a_look_at_all_routes(
+    of_sink: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routes = {f"k{n}": {"path": f"./{n}", "columns": ["key"]} for n in range(50)}
+    sink = of_sink(route_by="header.kind", routes={**routes, "*": {"path": "./b"}}).sink
+    tables = sink.tables_of(())
+    looks: list[Route] = []
+    of_route = vars(Route)["target"].fget
+    monkeypatch.setattr(Route, "target", property(lambda route: looks.append(route) or of_route(route)))
+    assert [sink.columns_of(table) for table in tables] == [*((f"k{n}", ("key",)) for n in range(50)), None]
+    assert len(looks) == len(tables)
+
+
+def test_a_sink_that_is_given_other_routes_knows_their_columns(of_sink: Callable[..., Job]) -> None:
+    sink = of_sink(route_by="header.kind", routes={"a": {"path": "./a"}, "*": {"path": "./b"}}).sink
+    assert sink.columns_of(str(sink.targets["a"])) is None
+    routes = {"z": Route(path=sink.targets["a"].path, columns=("value",))}
+    assert sink.model_copy(update={"routes": routes}).columns_of(str(sink.targets["a"])) == ("z", ("value",))
 
 
 MESSAGES = {"value": {"format": "protobuf", "schema": "registry", "subject": ["shop.Order", "shop.Payment"]}}
