@@ -32,11 +32,12 @@ FOLDERS = {
         registry report website
     """,
 }
-#: Modules that lie in a part's root. `client/config.py` and `offsets.py` are used by every folder below.
+#: Modules that lie in a part's root. `client/config.py`, `offsets.py` and `etl/places.py` are used by every folder
+#: below.
 ROOTS = {
     "client": {"__init__.py", "config.py", "errors.py", "offsets.py"},
     "segment_reader": {"__init__.py", "errors.py"},
-    "etl": {"__init__.py", "errors.py"},
+    "etl": {"__init__.py", "errors.py", "places.py"},
     "jobs": {
         "__init__.py",
         "backfill.py",

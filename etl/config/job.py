@@ -24,7 +24,7 @@ from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
 from kseg.etl.config.secrets import SecretProperties, has_reference
 from kseg.etl.config.sections import AnyStep, Run, Segments, Sink, Source, Spark
-from kseg.etl.config.values import JobName, PlainPath, Section, Text, TransactionalId, version_one
+from kseg.etl.config.values import JobName, Section, TablePath, Text, TransactionalId, version_one
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
@@ -45,7 +45,7 @@ class Job(Section):
     group: HowItRuns[Text | None] = None
     group_commit: HowItRuns[Literal["transactional", "plain", "none"]]
     transactional_id: HowItRuns[TransactionalId | None] = None
-    ledger: HowItRuns[PlainPath]
+    ledger: HowItRuns[TablePath]
     run: HowItRuns[Run] = Run()
     # It adds the column `_kseg_late`; a run that was taken up has it or lacks it as its plan says.
     interval: HowItRuns[IntervalRules | None] = None

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from kseg.etl.places import one_scheme
+
 TOPIC_PLACEHOLDER = "{topic}"
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
@@ -71,7 +73,9 @@ def _normal_url(text: str, scheme: str, start: int) -> str:
 
 
 def lies_within(inner: str, outer: str) -> bool:
-    """Whether `inner` is `outer` or lies below it; both normal. `{topic}` is a folder like any other."""
+    """Whether `inner` is `outer` or lies below it; both normal. `{topic}` is a folder like any other, and `s3a://` the
+    same store as `s3://`."""
+    inner, outer = one_scheme(inner), one_scheme(outer)
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
@@ -90,7 +94,7 @@ def nearest_above(path: str, named: Mapping[str, str]) -> str | None:
 
 def topic_that_leads_to(template: str, place: str) -> str | None:
     """The topic name for which `template` is `place` or an ancestor of it; None if there is none."""
-    parts, target = template.split("/"), place.split("/")
+    parts, target = one_scheme(template).split("/"), one_scheme(place).split("/")
     if len(parts) > len(target):
         return None
     expected: str | None = None

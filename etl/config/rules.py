@@ -29,6 +29,7 @@ from kseg.etl.config.rules_routes import (
 from kseg.etl.config.sections import BATCH_KINDS, CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
 from kseg.etl.config.times import format_instant
 from kseg.etl.config.view import View, nearest, place_of, reads, sound_targets, target_paths, topics_of_route
+from kseg.etl.places import one_scheme
 
 ROW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 PROVENANCE_COLUMNS = (
@@ -221,15 +222,25 @@ def ledger_stands_apart(view: View) -> Iterator[Finding]:
 def tables_do_not_nest(view: View) -> Iterator[Finding]:
     """A Delta table inside another's folder loses its files to the outer one's vacuum."""
     paths = [(route, path) for route, target in sound_targets(view) for path in target_paths(view, route, target)]
-    tables = {path.rstrip("/"): path for _, path in paths}
+    tables = {one_scheme(path).rstrip("/"): path for _, path in paths}
     for route, inner in paths:
-        outer = nearest_above(inner, tables)
+        outer = nearest_above(one_scheme(inner), tables)
         if outer is not None:
             yield Finding(
                 place_of(view, route, "path"),
                 f"is inside the table {outer}",
                 "give each table a folder that is not inside another table",
             )
+
+
+def tables_have_one_name(view: View) -> Iterator[Finding]:
+    """Rows of a table's second name would count as landed with those of the first."""
+    names: dict[str, str] = {}
+    for route, target in sound_targets(view):
+        for path in target_paths(view, route, target):
+            other = names.setdefault(one_scheme(path).rstrip("/"), path)
+            if other != path:
+                yield Finding(place_of(view, route, "path"), f"is the table {other}", "give a table one name")
 
 
 def layout_is_one_of_two(view: View) -> Iterator[Finding]:
@@ -318,6 +329,7 @@ RULES: tuple[Rule, ...] = (
     dead_letters_have_their_table,
     tables_beside_stand_apart,
     tables_do_not_nest,
+    tables_have_one_name,
     layout_is_one_of_two,
     layout_names_columns,
     decoded_rows_have_addresses,

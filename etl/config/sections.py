@@ -31,10 +31,10 @@ from kseg.etl.config.values import (
     PartitionKey,
     Partitions,
     PathTemplate,
-    PlainPath,
     Section,
     SomeColumns,
     Sql,
+    TablePath,
     TableTemplate,
     Text,
     Topic,
@@ -268,7 +268,7 @@ class Route(Section):
 class QuarantineTable(Section):
     """Where the bytes of what cannot be read land."""
 
-    path: PlainPath
+    path: TablePath
 
 
 class AtMost(NamedTuple):
@@ -301,7 +301,7 @@ class DeadLetters(Section):
     retention: how long `kseg maintain` leaves them there, from the end of their run; None: for ever.
     """
 
-    path: PlainPath | None = None
+    path: TablePath | None = None
     max: Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])] = "1%"
     retention: Annotated[Duration, at_least(timedelta(days=1))] | None = None
 

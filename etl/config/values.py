@@ -40,6 +40,7 @@ from kseg.etl.config.times import (
     parse_duration,
     parse_instant,
 )
+from kseg.etl.places import unusable
 from kseg.etl.transform.step import ROWS_VIEW
 
 FAULT = "kseg"
@@ -196,6 +197,13 @@ def absolute(text: str, info: ValidationInfo) -> str:
         raise fault(str(error), "a local path, or a URL as in s3://bucket/folder") from None
 
 
+def _openable(place: str) -> str:
+    """A table's place or the ledger's, if there can be a Delta table."""
+    if (found := unusable(place)) is not None:
+        raise fault(*found)
+    return place
+
+
 def _allowed(place: str, info: ValidationInfo) -> str:
     """The place, where job files are trusted or it is one for untrusted ones (`etl.config.untrusted`)."""
     restrictions = (info.context or {}).get("restrictions")
@@ -300,7 +308,7 @@ Sql = Annotated[str, AfterValidator(_sql), InSchema(pattern="__[Rr][Oo][Ww][Ss]_
 Column = Text
 Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)]
 SomeColumns = Annotated[tuple[Column, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
-PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(absolute)]
+PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(absolute), AfterValidator(_openable)]
 TableTemplate = Annotated[
     str,
     AfterValidator(_placeholders),
@@ -312,5 +320,6 @@ PlainPath = Annotated[
     AfterValidator(_matching(re.compile(r"[^{}]*"), "has a placeholder", "write the path without a placeholder")),
     AfterValidator(absolute),
 ]
+TablePath = Annotated[PlainPath, AfterValidator(_openable)]
 Location = Annotated[Text, AfterValidator(_location)]
 Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]

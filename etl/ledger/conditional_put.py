@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
-from kseg.etl.ledger.object_store import is_local, local_path, open_store, store_scheme
+from kseg.etl.ledger.object_store import is_local, local_path, open_store
 from kseg.etl.ledger.store_errors import store_error
+from kseg.etl.places import store_scheme
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+from kseg.etl.places import store_scheme
+
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
@@ -146,17 +148,6 @@ def local_path(location: str) -> str:
 def place_of(location: str) -> str:
     """One spelling for each place: of a local path without symbolic links, as delta-rs opens it."""
     return os.path.realpath(local_path(location)) if is_local(location) else location
-
-
-def store_scheme(scheme: str) -> str:
-    """One spelling for each store: `s3a` and `s3n` are s3."""
-    return "s3" if scheme in ("s3a", "s3n") else "gs" if scheme == "gcs" else scheme
-
-
-def one_scheme(place: str) -> str:
-    """A URL with the one spelling of its store's scheme; a path as it is."""
-    scheme, separator, rest = place.partition("://")
-    return f"{store_scheme(scheme)}://{rest}" if separator else place
 
 
 def _unprefixed(key: str) -> str:

@@ -37,7 +37,7 @@ from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.object_store import is_local
 from kseg.etl.ledger.state import JobState, Summary
-from kseg.etl.ledger.store_errors import check_endpoint, store_error
+from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.table_objects import JOB, NAME, SEQUENCE, Provenance, TableObject, TableObjects
 
 Decide = Callable[[JobState], Sequence[Event]]
@@ -100,6 +100,7 @@ class Ledger:
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
         refuse_unsafe(location, options, lambda message, remedy: opening.unsafe(message, remedy, location))
+        check_place(location, setting=setting, ledger=location)
         check_endpoint(location, options, setting=setting, ledger=location)
         raced = False
         try:

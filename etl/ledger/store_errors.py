@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, RetriableFailure
+from kseg.etl.ledger.object_store import is_local, place_of
+from kseg.etl.places import unusable
 
 
 class _Cause(NamedTuple):
@@ -123,6 +125,22 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
         if key in given and not _WEB.match(given[key]):
             remedy = "write it with https:// (or http://) before the host"
             raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is not a URL", remedy)], **address)
+
+
+def check_place(place: str, *, setting: str, **address: str) -> None:
+    """Refuse a place that delta-rs takes for another one, or panics over: by its text, and without symbolic links.
+
+    place, setting: as of `check_endpoint`.
+
+    Raises:
+        ConfigurationError
+    """
+    found = unusable(place)
+    if found is None and is_local(place) and (leads_to := place_of(place)) != place:
+        found = unusable(leads_to)
+        place = f"leads to {leads_to}, which"
+    if found is not None:
+        raise ConfigurationError([Fault(setting, f"{place} {found.message}", found.remedy)], **address)
 
 
 def store_error(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from kseg.etl.config.paths import nearest_above
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.object_store import one_scheme, place_of
+from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.state import JobState
+from kseg.etl.places import one_scheme
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs

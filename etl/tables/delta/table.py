@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
-from kseg.etl.ledger.store_errors import check_endpoint, store_error
+from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
 from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
@@ -73,8 +73,10 @@ class DeltaAccess(TableAccess):
         deadline: float = 120.0,
         snapshots: Snapshots | None = None,
     ) -> None:
+        """Raises ConfigurationError: delta-rs can open no table there, or the endpoint is not a URL."""
         self.location = TableLocation.of(path, storage_options)
         self.name = str(self.location)
+        check_place(self.location.uri, setting="sink", table=self.name)
         check_endpoint(self.location.uri, dict(self.location.options), setting="sink", table=self.name)
         self.deadline = deadline
         self._snapshots = snapshots

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.object_store import place_of
@@ -88,7 +88,7 @@ class TableLocation:
         if parts.scheme == "file":
             text = unquote(parts.path)
         elif parts.scheme in _S3_SCHEMES:
-            text = f"s3://{parts.netloc}{parts.path}"
+            text = f"s3://{text.partition('://')[2]}"
         if "://" not in text:
             text = str(Path(text).absolute())
         return cls(text.rstrip("/") or "/", tuple(sorted((options or {}).items())))
@@ -121,7 +121,7 @@ class TableLocation:
         if scheme in _S3_SCHEMES and self.options:
             return Opened(self._s3(), self.uri.removeprefix("s3://"), self.uri)
         try:
-            fs, root = pafs.FileSystem.from_uri(self.uri)
+            fs, root = pafs.FileSystem.from_uri(self._encoded)
         except (ValueError, NotImplementedError, ImportError) as error:
             raise ConfigurationError.of("sink", f"cannot write to {self.uri}: {error}") from error
         return Opened(fs, root.rstrip("/"), self.uri)
@@ -135,9 +135,14 @@ class TableLocation:
                 return Opened(self._s3(allow_delayed_open=True), self.uri.removeprefix("s3://"), self.uri)
             import pyarrow.fs as pafs
 
-            fs, root = pafs.FileSystem.from_uri(f"{self.uri}?allow_delayed_open=true")
+            fs, root = pafs.FileSystem.from_uri(f"{self._encoded}?allow_delayed_open=true")
             return Opened(fs, root.rstrip("/"), self.uri)
         return self.open()
+
+    @property
+    def _encoded(self) -> str:
+        """As Arrow wants a URL; no part of it is encoded yet (`etl.places`)."""
+        return quote(self.uri, safe="/:@!$&'()*+,;=~")
 
     def _s3(self, **more: Any) -> pafs.FileSystem:
         import pyarrow.fs as pafs

@@ -104,7 +104,7 @@ class SparkTarget(FrameTarget):
         """The table's log, read without Spark; None where there is no table."""
         if not self.exists():
             return None
-        return DeltaAccess(self._detail()["location"], self._storage_options)
+        return DeltaAccess(_place(self._detail()["location"]), self._storage_options)
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None where there is no table."""
@@ -254,7 +254,7 @@ class SparkTarget(FrameTarget):
         detail = self._detail()
         if _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ()) or not self._unsafe(detail["location"]):
             return True, None
-        return True, TableLocation.of(detail["location"], self._storage_options)
+        return True, TableLocation.of(_place(detail["location"]), self._storage_options)
 
     # --- committing --------------------------------------------------------------------------------------------------
 
@@ -427,6 +427,11 @@ class SparkTarget(FrameTarget):
         finally:
             for key, value in before.items():
                 conf.unset(key) if value is None else conf.set(key, value)
+
+
+def _place(location: str) -> str:
+    """A path or URL of the text of a Hadoop path, which has nothing encoded, not even in a `file:` URI."""
+    return f"/{location.removeprefix('file:').lstrip('/')}" if location.startswith("file:") else location
 
 
 def _metric(commit: Commit, name: str) -> int | None:
