@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
@@ -193,6 +193,18 @@ def nested_tables(inner: str, outer: str) -> ConfigurationError:
     """A table, or the ledger, inside a table's folder: to that table's VACUUM the files of both are one's leftovers."""
     return ConfigurationError.of(
         "sink", f"{inner} lies inside {outer}", "give each table and the ledger a folder that is not inside another's"
+    )
+
+
+def vacuum_of_nested(table: str, inside: Sequence[str]) -> ConfigurationError:
+    """A table that Spark alone may vacuum, and other tables' folders inside its own."""
+    more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+    return ConfigurationError.of(
+        "sink",
+        f"{table} is not vacuumed: the table {inside[0]}{more} lies inside its folder, and Spark's VACUUM would delete "
+        "its files",
+        "move that table out of the folder; until then `kseg maintain JOB --optimize --dead-letters --ledger` does "
+        "the rest",
     )
 
 

@@ -73,18 +73,28 @@ def snapshot_paths(table: DeltaTable) -> set[str]:
 def data_files(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
     """All files below a table's folder, without those that Delta keeps for itself (`_delta_log`, `_change_data` …), and
     those of another table that lies inside it."""
-    return _below(fs, fs.get_file_info(pafs.FileSelector(folder)))
+    return _below(fs, fs.get_file_info(pafs.FileSelector(folder)), [])
 
 
-def _below(fs: pafs.FileSystem, infos: Iterable[pafs.FileInfo]) -> list[pafs.FileInfo]:
+def tables_inside(fs: pafs.FileSystem, folder: str) -> list[str]:
+    """The folders below a table's folder that have a Delta log of their own, without those inside of these."""
+    tables: list[str] = []
+    _below(fs, fs.get_file_info(pafs.FileSelector(folder)), tables)
+    return sorted(tables)
+
+
+def _below(fs: pafs.FileSystem, infos: Iterable[pafs.FileInfo], tables: list[str]) -> list[pafs.FileInfo]:
+    """Data files. tables: other tables' folders are added to it."""
     found: list[pafs.FileInfo] = []
     for info in infos:
         if info.type == pafs.FileType.Directory:
             # A partition folder may begin with an underscore, but then it has an equals sign.
             if not info.base_name.startswith(("_", ".")) or "=" in info.base_name:
                 inside = fs.get_file_info(pafs.FileSelector(info.path))
-                if all(one.base_name != "_delta_log" for one in inside):
-                    found += _below(fs, inside)
+                if any(one.base_name == "_delta_log" for one in inside):
+                    tables.append(info.path)
+                else:
+                    found += _below(fs, inside, tables)
         elif info.type == pafs.FileType.File:
             found.append(info)
     return found

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.tables.delta.cleanup import tables_inside
 from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.errors import vacuum_of_nested
 from kseg.etl.tables.removal import OfRun, quoted
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import FileCount
@@ -45,15 +47,25 @@ class SparkMaintenance(DeltaFiles):
         return int(metrics["numFilesRemoved"])
 
     def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
-        root = self._access.location.open().root
+        """As `Maintenance.vacuum`. Spark's VACUUM takes each file below the folder that the table does not name.
+
+        Raises:
+            ConfigurationError: another table lies inside the folder.
+        """
+        store = self._access.location.open()
+        root = store.root
+        with store.asked("cannot list the table's files"):
+            inside = tables_inside(store.fs, root)
+        if inside:
+            raise vacuum_of_nested(self._access.name, inside)
         # Spark counts from when it begins.
         hours = max(retention, datetime.now(UTC) - before + BEGINS_WITHIN) / HOUR
         stored = self.stored()
         with self._target.set_up_for_vacuum():
             if dry_run:
                 paths = [str(row["path"]).removeprefix("file:") for row in self._vacuum(hours, " DRY RUN")]
-                inside = [path[len(root) :].lstrip("/") for path in paths if path.startswith(root)]
-                return FileCount(len(paths), self.sizes(inside))
+                relative = [path[len(root) :].lstrip("/") for path in paths if path.startswith(root)]
+                return FileCount(len(paths), self.sizes(relative))
             self._target.check_lease()
             self._vacuum(hours, "")
         after = self.stored()

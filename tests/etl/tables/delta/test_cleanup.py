@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.tables.delta.cleanup import clean_up as delete_unnamed
+from kseg.etl.tables.delta.cleanup import tables_inside
 from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.values import FileCount, RunCommit
 
@@ -42,6 +43,16 @@ def test_files_of_another_table_inside_the_folder_stay(lander, rows):
     inside.commit(others)
     assert clean_up(table.target, "run-1", [version]) == FileCount()
     assert len(inside.offsets()) == len(table.offsets()) == 10
+
+
+def test_tables_inside_are_found_also_in_partitions(lander, rows):
+    table = lander()
+    table.land(pa.concat_batches([rows(0, 10), rows(0, 10, partition=1)]), partition_by=["partition", "_kseg_run"])
+    store = table.target.location.open()
+    assert tables_inside(store.fs, store.root) == []
+    for name in ("partition=1/x", "a/b/c", "a/b/c/d"):
+        lander(f"table/{name}").land(rows(0, 1))
+    assert tables_inside(store.fs, store.root) == [f"{table.path}/a/b/c", f"{table.path}/partition=1/x"]
 
 
 def test_the_log_is_searched_where_no_version_is_known(lander, rows):
