@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--interval",
     metavar="START/END",
-    help="A data interval in ISO 8601 with time zones. Its boundaries are pinned once; adjacent intervals share them.",
+    help="A data interval in ISO 8601 with time zones. Boundaries are resolved once; adjacent intervals share them.",
 )
 @click.option(
     "--mode",

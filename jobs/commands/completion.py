@@ -30,12 +30,12 @@ Examples:
 """
 )
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
-@click.option("--install", is_flag=True, help="Write it to the file from which the shell loads completions.")
+@click.option("--install", is_flag=True, help="Write the script to the file from which the shell loads completions.")
 @click.pass_context
 def completion(context: click.Context, shell: str | None, install: bool) -> None:
     """Print a shell's completion script for kseg, or install it for this user.
 
-    Without an argument the shell is that of the environment ($SHELL).
+    Without an argument, the shell is taken from the environment ($SHELL).
     """
     from click.shell_completion import get_completion_class
 

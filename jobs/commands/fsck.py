@@ -41,14 +41,14 @@ def fsck(
     layout: str,
     layout_option: dict[str, str],
 ) -> int:
-    """Check a broker's log directories, or copies of them: nothing is changed.
+    """Check a broker's log directories, or copies of them, without changing anything.
 
     DIR is a folder of log.dirs, or the folder of one partition; a path, or a URI such as s3://bucket/key. Checksums,
-    the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are compared with
-    each other.
-    Exit code 1: something is damaged; a batch that an unclean stop cut off at a log's end is only noted. What
-    can still be read of a damaged directory lands with `kseg recover`.
-    A broker that runs may be writing: check a copy, or a stopped one.
+    the order of offsets, indexes, aborted transactions, producer snapshots and leader epochs are compared with each
+    other. A running broker may write to its files meanwhile: check a copy, or stop the broker first.
+
+    Exit code 1: something is damaged. A batch that an unclean shutdown cut off at the end of a log is reported, but
+    does not count as damage. `kseg recover` lands what can still be read of a damaged directory.
 
     \b
     Example:

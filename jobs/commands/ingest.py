@@ -30,13 +30,13 @@ Examples:
 """,
 )
 @job_argument
-@click.option("--dry-run", is_flag=True, help="Plan, check, and list what was not checked; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Plan and check the run, and list what was not checked; write nothing.")
 @with_spark_option
 @take_over_option
 @click.option(
     "--drain",
     is_flag=True,
-    help="Repeat runs capped by run.max_records or run.max_bytes, up to the end that is there now.",
+    help="Repeat runs that are capped by run.max_records or run.max_bytes, until the present backlog has landed.",
 )
 @click.option(
     "--accept-group-offsets",
@@ -59,12 +59,12 @@ def ingest(
 ) -> Result:
     """Run a job once: read what is new, land it exactly once, commit the group's offsets.
 
-    An unfinished run continues first, with the ranges of its plan. With --drain the exit code is that of the first run
-    that fails; the runs before it have landed, and the same command goes on from there.
+    If a run is unfinished, it is continued first, with the ranges that it had planned. With --drain, the exit code is
+    that of the first run that fails; the runs before it have landed, and the same command continues the failed run.
 
-    Exit 0: done, or nothing to do; 2: bad
-    configuration; 3: refused, because ledger, source, tables and group do not agree, or data is lost; 4: a broker or
-    store is not available, try again; 5: another run is active; 1: anything else.
+    Exit 0: done, or nothing to do; 2: invalid configuration; 3: refused, because ledger, source, tables and group do
+    not agree, or data is lost; 4: a broker or an object store is not available, try again; 5: another run is active;
+    1: anything else.
     """
 
     if with_spark and not dry_run:

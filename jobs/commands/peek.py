@@ -47,21 +47,27 @@ Examples:
     metavar="N|-N|earliest|latest",
     help="From this offset, or the last N records of each partition.  [default: the last --count]",
 )
-@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; repeatable.")
-@click.option("-n", "--count", type=click.IntRange(1), help="Show so many records.  [default: 10, with an offset all]")
-@click.option("--follow", is_flag=True, help="Then show records as they arrive, until Ctrl-C.")
+@click.option(
+    "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Show only this partition; repeatable."
+)
+@click.option(
+    "-n", "--count", type=click.IntRange(1), help="How many records to show.  [default: 10; all if --offset is given]"
+)
+@click.option("--follow", is_flag=True, help="Continue with new records as they arrive, until Ctrl-C.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether aborted and undecided transactions are shown.",
+    help="Whether records of aborted and open transactions are shown.",
 )
-@click.option("--registry", metavar="URL", help="Decode payloads by this schema registry.  [default: the job's]")
+@click.option(
+    "--registry", metavar="URL", help="Decode payloads with the schemas of this registry.  [default: the job's]"
+)
 @click.option("--raw", is_flag=True, help="Show keys and values as they are, although the job decodes them.")
 @click.option("--full", is_flag=True, help="Do not cut keys and values at 2,000 characters.")
-@click.option("--log-dir", "log_dirs", multiple=True, metavar="DIR", help="Read a broker's files instead; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="An object a line, as `kseg produce --format json` reads it.")
+@click.option("--log-dir", "log_dirs", multiple=True, metavar="DIR", help="Read a broker's log files; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line, for `kseg produce --format json`.")
 @cluster_options
 @debug_option
 def peek(
@@ -81,12 +87,13 @@ def peek(
     properties: tuple[str, ...],
     debug: bool,
 ) -> int:
-    """Show records: address, time, headers, key, value. Across partitions they are in the order of their times.
+    """Show records: address, timestamp, headers, key, value. Records of several partitions are sorted by timestamp.
 
-    Bytes that are not printable are escaped. A payload that a schema registry's serializer wrote shows its schema's id.
-    With a job that has `decode:`, or with --registry, typed values are shown as JSON; one that cannot be decoded shows
-    why, and its bytes. No payload at all is <null>, in JSON null. Properties of the registry's client are -X
-    schema.registry.KEY=VALUE, or in the file of --command-config.
+    Unprintable bytes are escaped. If a schema registry's serializer wrote a payload, the id of its schema is shown.
+    With a job that has `decode:`, or with --registry, payloads are decoded and shown as JSON. If a payload cannot be
+    decoded, the error and the bytes are shown. A missing payload is shown as <null>, with --json as null.
+
+    Set properties of the registry's client with -X schema.registry.KEY=VALUE, or in the file of --command-config.
     """
     from kseg.etl.source.logs import open_logs
     from kseg.etl.source.origin import LogFiles, Origin

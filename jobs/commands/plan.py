@@ -19,9 +19,8 @@ from kseg.jobs.invocation.result import Result
 def plan(invocation: Invocation, job_file: str, with_spark: bool) -> Result:
     """Show the ranges that the next run would read, and check what the run needs.
 
-    Checked are brokers, registry, ledger, tables and the group, the right to read the topics, and that the transform's
-    functions can be imported; what was not checked is listed. Nothing is written; no JVM is started without
-    --with-spark.
+    Checks brokers, registry, ledger, tables, the group, the right to read the topics, and whether the transform's
+    functions can be imported. Lists what was not checked. Writes nothing, and starts no JVM without --with-spark.
     """
 
     job = load_job(invocation, job_file, starts_spark=with_spark, decodes=True)

@@ -47,12 +47,14 @@ Examples:
     help="lines: a line is a value, JSON or not. json: a line is an object with key, value, headers, partition, "
     "timestamp.",
 )
-@click.option("--key-separator", metavar="TEXT", help="What is between key and value of a line.")
-@click.option("--partition", type=click.IntRange(0), help="Send all to this partition.  [default: by key]")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of each record; repeatable.")
+@click.option("--key-separator", metavar="TEXT", help="The separator of key and value in a line.")
+@click.option("--partition", type=click.IntRange(0), help="Send all records to this partition.  [default: by key]")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Add a header to each record; repeatable."
+)
 @click.option("--create", is_flag=True, help="Create the topic if it is missing.")
-@click.option("--partitions", type=click.IntRange(1), help="Of a topic that is created.  [default: the broker's]")
-@click.option("--replication-factor", type=click.IntRange(1), help="Likewise.")
+@click.option("--partitions", type=click.IntRange(1), help="For --create: how many.  [default: the broker's]")
+@click.option("--replication-factor", type=click.IntRange(1), help="For --create.  [default: the broker's]")
 @cluster_options
 @common_options
 def produce(
@@ -71,9 +73,10 @@ def produce(
 ) -> Result:
     """Write records to a topic: one for each line of FILE, or of stdin.
 
-    Keys choose the partition as in Java's producer. -X takes any property of a producer: compression.type, acks …
-    In JSON objects a text is sent as UTF-8 and null as null; keyBase64 and valueBase64 hold other bytes; headers are
-    an object or a list of [name, value]. So `kseg peek --json` of one topic can be produced to another.
+    Records are partitioned by key as in Java's producer. -X sets any producer property: compression.type, acks …
+    With --format json, a string is sent as UTF-8 and null as null; keyBase64 and valueBase64 contain bytes that are
+    not text; headers are an object or a list of [name, value]. `kseg peek --json` prints this format, so its output
+    can be written to another topic.
     """
     from kseg.client.producer.config import ProducerConfig
     from kseg.etl.errors import ConfigurationError

@@ -40,13 +40,15 @@ def _check(topics: str | None, pattern: str | None, **_: object) -> None:
 )
 @click.option("--ledger", metavar="TABLE", help="The ledger, which records what has landed.  [default: TABLE_ledger]")
 @click.option("--topics", metavar="TOPIC,...", help="Only these topics; internal topics can be named too.")
-@click.option("--pattern", metavar="REGEX", help="Topics whose name has this in it.  [default: all but internal ones]")
+@click.option(
+    "--pattern", metavar="REGEX", help="Topics whose name contains a match.  [default: all but internal ones]"
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="read_committed: no row of an aborted transaction; those of an undecided one are quarantined.",
+    help="read_committed: leave out records of aborted transactions, and quarantine those of undecided ones.",
 )
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
 @layout_options
@@ -69,11 +71,11 @@ def recover(
     layout_option: dict[str, str],
     take_over: bool,
 ) -> Result:
-    """Land all that can be read from log directories; keep what cannot, with its address and bytes.
+    """Land all that can be read from log directories; quarantine what cannot be read, with its address and bytes.
 
     DIR is a folder of a broker's log.dirs or a copy of one, a path or a URL. No broker is needed, and nothing in DIR is
-    changed. Rows land exactly once: run again, it changes nothing, or lands what has come. Stop a broker first, or use
-    a copy, for a log that no longer grows.
+    changed. Rows land exactly once: the same command again changes nothing, or lands records that were added to the
+    log. If a broker still writes to DIR, stop the broker first, or use a copy.
 
     Exit 0: everything was read. 1: something could not be read and is in the quarantine table (`kseg fsck` too
     exits with 1 if something is damaged), or the recovery failed, with an error. 2 to 5 as with `kseg ingest`.

@@ -10,13 +10,13 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 _BOOTSTRAP = click.option(
-    "--bootstrap-servers", "--bootstrap", "bootstrap_servers", metavar="HOST:PORT,…", help="Where the cluster listens."
+    "--bootstrap-servers", "--bootstrap", "bootstrap_servers", metavar="HOST:PORT,…", help="Addresses of brokers."
 )
 _CONTROLLERS = click.option(
     "--bootstrap-controllers", metavar="HOST:PORT,…", help="KRaft controllers instead of brokers."
 )
 _FILE = click.option(
-    "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A Java properties file."
+    "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A file of client properties."
 )
 _PROPERTY = click.option("-X", "properties", multiple=True, metavar="KEY=VALUE", help="A client property; repeatable.")
 

@@ -26,7 +26,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=_as_options,
         metavar="NAME=VALUE",
         help="An option of the layout: local=DIR, the broker's own folder, which continues where the remote "
-        "segments end; key.ID=FILE, a private key of aiven's encrypted ones. Repeatable.",
+        "segments end; key.ID=FILE, a private key for aiven's encrypted ones. Repeatable.",
     )
     return layout(options(command))
 

@@ -18,13 +18,13 @@ take_over_option = click.option(
     "--take-over", is_flag=True, help="Take over the lease of another run that is known to be dead, without waiting."
 )
 with_spark_option = click.option(
-    "--with-spark", is_flag=True, help="Also start Spark, and let it analyse SQL and Python steps on the rows' columns."
+    "--with-spark", is_flag=True, help="Also start Spark, and check SQL and Python steps against the rows' columns."
 )
 
 # --- of the invocation
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print errors alone: no progress, no tables.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print only errors: no progress, no tables.")
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks, and log details to stderr.")
 trace_option = click.option(
     "--trace", is_flag=True, help="Log a line on stderr for each request and response (also: KSEG_TRACE=1)."
@@ -33,8 +33,8 @@ progress_option = click.option(
     "--progress",
     "progress_form",
     type=click.Choice(FORMS),
-    help="Progress on stderr: one bar, one more for each partition, a line every 10 seconds, or nothing.  "
-    "[default: total on a terminal, else lines]",
+    help="How progress is shown on stderr. total: one bar. partitions: also a bar for each partition. lines: a line "
+    "every 10 seconds. none: not at all.  [default: total on a terminal, else lines]",
 )
 command_config_option = click.option(
     "--command-config",

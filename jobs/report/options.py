@@ -60,7 +60,7 @@ _OPTIONS = (
     click.option(
         "--report",
         metavar="PATH",
-        help="Write the run's page: one HTML file, or into a folder. A path, or a URL of an object store.",
+        help="Write an HTML page about the run, as this file or into this folder: a path, or a URL of an object store.",
     ),
     click.option(
         "--metrics-file",
