@@ -1,9 +1,9 @@
-"""Hour by hour: each run lands the records of its data interval [start, end), once that is closed.
+"""Hourly runs: each run lands the records of its data interval [start, end), after the interval is closed.
 
-The ends of an interval become offsets once and are kept in the ledger, so that a run that is cleared or repeated
-reads the same offsets: by default nothing is left to land; with the parameter `mode` = replace the same offsets are
-landed again in place of the rows that are there. Runs may be active side by side and in any order (Airflow's own
-backfill too): the group's offsets advance only as far as everything before them has landed.
+The boundaries of an interval are resolved to offsets once and stored in the ledger. So a run that is cleared or
+repeated reads the same offsets. By default nothing is left to land then; with the parameter `mode` = replace, the rows
+of these offsets are replaced. Several runs may be active at the same time and in any order (also those of Airflow's own
+backfill): the group's offsets advance only as far as everything before them has landed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ with DAG(
     "kseg_interval_ingest",
     description="The topic orders hour by hour",
     doc_md=__doc__,
-    # Not a plain "@hourly": by Airflow's default that gives runs an interval without a length.
+    # Not simply "@hourly": by Airflow's default, the data interval of such runs is empty.
     schedule=CronDataIntervalTimetable("@hourly", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,

@@ -1,6 +1,6 @@
-"""A file without a name, for what a process is handed that must not stay on a disk: it ends with its last reader.
+"""An anonymous file, for passing secrets to a child process: it has no name, and exists only while it is open.
 
-Nobody has to delete it, so it is gone also when the process that made it and the one that reads it are killed.
+So nobody has to delete it, even if the processes that write and read it are killed.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def nameless_file(text: str) -> Iterator[int]:
 
 
 def path_of(descriptor: int) -> str:
-    """By which a child that was handed the descriptor opens the file."""
+    """The path by which a child process that inherited the descriptor opens the file."""
     return f"/dev/fd/{descriptor}"

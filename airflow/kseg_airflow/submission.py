@@ -1,4 +1,4 @@
-"""One driver that is to be started."""
+"""What is needed to start one driver: command, environment, properties and files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any
 from kseg_airflow import commands
 from kseg_airflow.run_folder import SECRETS, write_private
 
-#: With what this names, `kseg` begins the random part of its name in the ledger.
+#: The environment variable with whose value `kseg` begins the random part of its owner name in the ledger.
 MARK_VARIABLE = "KSEG_DRIVER"
 
 
 @dataclass(slots=True)
 class Submission:
-    """words: command and arguments (`["ingest", "orders.yaml"]`). folder: this driver's own.
+    """words: command and arguments (`["ingest", "orders.yaml"]`). folder: a folder that only this driver uses.
 
-    env: over the worker's environment. secret_env: over that, values that appear nowhere else. properties: Java client
-    properties that override the job file's; they hold secrets. options: more options of the way of submitting. name:
-    shown in the cluster's lists. mark: becomes part of the driver's name in the ledger (`previous.mark_of`).
+    env: variables that override the worker's environment. secret_env: variables that override `env`, and whose values
+    are written nowhere else. properties: Java client properties that override the job file's; they contain secrets.
+    options: more options of the submit method. name: shown in the cluster's lists. mark: becomes part of the driver's
+    owner name in the ledger (`previous.mark_of`).
     """
 
     words: list[str]
@@ -45,7 +46,7 @@ class Submission:
         return self.words[0]
 
     def arguments(self, *, run_file: str | None, command_config: str | None) -> list[str]:
-        """All words after `kseg`. run_file, command_config: where the driver sees these files; None: not at all."""
+        """All arguments of `kseg`. run_file, command_config: the paths of these files for the driver; None: no file."""
         words = [*self.words, "--json"]
         if self.take_over:
             words.append("--take-over")
@@ -58,23 +59,23 @@ class Submission:
         return words
 
     def remote_arguments(self) -> list[str]:
-        """All words after `kseg` for a driver that sees none of this machine's files but what its words name."""
+        """All arguments of `kseg` for a driver on another machine, without a run file and without a properties file."""
         return self.arguments(run_file=None, command_config=None)
 
     def shipped_arguments(self, *, command_config: Path | None) -> list[str]:
-        """The same for a driver beside which its files lie: by their bare names."""
+        """All arguments of `kseg` for a driver whose files are in its working folder: by their bare names."""
         words = self.arguments(run_file=None, command_config=command_config.name if command_config else None)
         return [Path(word).name if word == self.job_file else word for word in words]
 
     @property
     def properties_file(self) -> Path | None:
-        """Where the client properties are written to; None where there are none."""
+        """The file that the client properties are written to; None if there are no properties."""
         return self.folder / SECRETS if self.properties else None
 
     def written_properties(self) -> Path | None:
-        """The client properties as a file that only this user reads; None where there are none.
+        """Writes the client properties to a file that only this user can read; None if there are no properties.
 
-        They hold secrets: their writer starts the driver next, and they are removed when it ends.
+        The file contains secrets: write it just before the driver starts. It is removed when the driver has ended.
         """
         path = self.properties_file
         if path is not None:
@@ -87,13 +88,13 @@ class Submission:
         return "".join(lines)
 
     def environment(self) -> dict[str, str]:
-        """The driver's environment: the worker's without what belongs to Airflow alone, and what was given."""
+        """The driver's environment: the worker's without Airflow's own variables, then `env`, then `secret_env`."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
         marked = {MARK_VARIABLE: self.mark} if self.mark else {}
         return ours | marked | {str(name): str(text) for name, text in self.env.items()} | dict(self.secret_env)
 
 
-# Airflow's configuration has its database's password and its connections: nothing of that is a driver's business.
+# Airflow's configuration contains the password of its database and its connections: drivers must not get them.
 _AIRFLOWS_OWN = ("AIRFLOW_", "_AIRFLOW_", "__AIRFLOW", "VIRTUAL_ENV")
 
 

@@ -17,16 +17,17 @@ from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.outcomes import RETRIABLE
 from kseg_airflow.run_folder import RunFolder
 
-#: Seconds after which an open interval is checked again, whatever it says itself.
+#: Seconds after which an open interval is checked again, even if the last check named a later time.
 LONGEST_PAUSE: Final = 300.0
 
-#: Seconds before which no trigger fires. The scheduler may fail a task whose trigger fires before it has noticed that
-#: the task's process, which deferred, is gone (apache/airflow#67287, #72716: so as late as Airflow 3.3).
+#: No trigger fires in its first seconds. The scheduler may fail a deferred task if its trigger fires before the
+#: scheduler has noticed that the task's process has ended (apache/airflow#67287, #72716: still so in Airflow 3.3).
 FIRST_EVENT: Final = 5.0
 _SECONDS_BETWEEN_LINES: Final = 30.0
 #: How often in a row a cluster may fail to answer.
 FAILED_LOOKS: Final = 30
-#: Of looks at files and processes, which take a millisecond; of requests to a cluster, which may take half a minute.
+#: Numbers of threads. files: for reading files and processes, which takes a millisecond. clusters: for requests to
+#: clusters, which may take half a minute.
 _THREADS: Final = {"files": 4, "clusters": 32}
 
 T = TypeVar("T")
@@ -34,8 +35,9 @@ T = TypeVar("T")
 
 @cache
 def _threads(kind: str) -> ThreadPoolExecutor:
-    """Threads of our own: of the loop's own the triggerer has few (processors + 4), for all triggers and Airflow. A
-    cluster that does not answer holds up no look at a driver elsewhere."""
+    """Thread pools that only our triggers use. The event loop's default pool has few threads (processors + 4), which
+    all triggers and Airflow share. Because of the two pools, a cluster that does not respond does not delay polling
+    local drivers."""
     return ThreadPoolExecutor(_THREADS[kind], thread_name_prefix=f"kseg-{kind}")
 
 
@@ -45,10 +47,10 @@ async def _in_thread(handle: Handle, asked: Callable[[], T]) -> T:
 
 
 class KsegRunTrigger(BaseTrigger):
-    """Watches one driver until it has ended.
+    """Polls one driver until it has ended.
 
-    handle: as `Handle.to_json` wrote it. folder: the task instance's run folder. kill_grace: seconds a driver has to
-    stop in order when a person stops the task. follower: the try of the task that is deferred.
+    handle: as `Handle.to_json` wrote it. folder: the task instance's run folder. kill_grace: seconds that a driver has
+    to shut down when a user stops the task. follower: the try of the task that is deferred.
     """
 
     def __init__(
@@ -80,8 +82,8 @@ class KsegRunTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event when the driver has ended: {"outcome": …}; {"problem": …} where the driver's status could not be
-        read; {"unseen_on": host} where the run folder is not the one that the task has written.
+        """Yields one event: {"outcome": …} when the driver has ended; {"problem": …} if its status could not be read;
+        {"unseen_on": host} if the run folder on this host is not the one that the task has written.
         """
         began = time.monotonic()
         try:
@@ -90,25 +92,28 @@ class KsegRunTrigger(BaseTrigger):
                     await asyncio.sleep(early)
                 yield event
         except asyncio.CancelledError:
-            # Before Airflow informed triggers of a person's stop, a restart of the triggerer looked the same here.
+            # A trigger without `on_kill` is not notified when a user stops its task: this looks like a restart of the
+            # triggerer.
             if not triggers_tell_kills() and await asyncio.to_thread(_task_has_ended, self):
                 await self.on_kill()
             raise
 
     async def on_kill(self) -> None:
-        """A person failed, cleared or ended the deferred task: the driver is stopped, with all that it has started."""
+        """Called when a user fails, clears or ends the deferred task: stops the driver and what the driver started."""
         if self.folder is None:
             return
         handle, folder = handle_of(self.handle), RunFolder(Path(self.folder))
         if not await asyncio.to_thread(folder.stop_by, self.follower, self.handle):
-            self.log.info("The task was stopped by a person; another try of it follows the driver, which goes on.")
+            self.log.info(
+                "The task was stopped by a user. Another try of the task follows the driver, which continues."
+            )
             return
-        self.log.info("The task was stopped by a person: stopping its driver.")
+        self.log.info("The task was stopped by a user: stopping its driver.")
         stop = getattr(handle, "astop", None)
-        # In a thread of the loop's own: a stop may take all of kill_grace, and looks at other drivers go on.
+        # In the loop's default pool: a stop may take all of kill_grace, and must not delay polling of other drivers.
         gone = await (stop(self.kill_grace) if stop is not None else asyncio.to_thread(handle.stop, self.kill_grace))
         if not gone:
-            self.log.warning("The driver was requested to stop, and has not ended yet.")
+            self.log.warning("The driver was asked to stop, but has not ended yet.")
 
     async def _watch(self) -> AsyncIterator[TriggerEvent]:
         handle = handle_of(self.handle)
@@ -143,7 +148,7 @@ class KsegRunTrigger(BaseTrigger):
 
 
 def _task_has_ended(trigger: BaseTrigger) -> bool:
-    """Airflow 2: whether the task is no longer deferred, so that this cancellation is a person's doing."""
+    """Airflow 2: whether the task is no longer deferred, which shows that a user caused this cancellation."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from airflow.utils.state import TaskInstanceState
@@ -161,9 +166,9 @@ def _task_has_ended(trigger: BaseTrigger) -> bool:
 
 
 class KsegIntervalTrigger(BaseTrigger):
-    """Asks `kseg interval` until it says that an interval is closed, or an error that waiting does not solve.
+    """Runs `kseg interval` again and again, until the interval is closed or an error occurs that needs a user.
 
-    pause: seconds until the first check; then the responses set it.
+    pause: seconds until the first check; each response sets the next pause.
     """
 
     def __init__(

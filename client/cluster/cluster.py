@@ -1,4 +1,4 @@
-"""The cluster as one thing to talk to: finds a broker for a request, keeps metadata, tries again.
+"""A Kafka cluster: finds the broker for a request, caches metadata, retries.
 
     bootstrap list -> any broker that answers -> metadata (brokers, leaders, controller)   client.cluster.bootstrap
                                               -> FindCoordinator (group, transaction)      client.cluster.coordinators
@@ -6,8 +6,8 @@
     what an error code leads to                                                            client.protocol.error_policy
     connections                                                                            client.wire.pool
 
-`learn` updates metadata and coordinators by an error; `client.cluster.retry` decides whether and when there is a next
-try. A cluster is for one thread. It is not pickled: workers get the `ClientConfig` and make their own.
+`learn` updates metadata and coordinators after an error; `client.cluster.retry` decides whether and when to try again.
+A `Cluster` is for one thread, and is not pickled: workers get the `ClientConfig` and make their own `Cluster`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _FIRST_WITH_CONTROLLER: Final = 1  # of Metadata
 
 
 class Cluster:
-    """A Kafka cluster. Connects when it is first needed; close it, or use it as a context manager.
+    """A Kafka cluster. Connects at the first request; close it, or use it as a context manager.
 
-    With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and there are
-    neither topics nor coordinators to be asked for.
+    With `bootstrap.controllers` it is the quorum of KRaft controllers: "broker" then means controller, and requests for
+    topics or coordinators are not possible.
 
     `beside`: another `Cluster` of the same brokers. The two share which brokers do not answer ApiVersions, but no
     connections.
@@ -65,14 +65,14 @@ class Cluster:
         """Close every connection. The cluster can be used again afterwards; it then connects again."""
         self._pool.close()
 
-    # -- what the rest of the package and its users call
+    # -- public interface
 
     def metadata(self, topics: Collection[str] | None = None, *, refresh: bool = False) -> ClusterMetadata:
-        """Brokers, and the requested topics (None: list all topics, internal ones too), never creating one.
+        """Brokers, and the requested topics (None: list all topics, internal ones too). Creates no topics.
 
-        Answered from the cache while it is younger than `metadata.max.age.ms` and nothing contradicted it; `refresh`
-        asks the cluster in any case. A topic that is unknown or not allowed is there with its `error`; a partition
-        without a leader has leader -1.
+        Metadata comes from the cache while it is younger than `metadata.max.age.ms` and no error contradicts it;
+        `refresh` always requests it from the cluster. An unknown or unauthorized topic is included with its `error`; a
+        partition without a leader has leader -1.
         """
         if refresh:
             self._cache.invalidate()
@@ -90,14 +90,14 @@ class Cluster:
         verify: Callable[[Deadline], R | None] | None = None,
         repeatable: bool | None = None,
     ) -> R:
-        """Send to the broker that the request belongs to (none named: any broker) and give the answer.
+        """Send a request to the broker that the arguments name (none: to any broker), and return the response.
 
-        `check` raises the `KafkaError` for the response's error codes. Errors that are retriable, whether
-        from there or from the connection, are tried again until `default.api.timeout.ms` has passed.
+        `check` raises the `KafkaError` for the response's error codes. Retriable errors, from `check` or from the
+        connection, are retried until `default.api.timeout.ms` has passed.
 
-        When the connection was lost after the request was written, the request's `ROUTE` says whether it may be
-        sent again (`repeatable` knows better about this very request). If not, `verify` finds out whether it was
-        done, by a response or None; without it OutcomeUnknown is raised.
+        If the connection is lost after the request was written, the request's `ROUTE` says whether it may be sent
+        again; `repeatable` overrides this. If it may not be sent again, `verify` finds out whether it was executed, and
+        returns a response or None; without `verify`, OutcomeUnknown is raised.
         """
         return self.send_built(
             type(request),
@@ -164,9 +164,10 @@ class Cluster:
         controller: bool = False,
         repeatable: bool | None = None,
     ) -> R:
-        """`send_built` for one try, for use inside `retry`: errors come at once, the response's own are ignored.
+        """`send_built` for one try, for use inside `retry`: errors are raised at once; the response's error codes are
+        not checked.
 
-        Raises OutcomeUnknown for a lost answer to what must not be sent again.
+        Raises OutcomeUnknown if the response is lost and the request must not be sent again.
         """
         name = api_of(kind).name
         connection = self._route(None, coordinator, broker, controller, deadline)
@@ -220,12 +221,12 @@ class Cluster:
         return self._cache.take_leader(hint)
 
     def metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
-        """`metadata` for one try: errors come at once. For use inside `retry`."""
+        """`metadata` for one try, for use inside `retry`: errors are raised at once."""
         known = self._cache.find(topics)
         return self._cache.merge(self.ask_metadata_now(topics, deadline), topics) if known is None else known
 
     def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
-        """`metadata` for one try: always asked, never from the cache, which stays as it is."""
+        """`metadata` for one try: always requested from the cluster; the cached metadata is not updated."""
         return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
 
     def forget_metadata(self) -> None:
@@ -233,7 +234,7 @@ class Cluster:
         self._cache.invalidate()
 
     def leader(self, tp: TopicPartition, deadline: Deadline) -> Leader:
-        """Who leads the partition, for one try. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
+        """The partition's leader, for one try. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
         return leader_in(self.metadata_now([tp.topic], deadline), tp)
 
     def coordinator(self, key: CoordinatorKey, deadline: Deadline) -> BrokerConnection:
@@ -272,7 +273,7 @@ class Cluster:
         """The cluster's finalized features and their levels, such as `transaction.version` (KIP-584)."""
         return self.retry(lambda deadline: dict(self.any_connection(deadline).versions.finalized_features))
 
-    # -- who is asked for what
+    # -- the broker for a request
 
     def _route(
         self,
@@ -304,7 +305,7 @@ class Cluster:
 
 
 def outcome_unknown(api: str, lost: KafkaError, **address: Any) -> OutcomeUnknown:
-    """The error for a request that may have been done, and must not be sent again."""
+    """The error for a request that may have been executed, and must not be sent again."""
     return OutcomeUnknown(
         f"{api} was sent and its response was lost ({lost.message}): it is unknown whether it was executed",
         **{"broker": lost.broker, **address},

@@ -2,8 +2,9 @@
 
 A reader sends its rack (`client.rack`). A leader whose brokers have a replica selector then responds without records
 and with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica
-fails or is behind, the reader returns to the leader, and sends it no rack for `metadata.max.age.ms`: it would name the
-same replica again. After the same time a replica is left, since another one may be nearer by now.
+fails or is behind, the reader returns to the leader, and sends it no rack for `metadata.max.age.ms`, because the leader
+would name the same replica again. A reader also returns to the leader after it has used a replica for this time,
+because another replica may be nearer by then.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ReplicaSelection:
         self._cluster = cluster
         self._oldest_epoch = NOT_KNOWN if leader_epoch is None else leader_epoch
         self._rack = cluster.config.client_rack
-        # Not for no time at all: the leader would be asked for a replica, and left, without end.
+        # With a time of 0, the reader would switch between the leader and the replica endlessly.
         self._max_age = max(cluster.config.metadata_max_age_ms / 1000, _MIN_STAY_SECONDS)
         self._replica: int | None = None
         self._until = 0.0  # when to leave the replica, or when to send the rack to the leader again
@@ -66,12 +67,12 @@ class ReplicaSelection:
     def leader(self, deadline: Deadline) -> Leader:
         """The present leader, for one try.
 
-        Raises UnknownTopic if the topic is another one by now, LeaderNotAvailable if the metadata is older
-        than what was seen already, and what `Cluster.leader` raises.
+        Raises UnknownTopic if the topic was recreated, LeaderNotAvailable if the metadata has an older leader epoch
+        than was seen before, and what `Cluster.leader` raises.
         """
         leader = self._cluster.leader(self.tp, deadline)
         if self._is_another_topic(leader):
-            self._cluster.forget_metadata()  # maybe it is the cached one that is another
+            self._cluster.forget_metadata()  # the cache may still have the earlier topic
             leader = self._cluster.leader(self.tp, deadline)
             if self._is_another_topic(leader):
                 raise UnknownTopic(

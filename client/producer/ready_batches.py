@@ -1,8 +1,8 @@
-"""Batches that are encoded already, each to its partition's leader, and waited for: for tools and tests.
+"""Send batches that are already encoded to their partitions' leaders, and wait for the responses: for tools and tests.
 
-There is no producer behind them. Who gives them a producer id and sequence numbers (`segment_reader.encode`) counts
-these alone, and after an error has to find out what was appended before it numbers another batch. Records are sent with
-`KafkaProducer`, which does that.
+This is not a producer. A caller that gives batches a producer id and sequence numbers (`segment_reader.encode`) has to
+count the sequence numbers itself. After an error, it has to find out what was appended before it numbers another batch.
+`KafkaProducer` does all of this: use it to send records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PRODUCER_ID: Final = slice(43, 51)
 
 
 class Produced(NamedTuple):
-    """Where a batch went: its first offset (-1: the leader had it already and has forgotten where).
+    """Where a batch was appended: its first offset (-1: the leader had the batch already, and no longer knows where).
 
     `log_append_time` is in ms, and -1 unless the topic's timestamps are the broker's.
     """
@@ -35,10 +35,13 @@ class Produced(NamedTuple):
 
 
 def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, Produced]:
-    """Append ready batches, one a partition, each to its leader.
+    """Append encoded batches, one for each partition, by requests to the partitions' leaders.
 
-    Batches without a producer id are not sent again after a lost answer, since they might be appended twice: it raises
-    OutcomeUnknown then. Raises Fenced, and what `client.errors.error_from_code` makes of a partition's error.
+    If a response is lost, batches without a producer id are not sent again, because they could be appended twice.
+
+    Raises:
+        OutcomeUnknown: the response for a batch without a producer id was lost. Fenced, and the other errors that
+        `client.errors.error_from_code` makes from a partition's error code.
     """
 
     def version_of(connection: BrokerConnection, leaders: Mapping[TopicPartition, Leader]) -> int:
@@ -72,5 +75,5 @@ def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[T
 
 
 def _has_producer_id(batch: bytes) -> bool:
-    """Whether a leader that has the batch already drops it: magic 2 or later, with a producer id in its header."""
+    """Whether a leader recognises a duplicate of the batch: magic 2 or later, with a producer id in its header."""
     return batch[_MAGIC] >= 2 and int.from_bytes(batch[_PRODUCER_ID], "big", signed=True) >= 0

@@ -1,4 +1,4 @@
-"""A Schema Registry: schemas by id, by GUID and by subject; kept, since a registered schema never changes.
+"""A client of a Schema Registry: schemas by id, by GUID and by subject, cached because they never change.
 
     GET  /schemas/ids/{id}                         GET  /subjects
     GET  /schemas/guids/{guid}                     GET  /subjects/{subject}/versions
@@ -175,7 +175,7 @@ class SchemaRegistry:
         return document
 
     def _ask(self, method: str, path: str, body: str | None = None) -> Any:
-        """One URL after the other, and again with pauses, until one answers."""
+        """Try one URL after the other, and all of them again after a pause, until one responds."""
         config = self._config
         deadline = Deadline.after(config.default_api_timeout_ms / 1000)
         policy = RetryPolicy(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
@@ -189,7 +189,7 @@ class SchemaRegistry:
                 tries += 1
                 answered = error if error.status is not None else answered
                 if tries % len(self._connections) == 0:
-                    # A request that the deadline ended says less than the answer before it.
+                    # At the deadline, raise the last error that a registry returned rather than a timeout.
                     backoff.pause(answered if answered is not None and deadline.passed else error)
 
     def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> Any:

@@ -4,7 +4,7 @@
     set_null      a row with nulls in place of what could not be decoded
     dead_letter   a row of the dead-letter table in place of the row, with the record's bytes and the error
 
-`BadRecords` is made for one attempt at one task: it counts, and hands dead letters to their writer.
+Each attempt of a task has its own `BadRecords`, which counts bad records and passes dead letters to their writer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TRANSFORM: Final = "TRANSFORM"
 """The error class of a dead letter that a step of the transform raised for."""
 
 RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-"""Of a dead letter, what the record had."""
+"""The columns of a dead letter that come from its record."""
 
 MAX_EXAMPLES: Final = 3
 """Errors that a task lists, for messages."""
@@ -67,9 +67,9 @@ class BadRecord:
 
 
 class LetterWriter(Protocol):
-    """Where a task's dead letters go to (`etl.tables.parquet.side_table.TaskFiles`).
+    """The writer of a task's dead letters (`etl.tables.parquet.side_table.TaskFiles`).
 
-    wants_reasons: whether they say why; else the first ones do.
+    wants_reasons: whether every dead letter needs its reason; if not, only the first ones have one.
     """
 
     @property
@@ -79,10 +79,10 @@ class LetterWriter(Protocol):
 
 
 class BadRecords:
-    """The records that one attempt of one task sets aside in decoding.
+    """The bad records that one attempt of a task finds when it decodes records.
 
-    letters: None where dead letters are only counted (their table has landed). most: the limit of dead letters in the
-    whole run; a task that exceeds it alone fails at once.
+    letters: the writer; None if dead letters are only counted, because their table has landed. most: the maximum of
+    dead letters in the whole run; a task that exceeds it alone fails at once.
     """
 
     def __init__(self, letters: LetterWriter | None = None, most: int | None = None) -> None:
@@ -97,14 +97,14 @@ class BadRecords:
 
     @property
     def most_more(self) -> int | None:
-        """How many more there may be; None: any number."""
+        """How many more dead letters are allowed; None: any number."""
         return None if self._most is None else max(self._most - self._counts.dead, 0)
 
     def dead(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
-        """Set records of a batch aside, by their rows. Raises TooManyDeadLetters.
+        """Make dead letters of the records in these rows of a batch. Raises TooManyDeadLetters.
 
-        explain: why one of them has no row. It takes long, so it is asked for examples alone where that is enough:
-        where nothing is written, or there are too many.
+        explain: returns why a record has no row. It is slow, so it is called only for examples if that is enough: if no
+        reasons are written, or if there are too many dead letters.
         """
         if not rows:
             return
@@ -128,11 +128,11 @@ class BadRecords:
 
     @property
     def routed(self) -> dict[str, int]:
-        """Rows by route, where that is not decided by their topic; empty else."""
+        """Number of rows by route, if routes do not depend on the topic alone; otherwise empty."""
         return {route: rows for route, rows in sorted(self._routed.items()) if rows}
 
     def route(self, routes: pa.Array, sign: int = 1) -> None:
-        """Count the routes of rows, a text each. sign: -1 for rows that are set aside after all."""
+        """Count rows by their routes (strings). sign: -1 for rows that were counted and then became dead letters."""
         for found in pc.value_counts(routes).to_pylist():
             if found["values"] is not None:
                 self._routed[found["values"]] += sign * found["counts"]

@@ -1,8 +1,9 @@
 """The records of one group or transactional id in its coordinator's partition, in the log's order.
 
-Records come as changes, with transactions' markers between them: what a producer wrote in a transaction counts only
-behind its COMMIT marker (KIP-98, KIP-447). Only records whose key names the wanted id are decoded: every key of these
-topics begins with a type (int16) and the id (int16 length, UTF-8), the others are filtered out in Arrow.
+Records are returned as changes, with the markers of transactions between them: what a producer wrote in a transaction
+takes effect only at its COMMIT marker (KIP-98, KIP-447). Only records whose key has the requested id are decoded: every
+key of these topics begins with a type (int16) and the id (int16 length, UTF-8), and other keys are filtered out in
+Arrow.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TYPE_BYTES: Final = 2
 
 
 class Change(NamedTuple):
-    """A record. `value` None deletes; `producer_id` is None outside of transactions; `timestamp` in ms."""
+    """A record. A `value` of None deletes the key; `producer_id` is None without a transaction; `timestamp` in ms."""
 
     offset: int
     key: bytes
@@ -48,7 +49,7 @@ class Marker(NamedTuple):
 
 
 def changes(replica: Replica, name: str) -> Iterator[Change | Marker]:
-    """A group's or transactional id's records, and all markers, up to the log's end when the replica was found.
+    """The records of a group or transactional id, and all markers, up to the log's end when the replica was found.
 
     Raises:
         LogFileError, RecordFormatError: the files are damaged; the address has file and position.

@@ -1,11 +1,11 @@
-"""Which columns rows for Kafka have: those of Spark's own Kafka sink, and a timestamp.
+"""The columns of rows that are written to Kafka: those of Spark's own Kafka sink, and a timestamp.
 
-key        string or binary             none: null
+key        string or binary             without the column: null
 value      string or binary             required
-topic      string                       required unless a topic is given, which then goes before the column
-partition  int                          none or null: by the key as Java does, without a key by load
+topic      string                       required unless the option topic is given, which overrides the column
+partition  int                          without it or null: by key as in Java's producer; without a key by load
 headers    array<struct<key string, value binary>>
-timestamp  timestamp                    none or null: the time of writing
+timestamp  timestamp                    without it or null: the time of writing
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class RowColumns:
 
 
 def row_columns(schema: StructType, topic: str | None) -> RowColumns:
-    """The columns of a DataFrame. `topic`: the one that is given for all rows.
+    """The columns of a DataFrame. `topic`: the topic for all rows, if it is given.
 
     Raises:
-        ConfigurationError: columns that are missing, are there twice, or have another type; all of them at once.
+        ConfigurationError: columns are missing, exist twice, or have a wrong type; it lists all such columns.
     """
     faults: list[Fault] = []
     found: dict[str, int] = {}

@@ -1,12 +1,11 @@
 """The interface through which a run reports its progress to listeners.
 
 The command line shows it as bars or as plain lines; an orchestrator may count it; a recorder keeps it for reports;
-`NULL_PROGRESS` drops it. Calls come from the driver only, and cost nothing worth measuring, so callers need not
-throttle them.
+`NULL_PROGRESS` drops it. Calls come from the driver only, and are so cheap that callers need not throttle them.
 
-While tasks read, the driver learns of each when it has ended: Spark's accumulators come with a task's end, in local
-mode as on a cluster, and no connection from workers to the driver is needed that Spark has not made already. So a bar
-moves task by task, and `source.max_records_per_task` says how finely.
+The driver learns of the progress of a task only when the task ends, because Spark then sends its accumulators, in local
+mode and on clusters. This needs no connection from workers to the driver besides Spark's own. So a progress bar
+advances task by task; the size of a task is limited by `source.max_records_per_task`.
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ class ArrowStep(BatchStep):
 
     @cached_property
     def loaded(self) -> Function:
-        """The function. Raises ConfigurationError where it cannot be imported."""
+        """The function. Raises ConfigurationError if it cannot be imported."""
         function = self.function
         return load_function(function, self.place, remedy=_WHERE) if isinstance(function, str) else function
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """Learnt from a batch without rows."""
+        """The schema that the function returns for a batch without rows."""
         function = self.loaded
-        # Not `from_pylist`, which cannot make a column of every type that the step before may give (unions).
+        # Not `from_pylist`: it cannot make columns of all types that an earlier step may return (unions).
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in rows], schema=rows)
         try:
             batch = function(empty)
@@ -78,7 +78,7 @@ class ArrowStep(BatchStep):
             message = f"{self.name} raised {type(error).__name__}: {error}"
             where = raised_at(error, self.references)
             failed = ArrowStepError(message, remedy=remedy, **address, step=self.place, **where)
-            if not isinstance(error, OSError):  # of the machine, and not of a record
+            if not isinstance(error, OSError):  # an OSError is caused by the machine, not by a record
                 failed.step, failed.raised = self.place, message
             raise failed from error
         if not isinstance(out, pa.RecordBatch):

@@ -59,7 +59,7 @@ class DecodeByTopic(BatchStep):
 
 
 def as_landed(step: BatchStep, engine: Literal["fast", "reference"] = "fast") -> BatchStep:
-    """A step of `decode:` for records that were decoded before: one that cannot be decoded now is a row of nulls."""
+    """A `decode:` step for records that have landed: a record that cannot be decoded any more is a row of nulls."""
     if isinstance(step, DecodeByTopic):
         return replace(step, steps={topic: _as_landed(own, engine) for topic, own in step.steps.items()})
     return _as_landed(step, engine) if isinstance(step, DecodeStep) else step

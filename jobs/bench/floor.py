@@ -1,11 +1,11 @@
-"""A large topic landed as it is: a whole run of ours beside its bare parts, and beside Spark's connector, tuned.
+"""Benchmark of a large topic that lands without a transform: a whole run, its bare parts, and Spark's tuned connector.
 
-The bare parts are what no way from Kafka to Parquet can leave out: fetch with checksums compared, decode into Arrow,
-write Parquet with pyarrow's defaults and snappy. They run in one process without Spark, ledger, table or accounts, one
-partition after the other, and their processor time is that of the first prototype: it changes with the fetch and the
-decoder alone, not with how a run writes.
+The bare parts are the steps that every way from Kafka to Parquet needs: fetch and verify checksums, decode to Arrow,
+and write Parquet with pyarrow's defaults and snappy. They run as in the first prototype: in one process, one partition
+after the other, without Spark, ledger, table or accounting. So their CPU time depends only on fetching and decoding,
+not on how a run writes.
 
-    python -m kseg.jobs.bench.floor SERVERS TOPIC PARTITIONS ROWS FOLDER        that process; ROWS of a partition
+    python -m kseg.jobs.bench.floor SERVERS TOPIC PARTITIONS ROWS FOLDER        that process; ROWS: of each partition
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROW_GROUP: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """rows: of the topic. rounds: whose median is reported, after one that is not."""
+    """rows: records in the topic. rounds: measured rounds, whose median is reported; a warm-up round precedes them."""
 
     rows: int
     rounds: int
@@ -95,7 +95,7 @@ def _in_a_process(topic: BenchTopic, folder: Path) -> dict[str, float]:
 
 
 def bare(servers: str, topic: str, partitions: int, rows: int, folder: Path) -> dict[str, float]:
-    """Rows, and processor seconds of both parts; what is compiled is loaded before. folder: is made, and removed."""
+    """Row count, and CPU seconds of reading and writing. Compiled code is loaded first. folder: created and removed."""
     folder.mkdir()
     try:
         _Bare(servers, topic, folder).partition(0, min(rows, 1000))
@@ -112,7 +112,7 @@ def bare(servers: str, topic: str, partitions: int, rows: int, folder: Path) -> 
 
 
 class _Bare:
-    """whole: processor seconds of this process with all its threads; write: of them, those of Parquet."""
+    """whole: CPU seconds of this process, all threads; write: the part of them that writing Parquet takes."""
 
     def __init__(self, servers: str, topic: str, folder: Path) -> None:
         self._config, self._topic, self._folder = client_config(servers), topic, folder
@@ -127,7 +127,7 @@ class _Bare:
 
         began, writer = time.process_time(), None
         for batch in read_range(RangeTask(self._topic, number, 0, rows), self._config, DecodeOptions()):
-            # Of this thread: the next answer is fetched by another one meanwhile.
+            # CPU time of this thread only: meanwhile another thread fetches the next response.
             before = time.thread_time()
             if writer is None:
                 writer = pq.ParquetWriter(self._folder / f"{number}.parquet", batch.schema, compression="snappy")

@@ -1,22 +1,23 @@
-"""The jars that Kafka and Delta need: resolved from Maven Central once, then kept in the cache.
+"""The jars that Kafka and Delta need: downloaded from Maven Central once, then kept in the cache.
 
-``jars.lock``, beside this file, names every jar of a set with its SHA-256, one a line, an archive with its classifier
-and extension as well::
+``jars.lock``, beside this file, lists every jar of a set with its SHA-256, one per line. Archives also have a
+classifier and an extension::
 
     kafka-4.3.1     org.apache.kafka kafka-clients 4.3.1 <sha256>
     apicurio-3.0.9  io.apicurio apicurio-registry-app 3.0.9 <sha256> all tar.gz
 
-``fetch`` hands these names to Ivy, which ships inside pyspark, so neither Maven nor a Kafka download is needed. As the
-set is complete already, Ivy reads no POM, and several JVMs share the list: 53 jars arrive in 4 s, against 38 s when one
-Ivy works the dependencies out. ``python -m kseg.jobs.broker.lock`` writes the lock again for another version.
+``fetch`` passes this list to Ivy, which is part of pyspark, so neither Maven nor a Kafka download is needed. The list
+is complete, so Ivy resolves no dependencies and reads no POMs, and several JVMs share the list: 53 jars arrive in 4 s,
+compared with 38 s if one Ivy resolves the dependencies. ``python -m kseg.jobs.broker.lock`` writes the lock file for
+another version.
 
-A set's folder appears by a rename when all its jars are there and their sums agree, under a lock file, so two processes
-that want the same jars at once download them once.
+A set is downloaded under a file lock, into a temporary folder. When all jars are there and their checksums match, the
+folder is renamed. So two processes that need the same jars at the same time download them only once.
 
 Environment:
     KSEG_CACHE         root of the cache (default ``$XDG_CACHE_HOME/kseg``, ``~/.cache/kseg``)
     KSEG_IVY_SETTINGS  an Ivy settings file that names another repository, for closed networks
-    HTTPS_PROXY, NO_PROXY  as for other programs; Java alone would not read them
+    HTTPS_PROXY, NO_PROXY  as for other programs; passed on to Java, which does not read them itself
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ APICURIO = "apicurio-3.0.9"
 Progress = Callable[[str, int, int], None]
 """Called with (set name, jars arrived, jars in all)."""
 
-#: Names of what Ivy retrieves, as `Jar.filename` has them.
+#: Ivy's pattern for the names of downloaded files, which gives the same names as `Jar.filename`.
 RETRIEVED = "[artifact]-[revision](-[classifier]).[ext]"
 
 _JVMS = 4
@@ -63,7 +64,7 @@ _REMEDY = (
     "Check the network and try again. In a closed network set KSEG_IVY_SETTINGS to an Ivy settings file that names "
     "your repository, or copy the cache's jars folder from a machine that has it."
 )
-#: Maven Central, without its POMs: nothing is worked out from them.
+#: Maven Central, without reading POMs: no dependencies are resolved.
 SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers>
@@ -113,15 +114,15 @@ def directory(name: str) -> Path:
 
 
 def present(name: str) -> bool:
-    """Whether all jars of a set are in the cache (by name; sums were compared when they arrived)."""
+    """Whether all jars of a set are in the cache (by name; checksums were verified after the download)."""
     folder = directory(name)
     return all((folder / jar.kept).exists() for jar in locked_sets()[name])
 
 
 def ensure(name: str, *, progress: Progress | None = None) -> Path:
-    """The folder with a set's jars, fetched first where they are missing.
+    """The folder with a set's jars, which are fetched first if they are missing.
 
-    Raises JarsUnavailable (network away, repository without them, sums that differ), JavaMissing.
+    Raises JarsUnavailable (no network, jars missing in the repository, wrong checksums), JavaMissing.
     """
     folder = directory(name)
     if not present(name):
@@ -132,13 +133,13 @@ def ensure(name: str, *, progress: Progress | None = None) -> Path:
 
 
 def class_path(name: str) -> str:
-    """A set's jars as a Java class path; fetches them where they are missing."""
+    """A set's jars as a Java class path; fetches them if they are missing."""
     folder = ensure(name)
     return os.pathsep.join(str(folder / jar.filename) for jar in locked_sets()[name])
 
 
 def fetch(name: str, target: Path, *, progress: Progress | None = None) -> None:
-    """Download a whole set into ``target``, replacing it. The set is there whole or not at all."""
+    """Download a whole set into ``target``, replacing it. If the download fails, ``target`` is unchanged."""
     jars = locked_sets()[name]
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as scratch:
@@ -150,7 +151,7 @@ def fetch(name: str, target: Path, *, progress: Progress | None = None) -> None:
         except JarsUnavailable as failure:
             if "PKIX" not in failure.message:
                 raise
-            # This Java knows fewer certificate authorities than the machine: lend it the machine's.
+            # This Java trusts fewer certificate authorities than the machine does: try again with the machine's.
             _run_ivy(ivy_command(find_java(), *trust_options(work)), jars, work, arrived, tell)
         _check_sums(name, jars, arrived)
         _unpack(jars, arrived)
@@ -165,7 +166,7 @@ def ivy_command(java: Java, *options: str) -> list[str]:
     folders = list(pyspark.submodule_search_locations or []) if pyspark else []
     found = [jar for folder in folders for jar in (Path(folder) / "jars").glob("ivy-*.jar")]
     if not found:
-        raise JarsUnavailable("pyspark, whose Ivy fetches the jars, is not installed.", remedy="Run `make setup`.")
+        raise JarsUnavailable("pyspark is not installed; its copy of Ivy fetches the jars.", remedy="Run `make setup`.")
     small = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     options = (*small, *proxy_options(os.environ), *options)
     return [java.command, *options, "-cp", str(found[0]), "org.apache.ivy.Main"]
@@ -195,7 +196,7 @@ def _run_ivy(
     own = os.environ.get("KSEG_IVY_SETTINGS")
     if own and not Path(own).is_file():
         raise JarsUnavailable(
-            f"KSEG_IVY_SETTINGS names {own}, which is no file.", remedy="Set it to an Ivy settings file."
+            f"KSEG_IVY_SETTINGS names {own}, which is not a file.", remedy="Set it to an Ivy settings file."
         )
     settings = Path(own) if own else work / "settings.xml"
     if not own:
@@ -268,15 +269,15 @@ def _reason(logs: Sequence[Path]) -> str:
         match = re.search(pattern, text, re.IGNORECASE)
         if match:
             return match[0].strip().rstrip(".") + "."
-    return (text.strip().splitlines() or ["Ivy said nothing."])[-1]
+    return (text.strip().splitlines() or ["Ivy printed nothing."])[-1]
 
 
 def _check_sums(name: str, jars: Sequence[Jar], folder: Path) -> None:
     wrong = [jar.filename for jar in jars if sha256(folder / jar.filename) != jar.sha256]
     if wrong:
         raise JarsUnavailable(
-            f"What arrived for {name} is not what jars.lock names: SHA-256 differs for {', '.join(wrong)}.",
-            remedy="Ask who serves the repository; nothing was kept.",
+            f"Downloaded jars of {name} differ from those in jars.lock: wrong SHA-256 of {', '.join(wrong)}.",
+            remedy="Ask the administrator of the repository. Nothing was kept.",
         )
 
 
@@ -288,7 +289,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock beside a folder; waits while another process holds it. The kernel drops it when its owner dies."""
+    """Hold the lock beside a folder, after waiting for other processes. The kernel releases it if the owner dies."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

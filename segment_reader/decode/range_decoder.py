@@ -1,4 +1,4 @@
-"""Record sets in, Arrow batches out: one offset range of one partition.
+"""Decode record sets to Arrow batches, for one offset range of one partition.
 
     decoder = RangeDecoder("orders", 0, 100, 5000, isolation_level="read_committed")
     while decoder.next_offset < 5000:
@@ -6,8 +6,8 @@
         yield from decoder.feed(answer.records, answer.aborted)
     yield from decoder.finish()
 
-A range may start and end anywhere, also in the middle of a batch or of a transaction: two ranges that meet give the
-same rows as one over both. Every offset of the range ends up in exactly one of the counts.
+A range may start and end anywhere, also in the middle of a batch or of a transaction: two adjacent ranges give the same
+rows as one range over both. Every offset of the range is counted in exactly one of the counts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class RangeDecoder:
 
     isolation_level: under "read_committed" records of aborted transactions are counted as `aborted` and left out; under
         "read_uncommitted" they are data. Control records are counted and left out in both.
-    headers, provenance: see schema.arrow_schema. Without `headers` they are passed over unread.
-    null_timestamps: a record without a timestamp gets null and timestampType -1; False gives what Spark's own source
-        gives: one millisecond before 1970, and the type that the batch names.
-    check_crcs: check every batch's (and old message's) checksum.
+    headers, provenance: see schema.arrow_schema. Without `headers`, record headers are skipped and not decoded.
+    null_timestamps: a record without a timestamp gets null and timestampType -1. If False, it gets the same values as
+        from Spark's own source: one millisecond before 1970, and the timestamp type of the batch.
+    check_crcs: verify the checksum of every batch, and of every message of the old formats.
     engine: "fast" is compiled, "reference" plain Python; they agree in everything but speed.
     """
 
@@ -69,7 +69,7 @@ class RangeDecoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of every batch that feed and finish give."""
+        """The schema of every batch that feed and finish return."""
         return self._schema
 
     @property
@@ -79,7 +79,7 @@ class RangeDecoder:
 
     @property
     def counts(self) -> DecodeCounts:
-        """What has been passed so far; up to date whenever an iterator of `feed` has been read to its end."""
+        """Counts of all offsets passed so far; up to date after an iterator of `feed` has been read to its end."""
         return self._engine.counts
 
     @property
@@ -100,22 +100,22 @@ class RangeDecoder:
         file, position: where the record set is, for the columns of that name.
 
         Read the iterator to its end before the next call: decoding happens while it is read. Rows that do not fill an
-        Arrow batch wait for the next feed or finish. Batches below `next_offset` and beyond the range are passed over,
-        an incomplete last batch is ignored. The record set may be freed afterwards.
+        Arrow batch are kept for the next feed or finish. Batches below `next_offset` and beyond the range are skipped,
+        and an incomplete last batch is ignored. The record set may be freed afterwards.
 
-        Raises RecordFormatError; the decoder is of no use after that.
+        Raises RecordFormatError; after that, the decoder cannot be used any more.
         """
         return self._engine.feed(memoryview(records), aborted, file, position)
 
     def skip_to(self, offset: int) -> None:
-        """Counts everything from `next_offset` up to `offset` as absent, on the word of the broker.
+        """Counts everything from `next_offset` up to `offset` as absent, because the broker says so.
 
         For offsets that no batch covers: below the log's start, or at an end that compaction has emptied.
         """
         self._engine.skip_to(offset)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait. Raises ValueError where the range has not been read to its end."""
+        """The rows that were kept. Raises ValueError if the range has not been read to its end."""
         if self.next_offset < self._end:
             raise ValueError(f"the range ends at offset {self._end}, but only those below {self.next_offset} were read")
         return self._engine.flush()

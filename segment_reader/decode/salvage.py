@@ -1,10 +1,10 @@
-"""Record sets in, Arrow batches out, past batches that cannot be decoded: `RangeDecoder` for damaged input.
+"""Decode damaged record sets to Arrow: like `RangeDecoder`, but bad batches are reported and skipped.
 
     headers ──► checksums ──► consecutive valid batches ──► one RangeDecoder each
                     └► a batch that is wrong, here or while its records are decoded: BadBatch
 
-A batch is returned whole or not at all, whatever range contains it: rows of a batch wait until all of it is decoded,
-and one that reaches over the range's start or end is decoded whole first. So ranges that meet agree on what is bad.
+A batch's rows are returned only if the whole batch can be decoded: they are held back until then, and a batch that
+extends beyond the range's start or end is decoded completely first. So adjacent ranges agree on which batches are bad.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class BadBatch:
 class SalvagingDecoder:
     """Decodes [start, end) of one partition; `options` are those of RangeDecoder.
 
-    unreadable: offsets of the range that bad batches, or damage that was passed over, have taken. With the counts of
-    RangeDecoder it makes up what was passed so far. damaged: whether the last record set had bad batches.
+    unreadable: how many offsets of the range are in bad batches, or in damage that was skipped. With the counts of
+    RangeDecoder it accounts for all offsets passed so far. damaged: whether the last record set had bad batches.
     """
 
     def __init__(self, topic: str, partition: int, start: int, end: int, **options: Any) -> None:
@@ -69,13 +69,13 @@ class SalvagingDecoder:
         self._add(self._make(self.next_offset, min(offset, self._end)), until=offset)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """No rows: none wait. Raises ValueError where the range has not been read to its end."""
+        """No rows: `feed` returns all of them. Raises ValueError if the range has not been read to its end."""
         if self.next_offset < self._end:
             raise ValueError(f"the range ends at offset {self._end}, but only those below {self.next_offset} were read")
         return iter(())
 
     def pass_over(self, first: int, last: int) -> None:
-        """Counts [first, last) as unreadable; what lies before it is absent."""
+        """Counts [first, last) as unreadable, and offsets from `next_offset` up to `first` as absent."""
         self.skip_to(first)
         last = min(last, self._end)
         self.unreadable += max(0, last - self.next_offset)
@@ -89,10 +89,10 @@ class SalvagingDecoder:
         file: str | None = None,
         position: int = 0,
     ) -> Iterator[pa.RecordBatch | BadBatch]:
-        """One record set's rows, and the bad batches among them that have offsets of the range. Unlike RangeDecoder's
-        rows none wait for the next call.
+        """The rows of one record set, and its bad batches that have offsets of the range. Unlike RangeDecoder, this
+        decoder keeps no rows for the next call.
 
-        Raises RecordFormatError where it is unknown how far a bad batch reaches.
+        Raises RecordFormatError if the end of a bad batch cannot be determined.
         """
         view = memoryview(records).cast("B")
         self._source = file, position
@@ -122,7 +122,7 @@ class SalvagingDecoder:
                 row += 1
 
     def _headers(self, view: memoryview) -> tuple[Table, dict[int, str]]:
-        """The whole batches' headers, and what is wrong with some of them."""
+        """The headers of complete batches, and what is wrong with some of them, by row."""
         parts: list[Table] = []
         reasons: dict[int, str] = {}
         at, found, array = 0, 0, as_bytes(view)
@@ -158,7 +158,7 @@ class SalvagingDecoder:
         return whole, reasons
 
     def _reach(self, table: Table, reasons: dict[int, str], row: int) -> tuple[int, int]:
-        """The offsets that a batch with a wrong header or checksum has taken: up to the next sound one."""
+        """The offsets that a batch with a wrong header or checksum occupies: up to the next valid batch."""
         following = next((number for number in range(row + 1, len(table)) if number not in reasons), None)
         if following is not None:
             return self.next_offset, int(table[following, BASE])
@@ -176,7 +176,7 @@ class SalvagingDecoder:
         self.pass_over(first, last)
         yield BadBatch(position, size, base if 0 <= base < first else first, last, reason)
 
-    # --- sound batches, whose records may still be wrong
+    # --- batches with valid headers and checksums, whose records may still be wrong
 
     def _sound(
         self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
@@ -193,7 +193,7 @@ class SalvagingDecoder:
         if fault is None:
             return at_edge
         if fault[0] and _after(table, fault[0]) > start:
-            # What was counted before the error cannot be separated from what was counted in its batch: count again.
+            # The counts up to the error include a part of the bad batch: decode the batches before it again, and count.
             again = self._make(start, min(_after(table, fault[0]), end))
             for batch in self._all(again, view, table[: fault[0]], aborted):
                 yield from _from(batch, handed)
@@ -203,7 +203,7 @@ class SalvagingDecoder:
     def _decoded(
         self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
     ) -> Generator[pa.RecordBatch, None, tuple[int, tuple[int, str] | None]]:
-        """Returns (the offset below which rows were handed on, the fault that ended it)."""
+        """Returns (the offset below which rows were yielded, the fault that ended decoding or None)."""
         if end <= start:
             return start, None
         lasts, origin = table[:, LAST], int(table[0, POSITION])
@@ -230,7 +230,7 @@ class SalvagingDecoder:
     def _edges(
         self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
     ) -> tuple[int, str] | None:
-        """A batch that reaches over the range's bounds, and cannot be decoded whole."""
+        """(row, reason) of a batch that extends beyond the range and cannot be decoded completely, or None."""
         across = (table[:, LAST] >= start) & (table[:, BASE] < end)
         across &= (table[:, BASE] < start) | (table[:, LAST] >= end)
         for row in np.flatnonzero(across).tolist():
@@ -272,7 +272,7 @@ def _after(table: Table, row: int) -> int:
 
 
 def _from(batch: pa.RecordBatch, offset: int) -> Iterator[pa.RecordBatch]:
-    """The rows at or behind an offset."""
+    """The rows from an offset on."""
     row = int(np.searchsorted(batch.column("offset").to_numpy(), offset))
     if row < batch.num_rows:
         yield batch.slice(row)

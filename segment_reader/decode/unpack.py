@@ -1,8 +1,8 @@
-"""Compiled: compressed batches into one buffer, as many as fit, without Python between them.
+"""Compiled code that decompresses as many batches as fit into one buffer, without running Python in between.
 
-Takes what is plain: magic 2, lz4 with the header that most producers write, zstd. All else, and everything that is
-wrong, is left to `CompiledEngine`, which decompresses that batch by `segment_reader.codecs.registry` and knows what to
-report.
+It handles plain batches: magic 2, with zstd, or with lz4 and the frame header that most producers write. All other
+batches, and all invalid ones, are left to `CompiledEngine`, which decompresses them with
+`segment_reader.codecs.registry` and reports errors.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from kseg.segment_reader.decode.table import (
     UNPACK,
 )
 
-#: What `unpack` returns, with the row and the bytes used.
+#: The first value that `unpack` returns, before the row and the bytes used.
 DONE, GROUP_FULL, BY_PYTHON = range(3)
-#: In place of a size.
+#: Returned in place of a size.
 NOT_PLAIN, NO_ROOM = -1, -2
 
 LZ4_NUMBER: Final = LZ4.number
@@ -101,17 +101,17 @@ def _zstd_bound(typing_context: Any, source: Any, at: Any, size: Any) -> Any:
     return types.int64(source, types.int64, types.int64), generate
 
 
-#: lz4(target, to, room, source, at, size): a block's size decompressed, negative where it is not valid
+#: lz4(target, to, room, source, at, size): the decompressed size of a block, negative if it is invalid
 lz4: Any = intrinsic(_lz4)
-#: zstd(context, target, to, room, source, at, size): the frames' size decompressed; error codes are negative numbers
+#: zstd(context, target, to, room, source, at, size): the decompressed size of the frames; error codes are negative
 zstd: Any = intrinsic(_zstd)
-#: zstd_bound(source, at, size): what frames can become at most; negative where they are not valid
+#: zstd_bound(source, at, size): the maximum decompressed size of the frames; negative if they are invalid
 zstd_bound: Any = intrinsic(_zstd_bound)
 
 
 @compiled
 def _unpack_lz4(data: Any, at: Any, stop: Any, buffer: Any, used: Any, limit: Any) -> Any:
-    """Decompresses the frame data[at:stop] to buffer[used:]: its size, or NOT_PLAIN or NO_ROOM."""
+    """Decompresses the frame data[at:stop] to buffer[used:]. Returns the decompressed size, NOT_PLAIN or NO_ROOM."""
     if stop - at < LZ4_HEADER_SIZE or le32(data, at) != LZ4_MAGIC or be8(data, at + 4) != LZ4_PLAIN_FLAGS:
         return NOT_PLAIN
     code = be8(data, at + 5) >> 4
@@ -171,14 +171,15 @@ def _unpack_zstd(data: Any, at: Any, stop: Any, buffer: Any, used: Any, limit: A
 def unpack(
     data: Any, table: Any, unit: Any, n: Any, buffer: Any, used: Any, group: Any, limit: Any, codecs: Any, context: Any
 ) -> Any:
-    """Decompresses rows unit to n of the table that are compressed: (DONE, GROUP_FULL or BY_PYTHON, row, bytes used).
+    """Decompresses the compressed batches in rows unit to n of the table, to buffer[used:].
 
-    data: the record set; buffer[used:] gets the bytes, and the rows get where they are; group: bytes after which the
-    buffer counts as full; limit: what one batch may become; codecs: a bit for each that may be used
-    (`codecs.native.AVAILABLE`); context: `codecs.native.zstd_context`, 0 for none.
+    data: the record set. The rows get the positions of the decompressed bytes in the buffer. group: number of bytes
+    after which the buffer counts as full. limit: the maximum decompressed size of one batch. codecs: a bit for each
+    codec that may be used (`codecs.native.AVAILABLE`). context: `codecs.native.zstd_context`, 0 for none.
 
-    GROUP_FULL: rows below the one returned are ready; call again from there with an empty buffer. BY_PYTHON: the
-    row returned is not plain, not valid, or too large for an empty buffer.
+    Returns (DONE, GROUP_FULL or BY_PYTHON, a row, bytes used). GROUP_FULL: all rows before this row are ready; call
+    again from this row with an empty buffer. BY_PYTHON: this row is not plain, not valid, or too large for an empty
+    buffer.
     """
     while unit < n:
         row = table[unit]

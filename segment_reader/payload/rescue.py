@@ -1,12 +1,12 @@
-"""Fields that rows have and a table has not, as JSON text: docs/reference/types.md, "Rescued fields".
+"""Rescued fields: fields that rows have and the table lacks, as JSON text (docs/reference/types.md, "Rescued fields").
 
-Payloads are decoded with all that their writer's schema has, by the same kernel as ever. What the table lacks is then
-taken out of the rows, column by column, and becomes the text of one more column:
+Payloads are first decoded with all fields of their writer's schema, by the usual kernel. Fields that the table lacks
+are then removed from the rows, column by column, and become JSON text in an additional column:
 
     writer's rows     {id, note, items: [{sku, color}]}      the table has      {id, items: [{sku}]}
     rescued           {"note":"a","items":[{"color":"red"}]}
 
-Values are exact: whole numbers and decimals with all their digits, floats with the fewest that give them again.
+Values are exact: whole numbers and decimals have all their digits, floats the fewest digits that restore them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kseg.segment_reader.payload.row_schema import Array, Field, Map, Record, Ro
 RESCUED: Final = "_kseg_rescued"
 
 _AT_ONCE: Final = 1 << 20
-"""Values that are texts at the same time, in rows without lists: about 100 MB."""
+"""How many values are converted to text at the same time: about 100 MB in rows without lists."""
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DAYS: Final = range(1 - _EPOCH, date.max.toordinal() - _EPOCH + 1)
@@ -42,7 +42,7 @@ def with_rescued(kind: pa.DataType) -> pa.StructType:
     """The type of rows with the column of rescued fields.
 
     Raises:
-        UnsupportedSchema: the rows are no records. InvalidSchema: they have a field of that name.
+        UnsupportedSchema: the rows are not records. InvalidSchema: they have a field of that name.
     """
     if not pa.types.is_struct(kind):
         raise UnsupportedSchema("", f"unknown_fields: rescue needs records, and these are values of type {kind}")
@@ -52,9 +52,9 @@ def with_rescued(kind: pa.DataType) -> pa.StructType:
 
 
 class RescuingDecoder:
-    """See `segment_reader.payload.decoder.PayloadDecoder`. own: decodes to rows of the writer's type.
+    """A `segment_reader.payload.decoder.PayloadDecoder` whose rows have the reader's fields, and a column of JSON text.
 
-    Its rows have the reader's fields, and what else the writer's have as text.
+    The text has the writer's other fields. own: the decoder to rows of the writer's type.
     """
 
     def __init__(self, own: PayloadDecoder, writer: Record, reader: Record) -> None:
@@ -75,7 +75,7 @@ class RescuingDecoder:
 def unknown_paths(writer: RowType, reader: RowType, path: str = "") -> Iterator[str]:
     """The writer's fields that the reader's type lacks, as `note`, `items[].color`.
 
-    The two types are such that `row_schema.merged` takes them.
+    `row_schema.merged` must accept the two types.
     """
     match writer, reader:
         case Record(), Record():
@@ -93,14 +93,14 @@ def unknown_paths(writer: RowType, reader: RowType, path: str = "") -> Iterator[
 
 
 def has_unknown(writer: RowType, reader: RowType) -> bool:
-    """Whether the writer's type has such a field."""
+    """Whether the writer's type has a field that the reader's type lacks."""
     return next(unknown_paths(writer, reader), None) is not None
 
 
 def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringArray:
-    """Of each of these rows of the writer's type what the reader's lacks; null where that is nothing.
+    """For each row of the writer's type, the fields that the reader's type lacks, as JSON; null if there are none.
 
-    Raises OverflowError: it is more than 2 GiB of text.
+    Raises OverflowError if this is more than 2 GiB of text.
     """
     at_once = max(1, _AT_ONCE // _values_of(writer))
     if len(rows) <= at_once:
@@ -108,7 +108,7 @@ def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringAr
     else:
         found = []
         for start in range(0, len(rows), at_once):
-            # Taken, not sliced: a slice of lists has all of their elements.
+            # `take` and not `slice`: a slice of a list array still has the elements of all lists.
             part = rows.take(pa.array(np.arange(start, min(start + at_once, len(rows)))))
             found += _unknown(part, writer, reader)
     text = pa.array(found, pa.string())
@@ -118,7 +118,7 @@ def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringAr
 
 
 def _values_of(kind: RowType) -> int:
-    """How many values a row of this type has, of lists and maps one each."""
+    """How many values a row of this type has, if every list and every map has one element."""
     match kind:
         case Record():
             return 1 + sum(_values_of(field.type) for field in kind.fields)
@@ -129,7 +129,7 @@ def _values_of(kind: RowType) -> int:
     return 1
 
 
-# -- the part of a value that a reader lacks; None where that is nothing
+# -- the parts of values that the reader's type lacks; None if there are none
 
 
 def _unknown(values: pa.Array, writer: RowType, reader: RowType) -> list[str | None]:
@@ -154,7 +154,7 @@ def _unknown(values: pa.Array, writer: RowType, reader: RowType) -> list[str | N
 
 
 def _list_of(parts: Sequence[str | None]) -> str | None:
-    """Elements keep their numbers; those behind the last with a part are left out."""
+    """A JSON list, or None. Elements keep their positions; elements after the last part are left out."""
     last = max((number for number, part in enumerate(parts) if part is not None), default=-1)
     return f"[{','.join(part or 'null' for part in parts[: last + 1])}]" if last >= 0 else None
 
@@ -163,7 +163,7 @@ def _list_of(parts: Sequence[str | None]) -> str | None:
 
 
 def _whole(values: pa.Array, kind: RowType, raw: bool) -> list[str]:
-    """raw: texts are JSON already."""
+    """raw: strings are JSON text already."""
     match kind:
         case Record():
             made = _objects([_member(field, child) for field, child in _children(kind, values)], values, none="{}")
@@ -185,7 +185,7 @@ def _children(record: Record, values: pa.StructArray) -> Iterable[tuple[Field, p
 
 
 def _member(field: Field, values: pa.Array) -> list[str | None]:
-    """A field as a member of an object; None where it is not written."""
+    """A field as a member of a JSON object; None if the member is left out."""
     texts: list[str | None] = list(_whole(values, field.type, field.json))
     if field.unwritten is not None:
         implicit = field.unwritten if field.unwritten != "null" else ""  # a JSON document may be null
@@ -200,7 +200,7 @@ def _named(name: str, texts: Iterable[str | None]) -> list[str | None]:
 
 
 def _objects(members: Sequence[Sequence[str | None]], values: pa.StructArray, none: str) -> list[str | None]:
-    """Objects of these members; `none` where they have none, None where the value is null."""
+    """JSON objects with these members; `none` for an object without members, None for a null value."""
     valid = values.is_valid().to_pylist()
     rows: Iterable[tuple[str | None, ...]] = zip(*members, strict=True) if members else [()] * len(valid)
     return [
@@ -210,13 +210,13 @@ def _objects(members: Sequence[Sequence[str | None]], values: pa.StructArray, no
 
 
 def _object(keys: Sequence[str], parts: Sequence[str | None]) -> str:
-    """Empty where there are no parts."""
+    """A JSON object, or "" if there are no parts."""
     members = [f"{key}:{part}" for key, part in zip(keys, parts, strict=True) if part is not None]
     return f"{{{','.join(members)}}}" if members else ""
 
 
 def _each(values: pa.ListArray | pa.MapArray, made: Callable[[int, int], str | None]) -> list[str | None]:
-    """Of each list what is made of its elements, from the first to before the last; None where it is null."""
+    """For each list, the result of `made(start, end)` for its elements [start, end); None for a null list."""
     return [
         made(start, end) if there else None
         for (start, end), there in zip(pairwise(values.offsets.to_pylist()), values.is_valid().to_pylist(), strict=True)
@@ -224,7 +224,7 @@ def _each(values: pa.ListArray | pa.MapArray, made: Callable[[int, int], str | N
 
 
 def _keys(keys: pa.Array) -> list[str]:
-    """Of a map: texts, as keys are in JSON."""
+    """The keys of maps, as JSON strings."""
     texts = _scalars(keys, raw=False)
     return texts if pa.types.is_string(keys.type) else [f'"{text}"' for text in texts]
 
@@ -260,7 +260,7 @@ def _decimal(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """A float of 32 or 64 bits: the fewest digits that give it again; what is no number of JSON is a text."""
+    """A float of 32 or 64 bits, with the fewest digits that restore it; NaN and infinities become JSON strings."""
     text = str(value)
     return _SPECIAL.get(text, text)
 
@@ -270,7 +270,7 @@ def _base64(value: bytes) -> str:
 
 
 def _date(days: int) -> str:
-    """A day that no date of the years 1 to 9999 is stays a number."""
+    """An ISO date; a day outside of the years 1 to 9999 remains a number."""
     return f'"{date.fromordinal(_EPOCH + days).isoformat()}"' if days in _DAYS else str(days)
 
 
@@ -283,7 +283,7 @@ def _wall_clock(micros: int) -> str:
 
 
 def _time(micros: int, zone: str) -> str:
-    """Likewise."""
+    """An ISO timestamp; a time outside of the years 1 to 9999 remains a number."""
     if micros // _DAY not in _DAYS:
         return str(micros)
     return f'"{(_START + timedelta(microseconds=micros)).isoformat()}{zone}"'

@@ -1,4 +1,4 @@
-"""A driver that runs somewhere, as values that a trigger and a run folder can keep."""
+"""Handles of started drivers: values that a trigger or a run folder stores, to poll and stop the driver later."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from kseg_airflow.outcomes import Look, Outcome
 class Handle(Protocol):
     """A driver that was started.
 
-    One that can be asked without a thread has `alook` and `astop` as well, which the triggerer awaits.
+    Handles that support asyncio also have `alook` and `astop`, which the triggerer awaits.
     """
 
     @property
     def kind(self) -> str:
-        """Which kind of driver: `handle_of` reads it."""
+        """The kind of driver, by which `handle_of` selects the class."""
 
     def to_json(self) -> dict[str, Any]:
-        """What finds it again, without a secret in it."""
+        """The values from which `handle_of` makes the handle again; they contain no secrets."""
 
     def poll(self) -> Outcome | None:
-        """How it ended; None while it runs. May raise OSError where the status cannot be read at the moment."""
+        """The driver's outcome; None while it runs. Raises OSError if the status cannot be read at the moment."""
 
     def look(self) -> Look:
-        """How it ended, or how far it is; a cluster is asked once. May raise OSError."""
+        """The driver's outcome, or its progress while it runs; sends one request to a cluster. May raise OSError."""
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
-        """What can be seen from here of what it wrote after `seen`, and where more begins. May raise OSError."""
+        """The lines of the driver's log after position `seen`, if they can be read from this machine, and the position
+        after them. May raise OSError."""
 
     def stop(self, grace: float) -> bool:
-        """Stop it. Returns whether it is gone. May raise OSError."""
+        """Stop the driver. Returns whether it has ended. May raise OSError."""
 
     def stop_detached(self, grace: float) -> bool:
-        """The same for a caller who may be killed before the grace is over: whatever is left to do then is done."""
+        """Like `stop`, for a caller that may be killed during the grace period: the driver is stopped nevertheless."""
 
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger (of a lease, of a run) is this driver's. May raise OSError."""
 
     def proven_dead(self, owner: str) -> bool:
-        """Whether the holder of a lease was this driver, and is no more. May raise OSError."""
+        """Whether the owner of a lease was this driver, and has certainly ended. May raise OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """No driver but a wait for a time: until the lease of a dead run is over."""
+    """Not a driver, but a wait until a time: when the lease of a dead run has expired."""
 
     until: str
     kind: str = "pause"

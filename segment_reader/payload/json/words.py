@@ -1,4 +1,4 @@
-"""What the kernel needs beside `memory`: operations on words of 64 bits that numba has none for."""
+"""Operations on 64-bit words that the JSON kernel needs and numba does not have (see also `memory`)."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_a_run_that_is_cleared_in_its_midst_is_stopped_unless_the_new_attempt_ha
     continued = driver in drivers(airflow, job, run)
     if continued:
         wait_for(
-            lambda: "another try of it follows the driver" in airflow.log(job, run, "ingest", 1),
+            lambda: "Another try of the task follows the driver" in airflow.log(job, run, "ingest", 1),
             "the old attempt's trigger leaves the driver alone",
             timeout=300,
         )

@@ -85,6 +85,6 @@ def _told(airflow: RunningAirflow) -> str:
 def test_a_missed_deadline_is_told(job_files: Any, airflow: RunningAirflow, kafka: KafkaProcess) -> None:
     job = job_files.add(kafka.topic(), airflow={"deadline": "1s"})
     run = airflow.trigger(job)
-    said = f"job {job}: run {run} of {job} is not done 0:00:01 after it was queued"
+    said = f"job {job}: run {run} of {job} has not finished 0:00:01 after it was queued"
     wait_for(lambda: said in airflow.log_file("triggerer").read_text(errors="replace"), "word of the deadline")
     airflow.wait_for_run(job, run)

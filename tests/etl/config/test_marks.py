@@ -82,7 +82,9 @@ def test_a_field_without_a_mark_has_no_place_in_a_hash() -> None:
 
 def test_the_page_names_what_is_left_out_of_the_hash() -> None:
     text = PAGE.read_text()
-    paragraph = re.search(r"^The ledger keeps a hash of the keys that decide which rows land [\w ]+: (.*?)(?:\n\n|\Z)", text, re.M | re.S)
+    paragraph = re.search(
+        r"^The ledger keeps a hash of the keys that decide which rows land [\w ]+: (.*?)(?:\n\n|\Z)", text, re.M | re.S
+    )
     assert paragraph
     told = {
         section: {*re.findall(r"`(\w+)`", without)}

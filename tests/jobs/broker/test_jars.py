@@ -84,7 +84,7 @@ def test_bytes_other_than_the_lock_names_are_refused(
 ) -> None:
     alpha, _ = repository
     _lock(monkeypatch, alpha, Jar("org.example", "beta", "1.0", alpha.sha256))
-    with pytest.raises(JarsUnavailable, match=r"SHA-256 differs for beta-1\.0\.jar"):
+    with pytest.raises(JarsUnavailable, match=r"wrong SHA-256 of beta-1\.0\.jar"):
         jars.ensure("example")
     assert not jars.directory("example").exists()
 
@@ -92,7 +92,9 @@ def test_bytes_other_than_the_lock_names_are_refused(
 def test_settings_that_are_no_file_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KSEG_IVY_SETTINGS", "/nowhere/ivysettings.xml")
     monkeypatch.setenv("KSEG_CACHE", str(tmp_path))
-    with pytest.raises(JarsUnavailable, match=r"KSEG_IVY_SETTINGS names /nowhere/ivysettings\.xml, which is no file"):
+    with pytest.raises(
+        JarsUnavailable, match=r"KSEG_IVY_SETTINGS names /nowhere/ivysettings\.xml, which is not a file"
+    ):
         jars.ensure(jars.DELTA)
 
 
