@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.client import BrokerUnavailable, TopicPartition
+from kseg.client import BrokerUnavailable, RequestTimedOut, TopicPartition
 from kseg.client.admin.log_dirs import Replica, alter_replica_log_dirs, describe_log_dirs
 from kseg.client.admin.topics import NewTopic, create_topics
 from kseg.client.protocol.error_codes import ErrorCode
@@ -67,7 +67,8 @@ def test_a_broker_that_does_not_answer_keeps_the_others_answers(fakes: Any, conn
     brokers[2].on(DescribeLogDirsRequest, lambda _: fakes.CLOSE)
     told = describe_log_dirs(connect(brokers.bootstrap_servers, default_api_timeout_ms=2000))
     assert [folder.path for folder in told.done()[1]] == ["/a"]
-    assert isinstance(told[2], BrokerUnavailable)
+    # The time may end while it is asked once more.
+    assert isinstance(told[2], BrokerUnavailable | RequestTimedOut)
 
 
 @pytest.mark.rule(310)
