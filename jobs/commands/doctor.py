@@ -22,10 +22,10 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]miss
 @click.argument("job_file", metavar="[JOB.yaml]", type=click.Path(dir_okay=False), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(job_file: str | None, as_json: bool) -> int:
-    """Show what is installed, what is missing, and what to do: exit 1 if a job could not run here.
+    """Show what is installed, what is missing, and what to do. Exit 1 if a job could not run on this machine.
 
-    With a job file, also test whether the stores of its ledger and tables are put-if-absent: several writers write 100
-    keys at once, which are then deleted. Exit 2 if a store is not.
+    With a job file, also test whether the stores of its ledger and tables are put-if-absent: several writers try to
+    create the same 100 keys, which are deleted afterwards. Exit 2 if a store is not put-if-absent.
 
     \b
     Examples:

@@ -83,7 +83,7 @@ def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> dat
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--deep", is_flag=True, help="Show the records of a .log too, control records included.")
+@click.option("--deep", is_flag=True, help="Also show the records of a .log, including control records.")
 @click.option(
     "--format",
     "form",
@@ -95,13 +95,13 @@ def _as_instant(_: click.Context, __: click.Parameter, value: str | None) -> dat
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The file for arrow and parquet.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of entries of each file.")
 @_decoder_options
-@click.option("--show-secrets", is_flag=True, help="Show SCRAM keys and settings that are passwords or keys too.")
+@click.option("--show-secrets", is_flag=True, help="Also show SCRAM keys, and settings that are passwords or keys.")
 @click.option("--group", help="Show this group's latest state; FILE is then one or more folders of log.dirs.")
-@click.option("--transactional-id", help="Show this transactional id's latest state, likewise.")
+@click.option("--transactional-id", help="Show this transactional id's latest state, as with --group.")
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="How many partitions __consumer_offsets or __transaction_state has, where folders are missing.",
+    help="How many partitions __consumer_offsets or __transaction_state has, if folders are missing.",
 )
 @click.option(
     "--retention-minutes",
@@ -128,15 +128,15 @@ def dump(
     layout: str,
     layout_option: dict[str, str],
 ) -> int:
-    """Show what a broker's files say: segments, indexes, snapshots, checkpoints.
+    """Show the content of a broker's files: segments, indexes, snapshots, checkpoints.
 
     FILE is a .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, leader-epoch-checkpoint,
-    partition.metadata, quorum-state, one of the offset checkpoints, or meta.properties; a path, or a URI such as
-    s3://bucket/key. What tiered storage wrote is named as if a broker had it, with --layout. An index is compared
-    with the .log beside it. Errors are listed at the end, with exit code 1.
+    partition.metadata, quorum-state, one of the offset checkpoints, or meta.properties, as a path or a URI such as
+    s3://bucket/key. With --layout, give files of tiered storage the names that they would have on a broker. An index is
+    compared with the .log beside it. Errors are listed at the end, with exit code 1.
 
-    With --deep the records of Kafka's own topics are decoded: those of files in a folder that is named after one, and
-    those of metadata snapshots. A copy in a folder of another name needs the topic's option.
+    With --deep, the records of Kafka's internal topics are decoded, if a file is in a folder that is named after such a
+    topic, and those of metadata snapshots. For a copy in a folder of another name, give the topic's decoder option.
 
     \b
     Example:

@@ -32,11 +32,9 @@ Examples:
     "--z-order",
     multiple=True,
     metavar="COLUMN",
-    help="OPTIMIZE with Z-order by this column, by Spark; implies --optimize. Repeatable.",
+    help="OPTIMIZE with Z-order by this column, with Spark; implies --optimize. Repeatable.",
 )
-@click.option(
-    "--vacuum", metavar="DURATION", help="Delete files that only table versions older than this use, such as 7d."
-)
+@click.option("--vacuum", metavar="DURATION", help="Delete files that only table versions older than this use (7d).")
 @click.option(
     "--dead-letters", is_flag=True, help="Delete dead letters that are older than sink.dead_letters.retention."
 )
@@ -64,12 +62,14 @@ def maintain(
     dry_run: bool,
     take_over: bool,
 ) -> Result:
-    """Optimize and vacuum a job's tables, and compact its ledger; no row of a target table changes.
+    """Optimize and vacuum a job's tables, and compact its ledger, without changing rows of target tables.
 
-    Without --optimize, --vacuum, --dead-letters and --ledger: all four, with --vacuum 7d. Runs may be active: files
-    that an unfinished run may still commit are kept. Z-order is Spark's: it needs a store that is put-if-absent for
-    Spark, or `sink.single_driver` and no unfinished run. Exit 5 if another maintenance is active, or if a run holds the
-    lease of a table with `sink.single_driver`; --take-over takes the place of a maintenance that died, and of no run.
+    By default does all of --optimize, --vacuum 7d, --dead-letters and --ledger; with any of these options, only what
+    they name. Runs may be active: files that an unfinished run may still commit are kept. Z-order is done by Spark, and
+    needs a store that is put-if-absent for Spark, or `sink.single_driver` and no unfinished run.
+
+    Exit 5 if another maintenance is active, or if a run holds the lease of a table with `sink.single_driver`.
+    --take-over takes over the lease of a maintenance that died, but not that of a run.
     """
 
     job = _load(invocation, job_file)

@@ -31,9 +31,9 @@ Examples:
 """,
 )
 @job_argument
-@click.option("--run", "run_id", metavar="RUN", help="The report of this run, once it has ended, and nothing else.")
+@click.option("--run", "run_id", metavar="RUN", help="Show only the report of this run, which must have ended.")
 @click.option(
-    "--runs", type=click.IntRange(1), default=10, show_default=True, help="How many of the last runs are listed."
+    "--runs", type=click.IntRange(1), default=10, show_default=True, help="How many of the last runs to list."
 )
 @click.option(
     "--watch",
@@ -41,16 +41,16 @@ Examples:
     is_flag=False,
     flag_value=5.0,
     metavar="SECONDS",
-    help="Show it again every so many seconds, until Ctrl-C.  [5 if no number is given]",
+    help="Refresh the output every SECONDS, until Ctrl-C.  [5 if no number is given]",
 )
 @command_config_option
 @common_options
 def status(invocation: Invocation, job_file: str, run_id: str | None, runs: int, watch: float | None) -> Result:
-    """Show a job's last runs, its lag by partition, what became of its dead letters, and whether ledger, group
-    offsets and tables agree. Lag is what has not landed.
+    """Show a job's last runs, its lag by partition, the state of its dead letters, and whether ledger, group offsets
+    and tables agree. Lag is the number of offsets that have not landed.
 
-    A run that failed is shown with its error and what to do. Exit code 3: something needs a person. No JVM is
-    started, nothing is written.
+    A failed run is shown with its error and what to do. Exit code 3: a problem needs your attention. Starts no JVM,
+    and writes nothing.
     """
 
     job = load_job(invocation, job_file)

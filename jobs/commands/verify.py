@@ -24,18 +24,18 @@ from kseg.jobs.invocation.result import Result
     "--segments",
     multiple=True,
     metavar="DIR",
-    help="Compare with log files instead of the brokers, for the offsets that they hold. Repeatable.",
+    help="Compare with log files instead of the brokers, for the offsets that these have. Repeatable.",
 )
 @click.option(
     "--reference",
     is_flag=True,
-    help="With decode: decode a sample of the records in plain Python instead of by the compiled decoders.",
+    help="With `decode:`, decode a sample of the records in plain Python instead of with the compiled decoders.",
 )
 @click.option(
     "--spark",
     "in_spark",
     is_flag=True,
-    help="Have Spark compare small tables, too. Else this process does, without a JVM.",
+    help="Compare small tables with Spark, too. By default this process compares them, without a JVM.",
 )
 @remote_option
 @run_file_option
@@ -44,9 +44,9 @@ from kseg.jobs.invocation.result import Result
 def verify(invocation: Invocation, job_file: str, segments: tuple[str, ...], reference: bool, in_spark: bool) -> Result:
     """Read the landed offsets from Kafka again and compare them with the tables, row by row.
 
-    Every gap, duplicate and mismatch is reported; exit 1 if there is one. All columns are compared; with `decode:` the
-    records are decoded again, with the job file and the schemas of the run that landed them. Behind a transform only
-    the addresses are compared; if the number of rows changes on the way, only the counts.
+    Reports every gap, duplicate and mismatch, and exits with 1 if there is one. All columns are compared; with
+    `decode:` the records are decoded again, with the job file and the schemas of the run that landed them. With a
+    transform, only the addresses are compared; if the transform changes the number of rows, only the counts.
     """
 
     job = load_job(invocation, job_file, starts_spark=True)
