@@ -7,10 +7,12 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kseg.etl.spark import class_archive, jvm
+from skips import full_scale_only
 
 COUNT = """
 from kseg.etl.spark.jvm import light_options
@@ -85,6 +87,13 @@ def test_spark_that_is_installed_anew_has_another_archive(cache: Path, monkeypat
 
 
 @pytest.mark.spark
+def test_the_tests_spark_runs_from_the_archive_of_make_setup(spark: Any) -> None:
+    assert jvm.archive_path().exists(), "make setup"
+    assert str(jvm.archive_path()) in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
+
+
+@pytest.mark.spark
+@full_scale_only
 def test_a_context_starts_from_the_archive_that_was_made(cache: Path) -> None:
     path = jvm.archive_path()
     path.parent.mkdir()

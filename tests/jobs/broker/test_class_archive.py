@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kseg.jobs.broker import class_archive, jars, shared_classes
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
+from skips import full_scale_only
 
 
 @pytest.fixture
@@ -24,6 +26,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.broker
+def test_the_tests_broker_runs_from_the_archive_of_make_setup(kafka: Any) -> None:
+    archive = shared_classes.archive_path(find_java())
+    assert archive.exists(), "make setup"
+    assert str(archive) in Path(f"/proc/{kafka.broker.pids[1]}/maps").read_text()
+
+
+@pytest.mark.broker
+@full_scale_only
 def test_a_broker_starts_from_the_archive_that_was_made(cache: Path, tmp_path: Path) -> None:
     assert shared_classes.archive_options(find_java()) == []
     made = class_archive.make_archive()

@@ -275,20 +275,24 @@ def test_py_files_are_enough_and_executors_look_up_the_password_that_stands_nowh
     assert [name for name, text in places.items() if secure_kafka.bob in text] == []
 
 
-def test_what_kseg_exits_with_is_what_spark_submit_exits_with(job_file: Path, submit: Submit) -> None:
+def test_what_kseg_exits_with_is_what_spark_submit_exits_with(
+    job_file: Path, submit: Submit, scale: Callable[[int, int], int]
+) -> None:
     line = package(job_file)["spark_submit"]["client"]
     wrong = job_file.with_name("wrong.yaml")
     wrong.write_text(job_file.read_text() + "nonsense: true\n")
     run_files = {name: job_file.with_name(f"{name}.json") for name in ("wrong", "refused")}
-    asked = [
-        instead(line, "ingest", str(wrong), "--run-file", str(run_files["wrong"])),
-        instead(line, "verify", str(job_file), "--run-file", str(run_files["refused"])),  # there is no ledger yet
-    ]
+    asked = {
+        "refused": instead(line, "verify", str(job_file), "--run-file", str(run_files["refused"])),  # has no ledger yet
+        "wrong": instead(line, "ingest", str(wrong), "--run-file", str(run_files["wrong"])),
+    }
+    tried = list(asked)[: scale(1, 2)]
     with ThreadPoolExecutor() as pool:
-        done = list(pool.map(submit, asked))
-    assert [one.returncode for one in done] == [2, 3], [one.stdout[-2000:] for one in done]
-    told = {name: json.loads(file.read_text()) for name, file in run_files.items()}
-    assert {name: run["exit_code"] for name, run in told.items()} == {"wrong": 2, "refused": 3}
+        done = dict(zip(tried, pool.map(submit, (asked[name] for name in tried)), strict=True))
+    expected = {"refused": 3, "wrong": 2}
+    told = {name: json.loads(run_files[name].read_text()) for name in tried}
+    for name in tried:
+        assert done[name].returncode == told[name]["exit_code"] == expected[name], done[name].stdout[-2000:]
     assert told["refused"]["result"]["error"]["code"] == "ledger-missing"
 
 
