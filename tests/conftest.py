@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ import log_files as log_files_module
 import scheduling
 import shared_jvm
 import skips
-from kafkas import PATIENCE, GuardedKafka, SecureKafka, SharedReleases, TestKafka
+from kafkas import PATIENCE, GuardedKafka, SecureKafka, SharedReleases, TestKafka, WhileUsed
 from kseg.etl.spark import jvm
 from kseg.etl.spark.session import LOCAL_DEFAULTS
 from kseg.jobs.broker import jars
@@ -210,8 +211,8 @@ def guarded_kafka() -> Iterator[GuardedKafka]:
         yield kafka
 
 
-@pytest.fixture(scope="session")
-def _three() -> Iterator[TestKafka]:
+@contextmanager
+def _three_nodes() -> Iterator[TestKafka]:
     config = {
         "broker.rack": "rack-{node}",
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -235,15 +236,40 @@ def _three() -> Iterator[TestKafka]:
             brokers.kill(node)
 
 
+@contextmanager
+def _other_releases() -> Iterator[SharedReleases]:
+    releases = SharedReleases(most=5)
+    yield releases
+    releases.stop()
+
+
+#: By the fixture that tests ask for them by.
+WHILE_USED: dict[str, WhileUsed[Any]] = {"kafka3": WhileUsed(_three_nodes), "kafka_release": WhileUsed(_other_releases)}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Servers that no test has asked for in the last minute are stopped."""
+    for fixture, servers in WHILE_USED.items():
+        servers.before_a_test(fixture in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def _three() -> Iterator[WhileUsed[TestKafka]]:
+    yield WHILE_USED["kafka3"]
+    WHILE_USED["kafka3"].stop()
+
+
 @pytest.fixture
-def kafka3(_three: TestKafka) -> Iterator[TestKafka]:
+def kafka3(_three: WhileUsed[TestKafka]) -> Iterator[TestKafka]:
     """Three real nodes, for all tests that need more than one: racks "rack-1" … "rack-3", two log folders each.
 
     A node that a test kills or stops (``kafka3.broker.kill(2)``) is started again after it.
     """
-    yield _three
-    for node in {1, 2, 3} - set(_three.broker.pids):
-        _three.broker.restart(node)
+    kafka = _three()
+    yield kafka
+    for node in {1, 2, 3} - set(kafka.broker.pids):
+        kafka.broker.restart(node)
 
 
 @pytest.fixture(scope="session")
@@ -253,16 +279,16 @@ def kafka_release() -> Iterator[Callable[[str], TestKafka]]:
     Five at most run at a time: asking for another stops the one that was not asked for the longest, with its data. So
     ask again in each test rather than keep what was given.
     """
-    releases = SharedReleases(most=5)
 
     def ask(version: str) -> TestKafka:
         try:
+            releases: SharedReleases = WHILE_USED["kafka_release"]()
             return releases(version)
         except JarsUnavailable as error:
             pytest.skip(str(error))
 
     yield ask
-    releases.stop()
+    WHILE_USED["kafka_release"].stop()
 
 
 @pytest.fixture(scope="session")

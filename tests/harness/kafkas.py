@@ -8,9 +8,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -26,6 +27,43 @@ if TYPE_CHECKING:
 
 #: Seconds that a broker has to start: beside others that start too, on a machine with two processors.
 PATIENCE = 300.0
+
+T = TypeVar("T")
+
+
+class WhileUsed(Generic[T]):
+    """Servers that all tests share, and that take a processor's time also when nobody asks for them: three nodes a
+    tenth of it. They run from when they are first asked for until tests have passed for a while that do not.
+
+    make: what starts and stops them. idle: seconds between the last test that asks for them and one before which they
+    are stopped.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[T]], idle: float = 60.0) -> None:
+        self._make = make
+        self._idle = idle
+        self._running: list[T] = []
+        self._open = ExitStack()
+        self._asked = 0.0
+
+    def __call__(self) -> T:
+        """Those that run; they are started if none do."""
+        if not self._running:
+            self._running.append(self._open.enter_context(self._make()))
+        return self._running[0]
+
+    def before_a_test(self, asks: bool) -> None:
+        """To be told of each test before its fixtures are made. asks: whether it asks for them."""
+        now = time.monotonic()
+        if asks:
+            self._asked = now
+        elif now - self._asked > self._idle:
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop them, if they run."""
+        self._running.clear()
+        self._open.close()
 
 
 class TestKafka:
@@ -139,6 +177,7 @@ class SharedReleases:
     def stop(self) -> None:
         for release in self._running.values():
             release.broker.stop()
+        self._running.clear()
 
 
 class SecureKafka(TestKafka):

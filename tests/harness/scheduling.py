@@ -35,6 +35,9 @@ STARTS = {
     "s3": 5,
     "schema_registry": 6,
 }
+#: Of these, what takes a processor's time also while nobody uses it: a process takes all files that ask for it one
+#: after the other, and then stops it (`kafkas.WhileUsed`).
+IDLE_COSTS = frozenset({"kafka3", "kafka_release"})
 #: How long files took that take at least so many seconds: `make test ARGS=--record-seconds` writes it. It decides on
 #: the order of files, and on nothing else.
 RECORD = Path(__file__).with_name("seconds.json")
@@ -85,7 +88,9 @@ def choose(
     def reluctance(name: str) -> tuple[int, int]:
         needs, short = queue[name].needs, queue[name].seconds < LEAST
         too_many = sum(STARTS[need] for need in (needs - started) & enough)
-        return (2, too_many) if too_many else (1, 0) if short and not needs else (0, 0)
+        if too_many:
+            return (2, too_many)
+        return (-1, 0) if needs & started & IDLE_COSTS else (1, 0) if short and not needs else (0, 0)
 
     return min(queue, key=reluctance)
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kafkas import SharedReleases
+from kafkas import SharedReleases, WhileUsed
 from kseg.jobs.broker.errors import BrokerError, StartFailed
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
 from releases import RELEASES, OtherKafka
@@ -111,3 +112,34 @@ def test_of_too_many_that_which_was_not_asked_for_the_longest_is_stopped() -> No
     assert running == ["c", "b"]
     releases.stop()
     assert running == []
+
+
+def test_servers_that_tests_do_not_ask_for_any_more_are_stopped_and_started_again_when_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[str] = []
+    now = [100.0]
+    monkeypatch.setattr("kafkas.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    @contextmanager
+    def make() -> Iterator[object]:
+        events.append("start")
+        yield object()
+        events.append("stop")
+
+    servers = WhileUsed(make, idle=60)
+    servers.before_a_test(asks=False)
+    servers.before_a_test(asks=True)
+    first = servers()
+    for asks, seconds in ((False, 60), (True, 10), (False, 60)):
+        now[0] += seconds
+        servers.before_a_test(asks)
+        assert servers() is first
+    now[0] += 1
+    servers.before_a_test(asks=False)
+    assert events == ["start", "stop"]
+    servers.before_a_test(asks=True)
+    assert servers() is not first
+    servers.stop()
+    servers.stop()
+    assert events == ["start", "stop"] * 2
