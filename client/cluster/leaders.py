@@ -1,8 +1,8 @@
-"""Questions to the leaders of many partitions: each leader is asked once for all that it leads.
+"""Requests to the leaders of many partitions, grouped: each leader gets one request for all its partitions.
 
-The requests of a round go out to all leaders before the first answer is waited for; a leader that gets several answers
-them in their order. Partitions with an error that can be tried again, or whose leader did not answer, are asked for
-again in the next round, with all that is asked of them, at their leader of then.
+In each round, the requests are sent to all leaders before the first response is awaited; a leader that gets several
+requests answers them in order. Partitions with a retriable error, or whose leader did not respond, are requested again
+in the next round, from the leader that they have then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[T]):
-    """A partition's part of an answer: its error code (0: none), its value, and its leader if the answer names one."""
+    """A partition's part of a response: error code (0: none), value, and the leader if the response names one."""
 
     tp: TopicPartition
     error_code: int
@@ -43,13 +43,13 @@ def ask_leaders(
     *,
     repeatable: bool = True,
 ) -> dict[TopicPartition, T]:
-    """Gives each partition's value.
+    """Returns each partition's value.
 
-    `build` makes one leader's requests for a version, `read` takes its answers apart; `version_of` chooses the version
-    where that depends on more than the API. `repeatable`: whether a request may be sent again when its answer was lost
-    (its `ROUTE`); OutcomeUnknown is raised otherwise.
+    `build` makes the requests to one leader for a version, `read` splits the responses by partition; `version_of`
+    chooses the version if it depends on more than the API. `repeatable`: whether a request may be sent again if its
+    response is lost (see `ROUTE`); if not, OutcomeUnknown is raised.
 
-    Raises the first error that cannot be tried again, or the last one that could when the deadline has passed.
+    Raises the first error that is not retriable; when the deadline has passed, the last retriable one.
     """
     values: dict[TopicPartition, T] = {}
 
@@ -92,7 +92,7 @@ def _send(connection: BrokerConnection, requests: Iterable[Request[Any]], versio
         for request in requests:
             connection.send(request, version, deadline=deadline)
     except KafkaError:
-        if connection.in_flight:  # whoever asks next would get the answers to those that were sent
+        if connection.in_flight:  # the next request on this connection would get the responses to those already sent
             connection.close()
         raise
 

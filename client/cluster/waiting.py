@@ -23,9 +23,10 @@ _LOG = logging.getLogger(WAITING)
 
 
 class WaitNotice:
-    """Around one operation's tries. `failed` after each; says so by itself where a first contact gets no answer at all.
+    """A context around one operation's tries. Call `failed` after each. At a first contact, a timer writes the line if
+    there is no response at all.
 
-    servers: where the answer is expected from. until: seconds of all tries together. first: no broker has answered yet.
+    servers: the servers that should respond. until: seconds for all tries together. first: no broker has responded yet.
     """
 
     def __init__(self, servers: Collection[tuple[str, int]], until: float, *, first: bool) -> None:
@@ -51,7 +52,7 @@ class WaitNotice:
             self._timer.join()
 
     def failed(self, error: KafkaError) -> None:
-        """A try ended with this error, and another one will follow if it is retriable."""
+        """Call this if a try ended with this error. If the error is retriable, another try follows."""
         if not error.retriable:
             return
         self._reason = reason_of(error)

@@ -1,10 +1,10 @@
-"""Which offsets are absent from the log: a Fetch response without records does not show it.
+"""Which offsets are absent from the log. A Fetch response without records does not prove it.
 
-A broker answers so, without an error and with the full high watermark, where a read of tiered storage took longer than
-it waits for one (`remote.fetch.max.wait.ms`), where a quota holds such reads back (KIP-956), or right after a change of
-its role. Offsets are absent only where a later batch says so: of an answer that begins at an offset, the first batch is
-the next one in the log. Under read_committed a broker hides batches behind the last stable offset, so one answer is
-asked for under read_uncommitted then; its records are of no interest, only where the first batch begins.
+A broker may respond without records, without an error and with the full high watermark: if a read of tiered storage
+takes longer than `remote.fetch.max.wait.ms`, if a quota delays such reads (KIP-956), or right after the broker has
+become leader or follower. Only a later batch proves that offsets are absent: the first batch of a response is the next
+one in the log. Under read_committed, a broker hides batches after the last stable offset. Then one request is sent
+under read_uncommitted, of whose response only the offset of the first batch is used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LookBeyond = Callable[[int], FetchedRecords]
 
 
 def first_offset(records: memoryview) -> int | None:
-    """An offset below which the first batch has none; None where that is not known.
+    """An offset below which the first batch has no records; None if it is unknown.
 
     A compressed message set of the formats before 0.11 has the offset of its last message.
     """
@@ -46,7 +46,7 @@ def first_offset(records: memoryview) -> int | None:
 def read_uncommitted_from(
     cluster: Cluster, tp: TopicPartition, offset: int, *, topic_id: UUID | None, leader_epoch: int | None
 ) -> FetchedRecords:
-    """One answer under read_uncommitted, over a connection of its own. Raises as `PartitionReader.response`."""
+    """One response under read_uncommitted, over a separate connection. Raises as `PartitionReader.response`."""
     with PartitionReader(
         cluster,
         tp,
@@ -60,22 +60,22 @@ def read_uncommitted_from(
 
 
 class EmptyAnswers:
-    """Empty answers of one range `[…, end)`: whether a later batch proves that it has no more records."""
+    """The empty responses for one range `[…, end)`: whether a later batch proves that it has no more records."""
 
     def __init__(self, end: int, *, committed: bool, patience: float, look_beyond: LookBeyond) -> None:
-        """committed: whether answers hide what is above the last stable offset. patience: seconds without records."""
+        """committed: whether responses end at the last stable offset. patience: seconds without records."""
         self._end, self._committed, self._patience, self._look_beyond = end, committed, patience, look_beyond
         self.moved_on()
 
     def moved_on(self) -> None:
-        """There were records."""
+        """Call this after a response with records."""
         self._since = time.monotonic()
         self._count = 0
 
     def batch_behind(self, empty: FetchedRecords) -> FetchedRecords | None:
-        """After an answer without records: the one whose first batch begins at the range's end or behind it.
+        """After a response without records: a response whose first batch begins at the range's end or later.
 
-        None: nothing is proved, ask again.
+        None: nothing is proved, send the request again.
         """
         visible = empty.last_stable_offset if self._committed else empty.high_watermark
         if empty.throttle_time_ms or visible < self._end:
@@ -89,7 +89,7 @@ class EmptyAnswers:
 
     @property
     def waited(self) -> float:
-        """Seconds since there were records."""
+        """Seconds since the last response with records."""
         return time.monotonic() - self._since
 
     @property
@@ -98,5 +98,5 @@ class EmptyAnswers:
 
     @property
     def pause(self) -> float:
-        """Seconds until it is worth to ask again: a broker may answer at once."""
+        """Seconds to wait before the next request, because a broker may send empty responses at once."""
         return 0.0 if self._count < _EMPTY_ANSWERS else min(0.02 * self._count, _LONGEST_PAUSE)

@@ -1,9 +1,9 @@
-"""One API: what is asked and answered, in which versions; and whole frames, without the four bytes of size in front.
+"""One API: its request, its response and their versions; and whole frames, without the four bytes of size in front.
 
 request   header v1 (v2 if the body is flexible, v0 for ControlledShutdown v0 alone), body
 response  header v0 (v1 if the body is flexible, except for ApiVersions), body
 
-A request's class is all that is needed to send it. All APIs, by key and by name: `registry`.
+To send a request, only its class is needed. `registry` has all APIs by key and by name.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _UNSUPPORTED_VERSION = 35
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[R_co]):
-    """One API: what is asked, what is answered, and in which versions (closed ranges).
+    """One API: request, response, and versions (closed ranges).
 
-    `deprecated` are the versions that Kafka 4 has dropped; brokers of older releases still speak them. `scope` says who
-    asks: "client" anybody, "broker" brokers among themselves, "controller" brokers and controllers at a controller.
+    `deprecated` are the versions that Kafka 4 has dropped; brokers of older releases still support them. `scope` says
+    who sends the request: "client": any client; "broker": a broker to a broker; "controller": a broker or controller to
+    a controller.
     """
 
     key: int
@@ -47,7 +48,7 @@ class Api(Generic[R_co]):
         return 2 if self.flexible.has(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        # The asker of ApiVersions cannot know yet whether the broker speaks flexible versions (KIP-511).
+        # A client that sends ApiVersions does not know yet whether the broker supports flexible versions (KIP-511).
         return 1 if self.flexible.has(version) and self.key != ApiVersionsRequest.KEY else 0
 
 
@@ -87,8 +88,8 @@ def encode_request(api_version: int, correlation_id: int, client_id: str | None,
 def decode_response(api: Api[R], api_version: int, data: ByteString) -> tuple[int, R]:
     """(correlation id, response) of a response's frame; record sets in it are views of `data`.
 
-    A broker that does not know the ApiVersions version it was asked for answers in version 0, whatever was asked:
-    such an answer has `error_code` 35 and the ranges of version 0. Raises `DecodeError` and `UnsupportedVersionError`.
+    If a broker does not support the version of an ApiVersions request, it responds in version 0, with `error_code` 35
+    and the ranges of version 0. Raises `DecodeError` and `UnsupportedVersionError`.
     """
     header, position = decode_prefix(ResponseHeader, api.response_header_version(api_version), data)
     if api.key == ApiVersionsRequest.KEY and _is_fallback(data, position):

@@ -1,4 +1,4 @@
-"""What can go wrong between this client and a Schema Registry.
+"""Errors of requests to a Schema Registry.
 
     SchemaRegistryError
     ├── RegistryUnavailable   no connection, no answer in time, or a server error      retriable
@@ -16,7 +16,7 @@ from kseg.client.errors import KafkaError
 
 
 class SchemaRegistryError(KafkaError):
-    """Any other answer that is no success. `url`, `status` and the registry's own `error_code`, where there are any."""
+    """Any other unsuccessful response. Attributes, if known: `url`, `status`, and the registry's `error_code`."""
 
     def __init__(
         self,
@@ -44,4 +44,4 @@ class RegistryRejected(SchemaRegistryError):
 
 
 class SchemaNotFound(SchemaRegistryError):
-    """The registry does not have what was asked for."""
+    """The registry does not have the requested id, subject or version."""

@@ -1,4 +1,4 @@
-"""`sink.partition_by`: columns by name, and columns that are made of others (`{day: created_at}`)."""
+"""`sink.partition_by`: partition columns by name, and columns derived from other columns (`{day: created_at}`)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ Bucket = Annotated[
 
 
 class DerivedPartition(Section):
-    """A partition column that is made of another column: exactly one of day, hour, month and bucket is set.
+    """A partition column that is derived from another column: exactly one of day, hour, month and bucket is set.
 
-    as: its name; else that of the other column with the function's behind it (`created_at_day`).
+    as: its name. By default the other column's name followed by the function's (`created_at_day`).
     """
 
     model_config = ConfigDict(populate_by_name=True, **exactly_one(*FUNCTIONS))
@@ -60,13 +60,13 @@ class DerivedPartition(Section):
 
     @property
     def column(self) -> str:
-        """The column that it is made of."""
+        """The column that it is derived from."""
         value = getattr(self, self.function)
         return str(value[1] if self.bucket is not None else value)
 
     @property
     def buckets(self) -> int:
-        """How many there are; 0 for times."""
+        """The number of buckets; 0 for times."""
         return self.bucket[0] if self.bucket is not None else 0
 
     @property

@@ -1,4 +1,4 @@
-"""A run by its id, or by a part of it that is unique: as people type it from `kseg status` or a row's `_kseg_run`."""
+"""Find a run by its id, or by a unique part of it, as users copy it from `kseg status` or a row's `_kseg_run`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST_LISTED: Final = 5
 
 
 def find_run(state: JobState, given: str) -> RunState:
-    """The run whose id this is; else the only one whose id begins with it, or goes on with it behind its mark.
+    """The run with this id; otherwise the only run whose id, with or without its mark, begins with it.
 
-    All ids of a job in a ledger begin with the same mark (`etl.ledger.run_ids`), so that its first digits say nothing.
+    All ids of a job in a ledger begin with the same mark (`etl.ledger.run_ids`), so the first digits identify no run.
 
     Raises:
         Refused: there is no such run (`no-such-run`), or more than one (`ambiguous-run`).
@@ -42,5 +42,5 @@ def find_run(state: JobState, given: str) -> RunState:
 
 
 def matches(run_id: str, given: str) -> bool:
-    """Whether this is what a run's id begins with, or what follows its mark."""
+    """Whether a run's id, with or without its mark, begins with this."""
     return run_id.startswith(given) or run_id.partition("-")[2].startswith(given)

@@ -1,11 +1,11 @@
-"""How old what has not landed is: for each partition the offset and the time up to which its table is complete.
+"""Data freshness: for each partition the offset and the time up to which its table is complete.
 
     complete_to     the frontier: all readable records before it have landed, or were given up
-    oldest          the time of the first batch behind it, by its largest timestamp: what is older has landed
-    seconds         the age of that batch now; 0 where everything readable has landed
+    oldest          the largest timestamp of the first batch from there on: older records have landed
+    seconds         the age of that batch now; 0 if everything readable has landed
 
-A partition without lag costs no request, one with lag one Fetch of a batch's header. Of many only those with the most
-lag are asked, since a job that is far behind everywhere is late in any case.
+A partition without lag needs no request. A partition with lag needs one Fetch of a batch's header. If many partitions
+have lag, only those with the most lag are fetched: a job that is far behind everywhere is late in any case.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MOST_ASKED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class PartitionFreshness:
-    """One partition. lag: readable offsets from `complete_to` on. oldest: ISO 8601, UTC; None without lag, or where the
-    batch has no time. seconds: its age; None where that is not known."""
+    """One partition. lag: readable offsets from `complete_to` on. oldest: ISO 8601, UTC; None without lag, or if the
+    batch has no timestamp. seconds: its age; None if it is unknown."""
 
     topic: str
     partition: int
@@ -43,9 +43,9 @@ class PartitionFreshness:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """at: when it was observed, ISO 8601, UTC. limit: `reporting.freshness` in seconds; None where it is not set.
-    seconds: of the partition that is furthest behind. late: partitions further behind than the limit.
-    not_asked: partitions with lag whose batches were not asked for."""
+    """at: when it was observed, ISO 8601, UTC. limit: `reporting.freshness` in seconds; None if it is not set.
+    seconds: the age in the partition that is furthest behind. late: partitions further behind than the limit.
+    not_asked: number of partitions with lag whose batches were not fetched."""
 
     at: str
     limit: float | None
@@ -56,9 +56,9 @@ class Freshness:
 
 
 def observed_freshness(context: JobContext, state: JobState) -> Freshness | None:
-    """The job's freshness now, for the report of a run that has ended; None where `reporting.freshness` is not set.
+    """The job's freshness now, for the report of a run that has ended; None if `reporting.freshness` is not set.
 
-    It never fails a run: None, and a message, where brokers cannot be asked.
+    This never fails a run: if brokers cannot be reached, it returns None and reports a message.
     """
     limit = context.job.reporting.freshness
     if limit is None:
@@ -110,7 +110,7 @@ def _of(
 
 
 def _text(seconds: float) -> str:
-    """ISO 8601, UTC; a time that no calendar has, which a producer may write, as the number that it is."""
+    """ISO 8601, UTC. A timestamp outside of the calendar, which a producer may write, is returned as a number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):

@@ -1,7 +1,7 @@
-"""Which tasks one Spark task reads: a large one alone, small ones together, up to a size that is worth a start.
+"""Pack range tasks into Spark tasks: a large one alone, small ones together.
 
-A Spark task costs a start, connections and a file of its own. Ten thousand partitions with a few records each are read
-by a dozen of them; where there is much to read, packs grow, but never so far that cores have nothing to do.
+Each Spark task costs startup time, connections and a file. So a dozen Spark tasks read ten thousand partitions with a
+few records each. If there is much to read, packs become larger, but never so large that cores are idle.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 from kseg.etl.source.tasks import RangeTask
 
-#: Offsets below which a Spark task is not worth its start, were there ever so many cores.
+#: A Spark task with fewer offsets is not worth its startup time, however many cores are idle.
 SMALL: Final = 4096
-#: Offsets from which on a range is read alone, and that no pack of smaller ones goes beyond.
+#: A range with at least so many offsets is read alone, and a pack of smaller ranges has at most so many.
 LARGE: Final = 50_000
-#: What a table's file costs, in offsets: a hundred files are worth a Spark task of their own.
+#: The cost of a table's file, in offsets: a hundred files are worth another Spark task.
 FILE: Final = 40
-#: So many packs for each core: one that takes long leaves others to do meanwhile.
+#: Packs per core: while one pack takes long, other cores can process the other packs.
 PACKS_PER_CORE: Final = 4
 
 Routes = Mapping[str, int]
@@ -31,7 +31,7 @@ def packed(
 ) -> tuple[tuple[RangeTask, ...], ...]:
     """All tasks, each in one pack, in their order; the same tasks and cores give the same packs.
 
-    mixed: a pack may have tasks of several tables, each of which costs a file; else it has those of one table alone.
+    mixed: a pack may have tasks of several tables, each of which costs a file; otherwise a pack has one table's tasks.
     """
     tables = [routes.get(task.topic) for task in tasks]
     file = FILE if mixed and routes else 0

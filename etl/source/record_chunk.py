@@ -1,4 +1,4 @@
-"""What a range is read as: answers one after the other, from a broker or from files."""
+"""The chunks of records in which a range is read, from a broker or from files, and how it is fetched."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OnCorruption = Literal["fail", "quarantine"]
 class FetchOptions:
     """How a range is fetched.
 
-    on_data_loss: `record` goes on behind offsets that are gone, and lists them.
-    on_corruption: `quarantine` goes on behind damage of files, and gives it as an answer.
+    on_data_loss: with `record`, reading continues after lost offsets, which are listed in `FetchStats.lost`.
+    on_corruption: with `quarantine`, reading continues after damage in files, which is returned as a chunk.
     """
 
     isolation_level: IsolationLevel = "read_committed"
@@ -27,7 +27,7 @@ class FetchOptions:
 
 @dataclass(slots=True)
 class FetchStats:
-    """What fetching a range returned besides the records; complete when the iteration has ended.
+    """What was observed while a range was fetched; complete when the iteration has ended.
 
     throttled: seconds by broker.
     """
@@ -43,10 +43,10 @@ class FetchStats:
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """One answer's records, the aborted transactions that overlap them, and the offset after its last whole batch.
+    """Records of one response, the aborted transactions that overlap them, and the offset after the last whole batch.
 
-    Without records: nothing is to be had below `next_offset`. From a file: which, and where in it the records begin;
-    or damage, where `next_offset` is the offset behind it.
+    If there are no records, the log has none below `next_offset`. file, position: for a chunk of a file, its path and
+    where in it the records begin. damage: damage in a file, which ends before `next_offset`.
     """
 
     records: memoryview
@@ -58,5 +58,5 @@ class RecordChunk:
 
     @classmethod
     def empty(cls, next_offset: int) -> RecordChunk:
-        """An answer without records."""
+        """A chunk without records."""
         return cls(memoryview(b""), [], next_offset)

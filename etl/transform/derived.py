@@ -1,11 +1,11 @@
-"""Partition columns that are made of other columns, in the worker: `sink.partition_by: [{day: created_at}]`.
+"""Derived partition columns, computed in the worker: `sink.partition_by: [{day: created_at}]`.
 
-    day      date                        of a timestamp (UTC where it has a zone) or a date
+    day      date                        of a timestamp (in UTC if it has a time zone) or a date
     month    text, 2026-11               as Spark's date_format(created_at, 'yyyy-MM')
     hour     text, 2026-11-23-19         as Spark's date_format(created_at, 'yyyy-MM-dd-HH'), of a timestamp
     bucket   int, 0 to n - 1             as Spark's pmod(hash(id), n): of integers, strings, binary and dates
 
-A null gives null. These are the expressions by which Spark SQL users filter; text sorts as the times do.
+A null gives null. Users of Spark SQL filter by the same expressions; the order of the texts is that of the times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _YEARS: Final = np.array(["0001-01-01", "10000-01-01"], "M8[D]")
 
 @dataclass(frozen=True)
 class DerivedColumn:
-    """One of them. function: day, hour, month or bucket. column: what it is made of. place: in the job file."""
+    """One column. function: day, hour, month or bucket. column: its source column. place: its place in the job file."""
 
     name: str
     function: str
@@ -48,7 +48,7 @@ class DerivedColumn:
         return f"bucket({self.buckets}, {self.column})" if self.buckets else f"{self.function}({self.column})"
 
     def field(self, rows: pa.Schema) -> pa.Field:
-        """The column's name and type. Raises ConfigurationError where it cannot be made of these rows."""
+        """The column's name and type. Raises ConfigurationError if it cannot be derived from these rows."""
         found = columns_named(rows.names, self.column)
         known = dict.fromkeys(map(plain_name, rows.names))
         if not found:
@@ -72,12 +72,12 @@ class DerivedColumn:
         return bool(types.is_timestamp(kind) or (types.is_date32(kind) and self.function != "hour"))
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.Array:
-        """The column's values for these rows: of several kinds of records, of the column that a row's kind has."""
+        """The column's values for these rows. With several kinds of records, a row's kind decides the source column."""
         made = [self.of(rows.column(name)) for name in columns_named(rows.schema.names, self.column)]
         return made[0] if len(made) == 1 else pc.coalesce(*made)
 
     def of(self, column: pa.Array) -> pa.Array:
-        """The column's values, one for each value of the other. Raises UnlandableRow for a year that has no date."""
+        """The column's values, one for each source value. Raises UnlandableRow if a year is outside of the calendar."""
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if self.function == "bucket":
@@ -132,7 +132,7 @@ def _hour(hour: int) -> str:
 
 
 def with_derived(rows: pa.RecordBatch, columns: Sequence[DerivedColumn]) -> pa.RecordBatch:
-    """The rows with these columns behind theirs."""
+    """The rows, followed by these columns."""
     made = [column.of_rows(rows) for column in columns]
     names = [*rows.schema.names, *(column.name for column in columns)]
     return pa.RecordBatch.from_arrays([*rows.columns, *made], names=names)
@@ -147,7 +147,7 @@ def schema_with(rows: pa.Schema, columns: Sequence[DerivedColumn]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class DeriveStep(BatchStep):
-    """The last step on batches, where no step on the DataFrame follows."""
+    """The last step on batches, if no step on the DataFrame follows."""
 
     columns: tuple[DerivedColumn, ...]
     place: str = "sink.partition_by"
@@ -161,7 +161,7 @@ class DeriveStep(BatchStep):
 
 @dataclass(frozen=True)
 class DeriveFrameStep(FrameStep):
-    """The same behind steps on the DataFrame."""
+    """The same step after steps on the DataFrame."""
 
     columns: tuple[DerivedColumn, ...]
     place: str = "sink.partition_by"

@@ -1,6 +1,6 @@
-"""Logs at their brokers: each question of `etl.source.logs` as a request.
+"""The logs of brokers: the interface `etl.source.logs`, implemented with requests.
 
-What only some plans ask is imported by the method that asks it: a plan where nothing is new lists offsets, no more.
+Methods that only some plans need import their modules when called: a plan without new records only lists offsets.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BrokerLogs:
         return {tp: end.end_offset for tp, end in end_of_epoch(self._cluster, epochs).items()}
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
-        """Those whose `cleanup.policy` has `compact`; one that may not be asked about counts as not compacted."""
+        """Topics whose `cleanup.policy` has `compact`. If it may not be read, a topic counts as not compacted."""
         from kseg.client.admin.configs import describe_topic_configs
 
         try:
@@ -95,11 +95,11 @@ class BrokerLogs:
                 reader.request(offset, last=True)
                 first = next(frames(reader.response().records), None)
         except (KafkaError, FrameFault):
-            return None  # it is a word for people: nothing depends on it
+            return None  # it is only shown to users: nothing depends on it
         return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
-        """Of the largest replica, as one that is behind has less. Raises KafkaError where no broker answers."""
+        """The size of the largest replica, because replicas may lag. Raises KafkaError if no broker responds."""
         from kseg.client.admin.log_dirs import describe_log_dirs
 
         asked = describe_log_dirs(self._cluster, partitions)

@@ -1,14 +1,14 @@
-"""A range's Fetch answers, one after the other, with the next request always in flight before a response is read.
+"""Fetch a range with pipelining: the next request is sent before the response is decoded.
 
     request(start)
-    ── answer ── header scan ── request(next) ── hand over ──► decoding
-         ▲                          │
+    ── response ── header scan ── request(next) ── yield ──► decoding
+         ▲                            │
          └───── the broker works meanwhile
 
-The next fetch starts where an answer's batch headers end, so nothing is decompressed before the next request is sent.
-`prefetch` moves the receiving into a thread of its own: sockets and compiled decoders release the interpreter lock,
-so an answer arrives while the one before it is decoded. No more than two answers are in memory then. The thread ends
-with the reader, whatever ends that: at the latest when the answer under way has come, or is given up.
+The offset of the next request follows from the batch headers of a response, so nothing has to be decompressed before
+the request is sent. `prefetch` receives in a separate thread: sockets and compiled decoders release the interpreter
+lock, so a response arrives while the previous one is decoded. At most two responses are in memory. The thread ends with
+the reader, however the reader ends: at the latest when the pending response has arrived or timed out.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from kseg.segment_reader.decode.next_offset import next_offset
 def fetch_chunks(
     task: RangeTask, config: ClientConfig, options: FetchOptions, stats: FetchStats
 ) -> Generator[RecordChunk, None, None]:
-    """All answers that `[task.start, task.end)` needs. Blocks while it waits for one.
+    """All chunks of records for `[task.start, task.end)`. Blocks while it waits for a response.
 
     Raises:
-        OffsetsLost: offsets are gone, unless they are to be recorded.
-        TopicRecreated: the topic is another one by now.
-        NoProgress: the broker sends nothing for `default.api.timeout.ms`.
-        KafkaError: the cluster cannot be asked.
-        RecordFormatError: the headers of an answer are no record batches.
+        OffsetsLost: offsets are lost, and `on_data_loss` is `fail`.
+        TopicRecreated: the topic was deleted and created again.
+        NoProgress: the broker sends no records for `default.api.timeout.ms`.
+        KafkaError: a request to the cluster failed.
+        RecordFormatError: a response has invalid batch headers.
     """
     if task.start >= task.end:
         return
@@ -54,10 +54,10 @@ def fetch_chunks(
 
 
 class Reader(Protocol):
-    """Fetches one partition: an offset is asked for, then its answer waited for (`client.fetch.partition_reader`).
+    """Fetches one partition: `request` sends a request, `response` waits for it (`client.fetch.partition_reader`).
 
-    request_whole: ask again for more, after an answer without a whole batch. uncommitted_from: one answer under
-    read_uncommitted, with no other request under way.
+    request_whole: after a response without a whole batch, request more bytes. uncommitted_from: one response under
+    read_uncommitted, while no other request is pending.
     """
 
     def request(self, offset: int) -> None: ...
@@ -67,7 +67,7 @@ class Reader(Protocol):
 
 
 class OnePartition(PartitionReader):
-    """Reads a task's partition over connections of its own."""
+    """Reads a task's partition over connections that it does not share."""
 
     def __init__(self, cluster: Cluster, task: RangeTask, isolation_level: IsolationLevel) -> None:
         self._task = task
@@ -80,7 +80,7 @@ class OnePartition(PartitionReader):
         )
 
     def uncommitted_from(self, offset: int) -> FetchedRecords:
-        """One answer under read_uncommitted. Raises KafkaError."""
+        """One response under read_uncommitted. Raises KafkaError."""
         task = self._task
         return read_uncommitted_from(
             self._cluster, self.tp, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
@@ -90,7 +90,7 @@ class OnePartition(PartitionReader):
 def fetch_chunks_from(
     reader: Reader, task: RangeTask, options: FetchOptions, stats: FetchStats, *, patience: float
 ) -> Generator[RecordChunk, None, None]:
-    """The same with a reader that is given. patience: seconds without an answer that leads on, until `NoProgress`."""
+    """`fetch_chunks` with the given reader. patience: seconds without progress after which it raises `NoProgress`."""
     try:
         yield from _answers(reader, task, options, stats, patience)
     except UnknownTopic as error:
@@ -132,7 +132,7 @@ def _answers(
                 reader.request(offset)
             yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
         elif not fetched.records and (behind := empties.batch_behind(fetched)) is not None:
-            # Where its first batch begins shows the decoder that there is none before it.
+            # The first batch of this response proves to the decoder that there is none before it.
             yield RecordChunk(behind.records, [], task.end)
             return
         elif empties.overdue:
@@ -154,14 +154,14 @@ def _note(fetched: FetchedRecords, stats: FetchStats) -> None:
 
 
 def _lost_range(log_start: int, task: RangeTask, offset: int) -> LostRange:
-    """What is gone of a range whose next offset is outside of the log."""
+    """The lost offsets of a range whose next offset is outside of the log."""
     if log_start > offset:
         return LostRange(offset, min(log_start, task.end), "retention")
     return LostRange(offset, task.end, "truncation")
 
 
 def prefetch(source: Generator[RecordChunk, None, None]) -> Generator[RecordChunk, None, None]:
-    """The same answers, received by a thread while the one before is worked on; at most two are in memory."""
+    """The same chunks, received by a thread while the caller processes the one before; at most two are in memory."""
     handed: queue.SimpleQueue[RecordChunk | BaseException | None] = queue.SimpleQueue()
     places = threading.Semaphore(2)
     stop = threading.Event()

@@ -1,11 +1,12 @@
 """Fetch many small ranges together, which one Spark task then reads one after the other.
 
-    range 1 ─┐                         chunks that came ─► range 1, range 2, …  (`prefetch.fetch_chunks_from`)
+    range 1 ─┐                         received chunks  ─► range 1, range 2, …  (`prefetch.fetch_chunks_from`)
     range 2 ─┼─ one request a broker ─┤
     …  200  ─┘   (client.fetch.many_reader)  └ half of them decoded: the next ranges are requested
 
-A range of its own would cost a connection, its metadata and a request; here connections are one a broker, and a request
-asks for as many ranges as fit one answer. No more is in memory than one and a half answers of `fetch.max.bytes`.
+Fetched alone, each range would need a connection, metadata and a request. Here there is one connection per broker, and
+a request covers as many ranges as fit into one response. At most one and a half responses of `fetch.max.bytes` are in
+memory.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ MOST_AT_ONCE: Final = 200
 
 
 class RangesTogether:
-    """Fetches for all of these tasks, whose answers are then asked for task by task, in the same order."""
+    """Fetches for all of these tasks. The caller then reads their chunks task by task, in the same order."""
 
     def __init__(self, tasks: Sequence[RangeTask], config: ClientConfig, isolation_level: IsolationLevel) -> None:
         self._ahead = deque(task for task in tasks if task.length)
         self._config = config
         self._cluster = Cluster(config)
         self._most = max(1, min(MOST_AT_ONCE, len(self._ahead)))
-        # All that are asked for at a time fit one answer.
+        # All ranges that are requested at the same time fit into one response.
         each = max(1, min(config.max_partition_fetch_bytes, config.fetch_max_bytes // self._most))
         self._many = ManyReader(self._cluster, isolation_level=isolation_level, partition_max_bytes=each)
         self._came: dict[TopicPartition, FetchedRecords | KafkaError] = {}
@@ -62,24 +63,24 @@ class RangesTogether:
             yield from fetch_chunks_from(reader, task, options, stats, patience=patience)
 
     def request(self, task: RangeTask, offset: int) -> None:
-        """Have `offset` of the task's partition fetched, unless it has been asked for ahead."""
+        """Request `offset` of the task's partition, unless it was requested ahead."""
         tp = task.partition_address
         if tp not in self._came and self._many.partitions.get(tp) != offset:
             self._add(task, offset)
 
     def request_whole(self, task: RangeTask, fetched: FetchedRecords) -> None:
-        """The same from where an answer began that has no whole batch, for as much as its first one has."""
+        """Request the offset of a response without a whole batch again, with enough bytes for its first batch."""
         self._many.raise_limit(task.partition_address, fetched)
         self.request(task, fetched.fetch_offset)
 
     def uncommitted_from(self, task: RangeTask, offset: int) -> FetchedRecords:
-        """One answer under read_uncommitted. Raises KafkaError."""
+        """One response under read_uncommitted. Raises KafkaError."""
         return read_uncommitted_from(
             self._cluster, task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
         )
 
     def response(self, tp: TopicPartition) -> FetchedRecords:
-        """The answer to the last request for a partition, waited for. Raises KafkaError."""
+        """Waits for the response to the last request for a partition. Raises KafkaError."""
         while tp not in self._came:
             self._poll()
         came = self._came.pop(tp)
@@ -92,12 +93,12 @@ class RangesTogether:
         if under_way > self._most // 2:
             return
         if not under_way:
-            # All topics in one request, before each partition asks for its own.
+            # Metadata of all topics in one request, before each partition requests that of its topic.
             self._cluster.metadata(sorted({task.topic for task in self._ahead}))
         while self._ahead and under_way < self._most:
             tp = self._ahead[0].partition_address
             if tp in self._came or tp in self._many.partitions:
-                break  # another range of the same partition, to be read after the one under way
+                break  # another range of the same partition: read it after the current one
             task = self._ahead.popleft()
             self._add(task, task.start)
             under_way += 1
@@ -119,7 +120,7 @@ class RangesTogether:
 
 
 class _OneOfMany:
-    """One range's part, as `fetch_chunks_from` wants it."""
+    """The reader of one range for `fetch_chunks_from`."""
 
     def __init__(self, together: RangesTogether, task: RangeTask) -> None:
         self._together, self._task = together, task
