@@ -1,20 +1,20 @@
-"""One connection to one broker: a transport, the sans-IO connection, and the versions that hold for them.
+"""One connection to one broker: a transport, the sans-IO connection, and the negotiated versions.
 
-The versions that a broker offers are requested once per connection and hold for that connection alone
+The versions that a broker supports are requested once per connection, and apply only to this connection
 (`client.wire.negotiation`); no other version is ever sent.
 
-Requests are pipelined: `send` returns at once, `receive` gives the answer of the oldest request. After any error in
-between the connection is closed, since an answer that comes late would be taken for another's.
+Requests are pipelined: `send` returns at once, `receive` returns the response to the oldest request. After any error in
+between, the connection is closed, because a late response would be taken for that to another request.
 
-After a throttled answer (KIP-219) the next request is held back for as long as the broker asks, over whichever of our
-connections to it (`client.wire.throttle`). `client.fetch.partition_reader` checks `muted_for` before it sends, so
-that it can decode meanwhile instead of sleeping.
+After a throttled response (KIP-219), the next request to this broker waits for the time that the broker demands, on all
+of our connections to it (`client.wire.throttle`). `client.fetch.partition_reader` checks `muted_for` before it sends,
+so that it can decode meanwhile instead of sleeping.
 
-An error says by `sent` whether the broker may have carried the request out: it was written as a whole, and the answer
-never came.
+The attribute `sent` of an error shows whether the broker may have executed the request: it was written completely, but
+the response did not arrive.
 
-Order on the wire: TLS, ApiVersions, SASL, then everything else. Where a session has an end, `send` logs in again before
-it (`client.security.authenticate`); answers to earlier requests that come in between wait for their `receive`.
+Order on the wire: TLS, ApiVersions, SASL, then everything else. If a session expires, `send` authenticates again before
+that (`client.security.authenticate`); responses to earlier requests that arrive meanwhile are kept for `receive`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Endpoint:
 
 
 class BrokerConnection:
-    """A connection on which the versions are negotiated. Made by `open`."""
+    """A connection with negotiated versions. Created by `open`."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class BrokerConnection:
         throttle: Throttle | None = None,
         silent: SilentBrokers | None = None,
     ) -> BrokerConnection:
-        """Connect, ask for the broker's versions, and log in.
+        """Connect, request the broker's versions, and authenticate.
 
-        `throttle`: shared by all connections to this broker; of its own if None. `silent`: brokers known not to answer
-        when asked for their versions; with `broker.version.fallback` they are not asked again, and learnt here.
+        `throttle`: shared by all connections to this broker; a new one if None. `silent`: brokers that are known not to
+        answer ApiVersions; with `broker.version.fallback` they get no further ApiVersions, and new ones are added here.
 
         Raises BrokerUnavailable, RequestTimedOut, ProtocolFault, AuthenticationFailed; ConfigError for a store's file.
         """
@@ -140,11 +140,11 @@ class BrokerConnection:
             send_buffer=config.send_buffer_bytes,
             tls=config.security.tls,
         )
-        # The small limit holds until the peer has shown that it speaks Kafka.
+        # The small limit applies until the peer has shown that it speaks the Kafka protocol.
         return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
 
     def _negotiate(self, deadline: Deadline) -> bool:
-        """Learn the broker's versions; False if it seems to be too old to be asked (then close this connection)."""
+        """Request the broker's versions; False if it seems too old for ApiVersions (then close this connection)."""
         if self._config.broker_version_fallback is None:
             self.versions = negotiate_versions(self, deadline)
             return True
@@ -181,7 +181,7 @@ class BrokerConnection:
         self._transport.close()
 
     def rename(self, endpoint: Endpoint, throttle: Throttle) -> None:
-        """The metadata says which broker listens here; `throttle` is that broker's."""
+        """Set the broker that listens here, when metadata has shown it; `throttle` is that broker's."""
         throttle.take_over(self.throttle)
         self.throttle = throttle
         self.endpoint = endpoint
@@ -189,18 +189,18 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
+        """How many requests wait for a response."""
         return self._connection.open + len(self._early)
 
     @property
     def usable(self) -> bool:
-        """Whether to send over it: open, and not idle for so long that the broker may be about to close it."""
+        """Whether the connection may be used: open, and not idle for so long that the broker may soon close it."""
         idle = self._config.connections_max_idle_ms
         return not self.closed and (idle < 0 or (time.monotonic() - self._last_used) * 1000 < idle)
 
     @property
     def muted_for(self) -> float:
-        """Seconds for which a throttled answer asks us to send nothing to this broker."""
+        """Seconds for which nothing may be sent to this broker after a throttled response."""
         return self.throttle.remaining
 
     def offers(self, request: type[Request[Any]], version: int = 0) -> bool:
@@ -216,7 +216,7 @@ class BrokerConnection:
         finalized_features: dict[str, int] | None = None,
         transactional: bool = True,
     ) -> int:
-        """The version to speak; see `client.protocol.versions` for what it depends on.
+        """The version to send; see `client.protocol.versions` for what it depends on.
 
         `finalized_features` overrides that of the broker: a transaction keeps those it began with.
         Raises UnsupportedVersion.
@@ -236,8 +236,8 @@ class BrokerConnection:
     def send(self, request: Request[Any], version: int, *, deadline: Deadline) -> None:
         """Send without waiting for the response; waits as long as the broker throttles this client.
 
-        A Produce with acks=0 has no answer, and none is to be received. Raises UnsupportedVersion for a version that
-        the broker did not offer.
+        A Produce with acks=0 has no response: do not call `receive` for it. Raises UnsupportedVersion for a version
+        that the broker does not support.
         """
         self._require_open()
         if time.monotonic() >= self._login_ends:
@@ -258,22 +258,22 @@ class BrokerConnection:
         self._last_used = time.monotonic()
 
     def receive(self, *, deadline: Deadline) -> Any:
-        """The answer to the oldest open request. Any error closes the connection."""
+        """The response to the oldest pending request. Any error closes the connection."""
         if self._early:
             return self._early.popleft()
         return self._receive(deadline)
 
     def receive_by(self, *, deadline: Deadline) -> Any | None:
-        """`receive` for an answer that may take minutes (JoinGroup): None if it is not there yet; call it again."""
+        """`receive` for a response that may take minutes (JoinGroup): None if it is not there yet; call it again."""
         return self._early.popleft() if self._early else self._receive(deadline, patient=True)
 
     def poll(self) -> Any | None:
-        """The answer to the oldest open request if it is here in full, else None: never waits. See `receive`."""
+        """The response to the oldest pending request if it has fully arrived, else None. Never waits. See `receive`."""
         return self._early.popleft() if self._early else self._read(self._transport.receive_now)
 
     @property
     def has_answer(self) -> bool:
-        """Whether `poll` has something to give of which the socket knows nothing any more."""
+        """Whether `poll` can return a response that was already read from the socket."""
         return bool(self._early) or self._transport.pending
 
     def fileno(self) -> int:
@@ -284,7 +284,7 @@ class BrokerConnection:
         return self._read(lambda target: self._transport.receive_into(target, deadline), patient=patient)
 
     def _read(self, read: Callable[[memoryview], int], *, patient: bool = False) -> Any:
-        """`read` gives how many bytes it read, 0 for "nothing now"."""
+        """`read` returns how many bytes it read; 0: nothing at the moment."""
         self._require_open()
         connection = self._connection
         try:
@@ -296,7 +296,7 @@ class BrokerConnection:
                 answer = connection.received(count)
         except BaseException as error:
             if patient and isinstance(error, RequestTimedOut):
-                return None  # the connection keeps what has come of the answer
+                return None  # the connection keeps the received part of the response
             if isinstance(error, KafkaError):
                 error.sent = True
             if connection.oldest is not None:
@@ -315,9 +315,9 @@ class BrokerConnection:
         return answer.response
 
     def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
-        """Send one request and wait for its answer, for `request.timeout.ms` at most.
+        """Send one request and wait for its response, for `request.timeout.ms` at most.
 
-        A Produce with acks 0 has no answer: None then, once it is written.
+        A Produce with acks 0 has no response: returns None after the request is written.
         """
         self._require_open()
         if self.in_flight:
@@ -330,7 +330,7 @@ class BrokerConnection:
     def _log_in(self, deadline: Deadline) -> None:
         sasl = self._config.security.sasl
         if sasl is not None:
-            self._login_ends = NEVER  # what a login sends must not begin another one
+            self._login_ends = NEVER  # requests of the authentication must not start another one
             self._login_began = time.monotonic()
             self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
 
@@ -346,9 +346,9 @@ class BrokerConnection:
             return other.call(request, 0, deadline=deadline)
 
     def _log_in_again(self, deadline: Deadline) -> None:
-        """KIP-368: the broker takes a new login after what was sent before, so the open answers come first.
+        """Authenticate again (KIP-368). The broker does this after all earlier requests, so their responses come first.
 
-        It takes one a second; where a session is shorter, the next request waits.
+        The broker accepts one authentication a second; if a session is shorter, the next request waits.
         """
         answers = list(self._early)
         self._early.clear()
@@ -377,7 +377,7 @@ class BrokerConnection:
 
 
 def _add_size(error: BaseException, request: str, size: int) -> None:
-    """Say what was under way when the connection broke; a large request may itself have been the reason."""
+    """Add to the error which request was pending when the connection broke; a large request may be the reason."""
     if not isinstance(error, BrokerUnavailable):
         return
     error.message += f", while {request} was in flight"

@@ -1,15 +1,16 @@
-"""Table objects of a ledger that are used again: a refresh takes three requests, where to load one takes six and more.
+"""Reuse of a ledger's table objects: refreshing one takes three requests, loading one takes six or more.
 
-Whoever loads a table reads its log since the last checkpoint, each commit several times, and again for an app
-transaction. A run looks at its ledger a dozen times, and finds little but what it wrote itself. A refresh lists what is
-new, and reads the `commitInfo` of the new commits and of the one that the object stands on.
+Loading a table reads its log since the last checkpoint, each commit several times, and again for an app transaction. A
+run reads its ledger a dozen times, and mostly finds only its own commits. A refresh lists new commits, and reads the
+`commitInfo` of the new commits and of the commit of the object's version.
 
-That commit has to be the same as before: by itself a refreshed object would not notice that the folder was deleted and
-made anew or put back from a copy, and would go on counting where the old log ended. So each commit of a ledger has a
-name (`kseg.commit`), and an object is loaded again where one that it has to know is missing, has another name, or has
-none (another writer's, or of release 0.1.0). What is below that commit is not looked at again: whoever deletes older
-commits or checkpoints by hand is noticed by the next process. And delta-rs resolves symbolic links when it loads: an
-object is of the folder that the ledger's path led to then, and is not used again where it leads to another one.
+The commit of the object's version must be the same as before. delta-rs does not notice on a refresh that the folder was
+deleted and created again, or restored from a copy, and would continue from the version at which the old log ended. So
+each commit of a ledger has a name (`kseg.commit`), and an object is loaded again if a commit that it must know is
+missing, has another name, or has no name (of another writer, or of release 0.1.0). Earlier commits are not read again:
+if older commits or checkpoints are deleted by hand, only the next process notices it. And delta-rs resolves symbolic
+links when it loads a table: an object belongs to the folder to which the ledger's path led then, and is not reused if
+the path now leads to another folder.
 
 See the Delta protocol, "Commit Provenance Information"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -46,12 +47,12 @@ KEPT: Final = 4
 
 @dataclass
 class TableObject:
-    """A table object, and what is known of the commits that it stands on.
+    """A table object, and what is known of the commits up to its version.
 
-    names: of its version's commit, and after a commit of its own also of the one below it: whoever put another log in
-    its place meanwhile has not changed the newest one's. Empty where the commit has no name. loaded: the version that
-    was loaded. place: its folder, without symbolic links. sequences: the last transition of each job that was asked
-    for. reused: it has been given back before.
+    names: the name of its version's commit; after a commit with this object also that of the commit before it, because
+    this shows whether the log was replaced meanwhile. Empty if a commit has no name. loaded: the version that was
+    loaded. place: its folder, without symbolic links. sequences: the last transition of each requested job. reused:
+    whether it was given back before.
     """
 
     table: DeltaTable
@@ -68,8 +69,8 @@ class TableObject:
         return self.sequences[job]
 
     def committed(self, name: str, job: str, sequence: int, *, on: int) -> bool:
-        """After a commit with this object, which stood on version `on`: whether it may be used again. delta-rs steps
-        over commits of other jobs, which this object has then not seen."""
+        """After a commit with this object, which was at version `on`: whether it may be used again. delta-rs skips
+        commits of other jobs, which this object then does not have."""
         version = self.table.version()
         if version != on + 1 or on not in self.names:
             return False
@@ -78,7 +79,7 @@ class TableObject:
         return True
 
     def refresh(self, provenance: Provenance) -> bool:
-        """Whether the object stands on the newest version now; else it has to be loaded.
+        """Refresh the object. Returns whether it is at the newest version now; if not, it has to be loaded again.
 
         Raises DeltaError, OSError, ValueError: the log cannot be read, or is older than the object.
         """
@@ -89,7 +90,7 @@ class TableObject:
         now = self.table.version()
         if now - stood > MOST_NEW:
             return False
-        # After the refresh: whatever it read had these commits below it.
+        # After the refresh, so that all commits that it read come after these.
         if any(provenance.of(version).get(NAME) != name for version, name in self.names.items()):
             return False
         for version in range(stood + 1, now + 1):
@@ -120,7 +121,7 @@ class Provenance:
         return place_of(self._location)
 
     def of(self, version: int) -> Mapping[str, Any]:
-        """Empty where there is no such commit, or it cannot be read."""
+        """The `commitInfo` of a version; empty if there is no such commit, or if it cannot be read."""
         try:
             content = self._files.read(f"_delta_log/{version:020d}.json")
             infos = [json.loads(line)["commitInfo"] for line in content.splitlines() if line.startswith(_COMMIT_INFO)]
@@ -130,9 +131,9 @@ class Provenance:
 
 
 class TableObjects:
-    """Those of one ledger. Nobody else has an object that was taken, until it is given back.
+    """The table objects of one ledger. An object that was taken has one user until it is given back.
 
-    load: gives a table object of the newest version, or raises.
+    load: returns a table object of the newest version, or raises.
     """
 
     def __init__(self, load: Callable[[], DeltaTable], provenance: Provenance) -> None:
@@ -142,7 +143,7 @@ class TableObjects:
         self._lock = threading.Lock()
 
     def take(self) -> TableObject:
-        """One that stands on the newest version. Raises what `load` raises."""
+        """A table object at the newest version. Raises what `load` raises."""
         with self._lock:
             known = self._waiting.pop() if self._waiting else None
         if known is not None:
@@ -150,23 +151,23 @@ class TableObjects:
                 if known.refresh(self._provenance):
                     return known
             except (DeltaError, OSError, ValueError):
-                pass  # whatever it is, loading meets it too, and has the better message
+                pass  # loading fails for the same reason, with a better message
         return self.load()
 
     def load(self) -> TableObject:
-        """One that was loaded now. Raises what `load` raises."""
-        place = self._provenance.place  # first: a link that is turned meanwhile then leads to another place
+        """A newly loaded table object. Raises what `load` raises."""
+        place = self._provenance.place  # first: if a link is changed meanwhile, the places then differ
         return self.loaded(self._load(), place)
 
     def loaded(self, table: DeltaTable, place: str | None = None) -> TableObject:
-        """Of a table object that was just loaded. place: None: as the ledger's path leads there now."""
+        """The entry for a table object that was just loaded. place: None: the folder to which the path leads now."""
         version = table.version()
         name = self._provenance.of(version).get(NAME)
         names = {} if name is None else {version: str(name)}
         return TableObject(table, names, version, place or self._provenance.place)
 
     def give(self, used: TableObject) -> None:
-        """It may be used again: it is at the version where it was taken, or its own commit was the next one."""
+        """Give an object back, at the version where it was taken, or at the next one if that is its own commit."""
         used.reused = True
         with self._lock:
             if len(self._waiting) < KEPT:

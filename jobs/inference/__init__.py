@@ -1,8 +1,8 @@
-"""A job file from a sample of a topic, for `kseg init`. Runs infer nothing: what is inferred is written down here.
+"""Generate a job file from a sample of a topic, for `kseg init`. Only this infers types; runs use those in the file.
 
 sampling     records from both ends of each partition
-payloads     which format keys and values are in
-json_seen    what was seen of a JSON field
-json_types   a column's type by what was seen, and what is ambiguous about it
+payloads     the formats of keys and values
+json_seen    statistics of a JSON field's values
+json_types   a column's type from these statistics, and what is ambiguous about it
 job_text     the commented job file
 """

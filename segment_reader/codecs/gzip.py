@@ -1,6 +1,6 @@
 """gzip: one or several members (RFC 1952).
 
-Where the extra `isal` is installed, Intel's ISA-L decompresses them, much faster than zlib.
+If the extra `isal` is installed, Intel's ISA-L decompresses them, which is much faster than zlib.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kseg.segment_reader.errors import Fault
 
 
 def _inflate() -> ModuleType:
-    """The library that decompresses: ISA-L where it is installed, which is the faster one, else zlib."""
+    """The library that decompresses: ISA-L if it is installed, because it is faster; otherwise zlib."""
     try:
         return importlib.import_module("isal.isal_zlib")
     except ImportError:
@@ -32,12 +32,12 @@ _LATER_STEP, _STEP_OF_A_MEMBER = 64 << 10, 256  # compressed bytes of other step
 
 
 def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> memoryview:
-    """In steps, where it does not fit one.
+    """Decompresses in steps if the data does not fit one step.
 
-    A member's object returns what it has not used of a step as a copy: steps are small, and small again at the
-    beginning of each further member, or the time would grow with the square of the size.
+    A decompressor returns the unused part of a step's input as a copy. So steps are small, and begin small for each
+    further member; otherwise, time would grow with the square of the size.
     """
-    out = bytearray()  # grows without a second copy of what is there: the system moves its pages
+    out = bytearray()  # grows without copying its content: the system moves its pages
     position, step = 0, _STEP
     while True:
         _check_flags(data, position)

@@ -1,4 +1,4 @@
-"""Compiled: JSON's grammar by the rules of `document`, for values that no column is for, and for refused documents.
+"""Compiled: checks JSON's grammar by the rules of `document`, for values without a column and for rejected documents.
 
 Addresses and answers: see `strings`.
 """
@@ -29,7 +29,7 @@ def _digits(p: Any, e: Any) -> Any:
 
 @compiled
 def skip_number(p: Any, e: Any) -> Any:
-    """Behind the number at p."""
+    """The position after the number at p."""
     if load8(p) == 45:
         p += 1
     first = p
@@ -52,7 +52,7 @@ def skip_number(p: Any, e: Any) -> Any:
 
 @compiled
 def literal(p: Any, e: Any) -> Any:
-    """Behind `null`, `true` or `false`; p: at any byte that begins no other value."""
+    """The position after `null`, `true` or `false`; p: at any byte that begins no other value."""
     c = load8(p)
     if c == 110:
         word = 0x6C6C756E
@@ -75,7 +75,7 @@ def literal(p: Any, e: Any) -> Any:
 
 @compiled
 def _name(p: Any, e: Any, limit: Any) -> Any:
-    """Behind a member's name, its colon and white space."""
+    """The position after a member's name, its colon and white space."""
     if p >= e:
         return TRUNCATED
     if load8(p) != 34:
@@ -93,7 +93,7 @@ def _name(p: Any, e: Any, limit: Any) -> Any:
 
 @compiled
 def skip_value(p: Any, e: Any, limit: Any, depth: Any, max_depth: Any, opened: Any) -> Any:
-    """Behind the value at p. depth: how many objects and arrays are open; opened: a byte for each level."""
+    """The position after the value at p. depth: how many objects and arrays are open; opened: a byte for each level."""
     outside = depth
     while True:
         if p >= e:
@@ -144,7 +144,7 @@ def skip_value(p: Any, e: Any, limit: Any, depth: Any, max_depth: Any, opened: A
 
 @compiled
 def status_of(p: Any, e: Any, limit: Any, max_depth: Any, opened: Any) -> Any:
-    """0 for a sound document, or the Status that its grammar gives it."""
+    """0 if the document is valid, otherwise the Status of its first grammar error."""
     if e - p >= 3 and load8(p) == 0xEF and load8(p + 1) == 0xBB and load8(p + 2) == 0xBF:
         return -MALFORMED
     p = skip_value(space(p, e), e, limit, 0, max_depth, opened)

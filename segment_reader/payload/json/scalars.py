@@ -1,7 +1,7 @@
-"""Compiled: numbers and base64 into columns, by the rules of `numbers` and `reference`.
+"""Compiled: parses numbers and base64 into columns, by the rules of `numbers` and `reference`.
 
-Each function answers with the position behind the value, or below zero with minus a Status or minus an answer of
-`table`; UNSURE leaves the value to the reference. Addresses: see `strings`.
+Each function returns the position after the value; or a negative number, which is minus a Status or minus an answer of
+`table`. UNSURE leaves the value to the reference implementation. Addresses: see `strings`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ASKED, UNGRAMMATICAL = -UNSURE, -BAD
 INT8, INT16, INT32, INT64 = (int(kind) for kind in (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64))
 FLOAT, DOUBLE, DECIMAL, DATE = int(Kind.FLOAT), int(Kind.DOUBLE), int(Kind.DECIMAL), int(Kind.DATE)
 
-_FAR = 1 << 40  # exponents beyond are this one
-_MANY = 20  # so many digits may be too many for 64 bits
+_FAR = 1 << 40  # larger exponents are treated as this one
+_MANY = 20  # a number with so many digits may not fit into 64 bits
 
 
 @compiled
@@ -66,7 +66,7 @@ def _long_number(p: Any, e: Any) -> Any:
 
 @compiled
 def _exponent(p: Any, e: Any) -> Any:
-    """The exponent whose digits or sign are at p, and behind it."""
+    """The exponent whose digits or sign begin at p, and the position after it."""
     negative = False
     if p < e and (load8(p) == 43 or load8(p) == 45):
         negative = load8(p) == 45
@@ -84,8 +84,8 @@ def _exponent(p: Any, e: Any) -> Any:
 
 @inlined
 def _number(p: Any, e: Any) -> Any:
-    """Behind the number at p or an answer, whether it is negative, digits, their count if these are too many (or 0),
-    the power of ten."""
+    """The position after the number at p (or an answer), whether the number is negative, its digits, their count if
+    these are too many (or 0), the power of ten."""
     negative = load8(p) == 45
     if negative:
         p += 1
@@ -149,13 +149,13 @@ def _scaled(digits: Any, count: Any, power: Any, most_digits: Any, tens: Any) ->
 
 @inlined
 def _integer(p: Any, e: Any, shift: Any, unsigned_tens: Any) -> Any:
-    """Behind the number at p or an answer, and the number times 10^shift as an integer of 64 bits."""
+    """The position after the number at p (or an answer), and the number times 10^shift as an integer of 64 bits."""
     p, negative, digits, count, power = _number(p, e)
     power += shift
     if p >= 0 and (power != 0 or count):
         answer, digits, power = _scaled(digits, count, power, 19, unsigned_tens)
         if answer < 0:
-            # Too many digits are no integer of 64 bits, whatever they are.
+            # A number with too many digits never fits into 64 bits.
             p = OUT_OF_RANGE if answer == ASKED else answer
         else:
             digits *= unsigned_tens[power]
@@ -272,7 +272,7 @@ def _six_bits(c: Any) -> Any:
 
 @compiled
 def base64_in_place(start: Any, end: Any) -> Any:
-    """Decodes the text at start … end to where it is: behind its bytes, or WRONG_TYPE."""
+    """Decodes the text at start … end in place. Returns the end of the decoded bytes, or WRONG_TYPE."""
     if (end - start) & 3:
         return WRONG_TYPE
     at = start

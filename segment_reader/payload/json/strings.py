@@ -1,7 +1,7 @@
-"""Compiled: JSON's strings by the rules of `document`, checked or copied unescaped; hashes of names.
+"""Compiled: checks JSON strings by the rules of `document`, or copies them unescaped; hashes of names.
 
-All positions are addresses: `p` where reading goes on, `e` the payload's end, `limit` the end of all payloads, up to
-which eight bytes are read at a time. Answers below zero are minus a Status, or minus an answer of `table`.
+All positions are addresses: `p` is the next byte to read, `e` the end of the payload, `limit` the end of all payloads,
+up to which eight bytes are read at a time. Negative results are minus a Status, or minus an answer of `table`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MALFORMED = -int(Status.MALFORMED)
 INVALID_UTF8 = -int(Status.INVALID_UTF8)
 TOO_SMALL = -GROW_TEXT
 
-#: Bytes behind a text's end that may be overwritten, and that its buffer must have.
+#: Bytes after a text's end that may be overwritten, and that its buffer must have.
 SLACK = 8
 
 _ONES = 0x0101010101010101
@@ -34,9 +34,9 @@ _PRIME = 0x100000001B3
 
 @inlined
 def special(word: Any) -> Any:
-    """The top bit of each byte that ends a plain run: a quote, a backslash, a control character, what is no ASCII.
+    """The top bit of each byte that ends a plain run: a quote, a backslash, a control character, or not ASCII.
 
-    Of a word's set bits the lowest is exact; one above it may be a borrow's.
+    Only the lowest set bit is exact; higher bits may be set by a borrow of the subtraction.
     """
     quote = word ^ _QUOTES
     backslash = word ^ _BACKSLASHES
@@ -46,7 +46,7 @@ def special(word: Any) -> Any:
 
 @inlined
 def space(p: Any, e: Any) -> Any:
-    """Behind white space."""
+    """The position after white space."""
     while p < e:
         c = load8(p)
         if c > 32 or (c != 32 and c != 10 and c != 13 and c != 9):
@@ -57,7 +57,7 @@ def space(p: Any, e: Any) -> Any:
 
 @compiled
 def character(p: Any, e: Any) -> Any:
-    """Bytes of the UTF-8 character at p, which is no ASCII."""
+    """The number of bytes of the UTF-8 character at p, which is not ASCII."""
     lead = load8(p)
     if lead < 0xC2 or lead > 0xF4:
         return INVALID_UTF8
@@ -95,7 +95,7 @@ def unit(p: Any, e: Any) -> Any:
 
 @compiled
 def escape(p: Any, e: Any) -> Any:
-    """The code point of the escape at p, and behind it; where p is below zero, it is an answer."""
+    """The code point of the escape at p, and the position after it; a negative position is an answer."""
     if p + 1 >= e:
         return 0, TRUNCATED
     c = load8(p + 1)
@@ -138,7 +138,7 @@ def escape(p: Any, e: Any) -> Any:
 
 @inlined
 def put_character(at: Any, code: Any) -> Any:
-    """A code point as UTF-8; behind it."""
+    """Writes a code point as UTF-8. Returns the position after it."""
     if code < 0x80:
         store8(at, code)
         return at + 1
@@ -160,7 +160,7 @@ def put_character(at: Any, code: Any) -> Any:
 
 @compiled
 def skip_string(p: Any, e: Any, limit: Any) -> Any:
-    """Behind the closing quote of the string whose first character is at p."""
+    """The position after the closing quote of the string whose first character is at p."""
     while True:
         if p + 8 <= limit:
             found = special(load64(p))
@@ -192,7 +192,7 @@ def skip_string(p: Any, e: Any, limit: Any) -> Any:
 
 @compiled
 def rest_of_string(p: Any, e: Any, limit: Any, at: Any, end: Any) -> Any:
-    """copy_string from any character on."""
+    """`copy_string`, beginning at any character."""
     while True:
         if at + SLACK > end:
             return TOO_SMALL, at
@@ -239,8 +239,8 @@ def rest_of_string(p: Any, e: Any, limit: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def copy_string(p: Any, e: Any, limit: Any, at: Any, end: Any) -> Any:
-    """The string whose first character is at p, unescaped, to address `at`: behind its closing quote, and behind the
-    text. end: of the buffer, of which SLACK bytes stay free."""
+    """Copies the string whose first character is at p, unescaped, to address `at`. Returns the positions after its
+    closing quote and after the copy. end: the end of the buffer, of which SLACK bytes stay free."""
     while p + 8 <= limit and at + SLACK <= end:
         word = load64(p)
         store64(at, word)
@@ -269,7 +269,7 @@ def hash_at(p: Any, e: Any) -> Any:
 
 @compiled
 def same(one: Any, other: Any, size: Any) -> Any:
-    """Whether two texts of a size are the same."""
+    """Whether two texts of the same size are equal."""
     n = 0
     while n + 8 <= size:
         if load64(one + n) != load64(other + n):

@@ -1,6 +1,7 @@
-"""Compiled: dates and timestamps as texts into columns, by the rules of `formats`.
+"""Compiled: parses dates and timestamps from text into columns, by the rules of `formats`.
 
-What is not read here, right or wrong, is left to the reference: an answer of ASKED. Addresses: see `strings`.
+All other texts, valid or not, are left to the reference implementation: the functions return ASKED. Addresses: see
+`strings`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kseg.segment_reader.payload.memory import load8, store32, store64
 
 @inlined
 def _two(p: Any) -> Any:
-    """Two digits, or below zero."""
+    """The value of two digits; negative if they are not digits."""
     tens = load8(p) - 48
     ones = load8(p + 1) - 48
     if tens < 0 or tens > 9 or ones < 0 or ones > 9:
@@ -46,7 +47,7 @@ def _two(p: Any) -> Any:
 
 @inlined
 def _days_of(year: Any, month: Any, day: Any) -> Any:
-    """Days since 1970-01-01, or NO_OFFSET: there is no such day."""
+    """Days since 1970-01-01; NO_OFFSET if there is no such day."""
     if year < 1 or month < 1 or month > 12 or day < 1:
         return NO_OFFSET
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -64,7 +65,7 @@ def _days_of(year: Any, month: Any, day: Any) -> Any:
 
 @inlined
 def _days(p: Any) -> Any:
-    """The same of the ten characters at p."""
+    """Days since 1970-01-01 from the ten characters at p, or NO_OFFSET."""
     century = _two(p)
     year = _two(p + 2)
     if century < 0 or year < 0 or load8(p + 4) != 45 or load8(p + 7) != 45:
@@ -88,7 +89,7 @@ def _offset_at(seconds: Any, zone: Any) -> Any:
 
 @inlined
 def _put_micros(seconds: Any, micros: Any, written: Any, t: Any, node: Any, slot: Any, zone: Any) -> Any:
-    """A local time and the offset written with it, or NO_OFFSET, into a column of timestamps. Whether it could."""
+    """Writes a local time, with its offset or NO_OFFSET, to a column of timestamps. Returns whether it can."""
     offset = t[node, N_OFFSET]
     if offset == LOCAL:
         if written != NO_OFFSET:
@@ -109,7 +110,7 @@ def _put_micros(seconds: Any, micros: Any, written: Any, t: Any, node: Any, slot
 
 @compiled
 def put_date(p: Any, e: Any, t: Any, node: Any, slot: Any) -> Any:
-    """`2024-02-29"`; p: behind the opening quote."""
+    """`2024-02-29"`; p: after the opening quote."""
     if e - p < 11 or load8(p + 10) != 34:
         return ASKED
     days = _days(p)
@@ -121,7 +122,7 @@ def put_date(p: Any, e: Any, t: Any, node: Any, slot: Any) -> Any:
 
 @compiled
 def put_timestamp(p: Any, e: Any, t: Any, node: Any, slot: Any, zone: Any) -> Any:
-    """`2024-02-29T12:30:00.25Z"`; p: behind the opening quote."""
+    """`2024-02-29T12:30:00.25Z"`; p: after the opening quote."""
     if e - p < 17:
         return ASKED
     days = _days(p)
@@ -187,7 +188,7 @@ def put_timestamp(p: Any, e: Any, t: Any, node: Any, slot: Any, zone: Any) -> An
 
 @compiled
 def put_pattern(p: Any, e: Any, t: Any, node: Any, slot: Any, steps: Any, zone: Any) -> Any:
-    """A text by the steps of its column's pattern; p: behind the opening quote."""
+    """A text, parsed by the steps of its column's pattern; p: after the opening quote."""
     year = 0
     month = 0
     day = 0
