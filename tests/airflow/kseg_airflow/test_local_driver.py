@@ -216,6 +216,8 @@ def test_a_process_without_a_run_file_is_seen_from_another_host_by_its_heartbeat
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As spark-submit, which hands a driver over, and commands that only answer: after two minutes they were gone."""
+    assert "sleep 10;" in local._HEART
+    monkeypatch.setattr(local, "_HEART", local._HEART.replace("sleep 10;", "sleep 1;"))
     driver = sh(folder, "exec sleep 600")
     far = replace(driver, place=FAR)
     try:

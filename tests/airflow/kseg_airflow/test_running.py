@@ -59,7 +59,7 @@ def test_a_killed_driver_is_replaced_by_the_next_try_which_takes_the_run_up(
 def test_a_driver_whose_host_is_gone_is_waited_for_until_its_lease_ends(gated: Callable[[str, bool], Gated]) -> None:
     task = gated("prov_host_gone", True)
     job = task.folder / "job.yaml"
-    job.write_text(job.read_text() + "run: {lease: 15s}\n")
+    job.write_text(job.read_text() + "run: {lease: 10s}\n")
     driver = task.begin()
     task.airflow.wait_for_task(task.name, task.run, "ingest", "deferred")
     # What the next try sees: a driver of another host, of which nobody here can say that it is dead.
@@ -115,7 +115,7 @@ def test_a_task_whose_time_is_over_stops_its_driver(
 ) -> None:
     """The driver stands at the gate, or is still on its way there: it goes in any case."""
     name = f"prov_overdue_{deferrable}"
-    more = ", retries=0, execution_timeout=timedelta(seconds=15)"
+    more = ", retries=0, execution_timeout=timedelta(seconds=8)"
     task = gated_dag(airflow, kseg, kafka, lake, name, deferrable=deferrable, submit=more)
     task.trigger()
     driver = task.driver()
