@@ -14,6 +14,7 @@ from deltalake import CommitProperties, write_deltalake
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.internal_topics.metadata_log import Metadata, read_metadata
 from kseg.etl.internal_topics.metadata_tables import metadata_tables
+from kseg.etl.ledger.store_errors import check_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,13 @@ def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple
 
 
 def write(selected: MetadataTables, form: Literal["arrow", "parquet", "delta"], output: str) -> dict[str, int]:
-    """Writes each table; returns their rows. A Delta table's commit metadata holds cluster id and offset."""
+    """Writes each table; returns their rows. A Delta table's commit metadata holds cluster id and offset.
+
+    Raises:
+        ConfigurationError: delta-rs can open no table there.
+    """
+    if form == "delta":
+        check_place(output if "://" in output else str(Path(output).absolute()), setting="--output")
     for name, table in selected.tables.items():
         if form == "delta":
             origin = {"cluster_id": selected.metadata.cluster_id or "", "end_offset": str(selected.metadata.end_offset)}

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from kseg.etl.errors import KsegError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
 from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
@@ -428,3 +428,12 @@ def test_a_usual_ledger_is_read_in_a_tenth_of_a_second(ledger, words):
         times.append(time.process_time() - began)
     # 40 files, the most that maintenance leaves. Measured: 0.05 s of a processor.
     assert min(times) < 0.5
+
+
+def test_a_ledger_behind_a_link_that_delta_rs_takes_for_another_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a%20b")
+    for place in (tmp_path / "link", tmp_path / "a%20b", tmp_path / "a[b]"):
+        with pytest.raises(ConfigurationError, match="delta-rs") as caught:
+            Ledger.open(place)
+        assert caught.value.address == {"ledger": str(place)}
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]

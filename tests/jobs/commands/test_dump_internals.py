@@ -251,3 +251,7 @@ def test_metadata_as_files(log_dir: Path, tmp_path: Path) -> None:
     assert delta.to_pyarrow_table()["leader"].to_pylist() == [5]
     assert delta.history(1)[0]["end_offset"] == "3"
     assert run("metadata", log_dir, "--format", "delta").exit_code == 2
+    refused = run("metadata", log_dir, "--format", "delta", "--output", tmp_path / "a%20b")
+    assert refused.exit_code == 2
+    assert "has the escape %20" in refused.stderr
+    assert not (tmp_path / "a%20b").exists()
