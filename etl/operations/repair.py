@@ -13,7 +13,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
 from kseg.etl.operations.find_run import find_run
-from kseg.etl.planning.preflight import check_again
+from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.account import failed
 from kseg.etl.run.context import JobContext
@@ -34,7 +34,7 @@ def finish(
     run_id: may be a part of it (`find_run`).
 
     Raises:
-        Refused: there is no such run, or more than one, or it has ended.
+        Refused: there is no such run, or more than one, or it has ended; or a table is not what the ledger left.
     """
     with JobContext.open(job, progress, ledger="required") as outer:
         planned = _unfinished(outer, run_id)
@@ -61,6 +61,7 @@ def finish(
         state = context.clients.read_state()
         if run.accounted is None:
             check_again(context.inputs, state)
+            examine_tables(context.inputs, state, run.chain, run.plan.tables)
         return execute(context, lease, state, state.runs[run.run_id])
 
 

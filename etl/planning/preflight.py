@@ -17,7 +17,7 @@ from kseg.etl.places import one_scheme
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
-from kseg.etl.tables.errors import NEWER_LEDGER, nested_tables, one_table
+from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -109,11 +109,17 @@ def examine_tables(
             name = ids.get(now.id, name)
         return KnownTable(state.tables.get(name), state.table_records.get(name, ev.TableRecord()))
 
+    def examine(name: str) -> TableDescription:
+        try:
+            return inputs.tables.examine(name, lambda now: known(name, now), state.job_app, apps)
+        except Refused as refused:
+            for run in state.unfinished_runs():
+                if run.accounted is None and name in run.landed:
+                    name_abandoning(refused, run.run_id)
+            raise
+
     apps = [state.next_app_transaction(of)[0] for of in {ev.INCREMENTAL, chain}]
-    found = parallel_map(
-        sorted(tables),
-        lambda table: inputs.tables.examine(table, lambda now: known(table, now), state.job_app, apps),
-    )
+    found = parallel_map(sorted(tables), examine)
     _refuse_two_names(found, state.ledger_id, inputs.job.ledger)
     _refuse_nested({inputs.job.ledger: place_of(inputs.job.ledger), **{t: now.place for t, now in found.items()}})
     # Read after the tables: every run is planned in the ledger before it can land.

@@ -17,6 +17,7 @@ from itertools import chain
 
 from kseg.etl.ledger.values import RangeAccount, RangeCounts, RunPlan, TableCommit
 from kseg.etl.source.range_result import RangeResult
+from kseg.etl.tables.errors import name_abandoning, table_older_than_ledger
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, rows_handed, written_files
 from kseg.etl.tables.protocol import TableAccess
 
@@ -185,6 +186,25 @@ def rows_of_table(
         left_out=len(paths) - len(found),
         unknown=0 if removes else len(record.added.keys() - set(paths)),
     )
+
+
+def refuse_lost_landing(table: str, access: TableAccess | None, commit: TableCommit, plan: RunPlan) -> None:
+    """Of a commit that an earlier attempt made: that the table still has it. Where the table was put back from an older
+    copy, the version may be another writer's commit, and that may have as many rows.
+
+    Raises:
+        Refused: neither that commit nor the table has the run's app transaction (`table-older-than-ledger`).
+    """
+    if access is None:
+        return
+    record = access.recorded_commit(commit)
+    if record is not None and record.transactions.get(plan.app_id) == plan.app_version:
+        return
+    found = access.transaction_version(plan.app_id) or 0
+    if found < plan.app_version:
+        refused = table_older_than_ledger(table, plan.app_id, found, plan.app_version)
+        name_abandoning(refused, plan.run_id)
+        raise refused
 
 
 def routed_mismatch(

@@ -14,6 +14,16 @@ ACCEPT_TABLE: Final = (
 """What a person can do about a table that is not as the ledger left it."""
 
 
+def name_abandoning(refused: Refused, run_id: str) -> None:
+    """Where a refusal's remedy is to accept the table: a run that has landed there and not ended is abandoned first."""
+    if "--accept-table" in (refused.remedy or ""):
+        refused.remedy = (
+            f"restore the table as the ledger has it; or abandon run {run_id}, which has landed there and has not "
+            f"ended, `kseg repair JOB --abandon {run_id}`, and run the job again, which then says how to accept the "
+            "table as it is"
+        )
+
+
 REPLACE: Final = "`kseg backfill JOB --mode replace --from BOUND --to BOUND` (TOPIC:PARTITION:OFFSET or a time)"
 """What lands rows again that are gone from a table."""
 
@@ -41,6 +51,33 @@ def table_missing(table: str, *, routed: bool) -> Refused:
         )
     return Refused(
         "table-missing", "rows have landed in a table that does not exist any more", remedy=remedy, table=table
+    )
+
+
+def gone_before_commit(table: str) -> Refused:
+    """A table was there when a run prepared its commit, and is not any more."""
+    return Refused(
+        "table-missing",
+        "there is no table to commit to",
+        remedy="restore the table and run the same command again; without it the command creates a new table, or where "
+        "rows have landed in the old one says how to accept that it is gone",
+        table=table,
+    )
+
+
+def changed_table(table: str, code: str, message: str, version: int | None) -> Refused:
+    """Something happened to a table that no run may go on over. The other arguments are an incident's."""
+    return Refused(code, message, remedy=ACCEPT_TABLE, table=table, version=version)
+
+
+def log_damaged(table: str, entry: str) -> Refused:
+    """An entry of the table's log is gone that cleaning it leaves alone."""
+    return Refused(
+        "table-log-damaged",
+        f"the file {entry} of the table's log is missing",
+        remedy="put the file back from a copy of the table; without one, put a new table of the rows that can be read "
+        "in its place, and accept it, which compares its rows with Kafka first: `kseg repair JOB --accept-table TABLE`",
+        table=table,
     )
 
 

@@ -19,7 +19,7 @@ from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
 from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.errors import ACCEPT_TABLE, routed_by_spark, table_missing, table_older_than_ledger
+from kseg.etl.tables.errors import changed_table, routed_by_spark, table_missing, table_older_than_ledger
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -94,7 +94,7 @@ class Targets:
 
         access = self._access(table)
         if access is None:
-            raise Refused("table-missing", "there is no table", table=table)
+            raise table_missing(table, routed=self._job.sink.routed)
         if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
             if not z_order:
                 return DeltaMaintenance(self.file_target(table), self._stores)
@@ -268,7 +268,7 @@ def _refuse_incidents(
     for incident in access.incidents_since(known, now):
         if incident.code == "table-missing":
             raise table_missing(table, routed=routed)
-        raise Refused(incident.code, incident.message, remedy=ACCEPT_TABLE, table=table, version=incident.version)
+        raise changed_table(table, incident.code, incident.message, incident.version)
 
 
 def table_at(path: str) -> TableAccess:

@@ -216,6 +216,11 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "a table was to be accepted, and data files of it are not in the store",
         "restore them; or deltalake's `DeltaTable.repair()`, then `kseg backfill --mode replace` for their offsets",
     ),
+    "table-log-damaged": Explanation(
+        "a file of the table's log is missing that cleaning the log leaves alone",
+        "restore the file; or make a new table of the rows that can be read in its place, and `kseg repair JOB "
+        "--accept-table TABLE`",
+    ),
     "table-lost-rows": Explanation(
         "rows are gone from a table whose log was cleaned",
         "`kseg repair JOB --accept-table TABLE`",
@@ -232,7 +237,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "table-older-than-ledger": Explanation(
         "an older copy of the table was restored, and others have written to it",
-        "restore the newest copy, or `kseg repair JOB --accept-table TABLE`",
+        "restore the newest copy, or `kseg repair JOB --accept-table TABLE`; a run that has landed there and has not "
+        "ended is abandoned before, `kseg repair JOB --abandon RUN`",
     ),
     "table-overwritten": Explanation(
         "another writer overwrote rows of the table",

@@ -43,6 +43,8 @@ from kseg.etl.tables.delta.table import (
 )
 from kseg.etl.tables.errors import (
     NeedsSparkWriter,
+    changed_table,
+    gone_before_commit,
     ledger_older_than_table,
     refuse_closed,
     refuse_other_ranges,
@@ -250,12 +252,12 @@ class _Call:
         name = self._target.name
         table = self._target.look()
         if table is None:
-            raise Refused("table-missing", "there is no table to commit to", table=name)
+            raise gone_before_commit(name)
         refuse_retention(name, table_properties(table))
         if self._seen is not None:
             now = table.state()
             for incident in incidents_since(self._target.location.open(), self._seen, now):
-                raise Refused(incident.code, incident.message, table=name, version=incident.version)
+                raise changed_table(name, incident.code, incident.message, incident.version)
             self._seen = now
         return table
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.spark.session import reaching
@@ -29,7 +29,14 @@ from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
-from kseg.etl.tables.errors import ledger_older_than_table, refuse_closed, refuse_other_ranges, refuse_other_run
+from kseg.etl.tables.errors import (
+    changed_table,
+    gone_before_commit,
+    ledger_older_than_table,
+    refuse_closed,
+    refuse_other_ranges,
+    refuse_other_run,
+)
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.align import type_changes
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
@@ -357,7 +364,7 @@ class SparkTarget(FrameTarget):
         access = self.access()
         table = None if access is None else access.load()
         if access is None or table is None:
-            raise Refused("table-missing", "there is no table to commit to", table=self.name)
+            raise gone_before_commit(self.name)
         refuse_retention(self.name, table_properties(table))
         return access, table
 
@@ -367,7 +374,7 @@ class SparkTarget(FrameTarget):
         """The run's commit in the table; None where there is none yet."""
         if expected is not None:
             for incident in incidents_since(access.location.open(), expected, table.state()):
-                raise Refused(incident.code, incident.message, table=self.name, version=incident.version)
+                raise changed_table(self.name, incident.code, incident.message, incident.version)
         done = table.transaction_version(run.app_id)
         if done is None or done < run.app_version:
             return None

@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
+from deltalake import write_deltalake
 
 from kseg.etl.errors import Refused
 
@@ -52,3 +53,48 @@ def test_moved_group_offsets_name_the_command_that_accepts_them(topic, home, rec
     assert (code, commands) == ("group-offsets-differ", ["ingest JOB --accept-group-offsets"])
     job.ingest(accept_group_offsets=True)
     job.assert_complete(runs=1)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_table_that_an_unfinished_run_has_landed_in_is_accepted_once_that_is_abandoned(topic, home, records, gone):
+    """It named `--accept-table`, which is refused as long as the run has not ended."""
+    job = home(topic)
+    job.ingest()
+    table = job.folder / "lake" / "first"
+    shutil.copytree(table, job.folder / "copy")
+    records.write(topic, 0, 7)
+    job.die("land:first:after")
+    run = job.state.unfinished()
+    shutil.rmtree(table)
+    if not gone:
+        shutil.copytree(job.folder / "copy", table)
+        for _ in range(3):  # others write to it: it is no older by its version
+            write_deltalake(job.table("first"), job.table("first").to_pyarrow_table().slice(0, 0), mode="append")
+    expected = "table-missing" if gone else "table-older-than-ledger", f"repair JOB --abandon {run.run_id}"
+    for step in (job.ingest, lambda: job.finish(run.run_id)):
+        code, commands = refusal(step)
+        assert (code, commands[0]) == expected
+    job.abandon(run.run_id)
+    if gone:
+        assert refusal(job.ingest)[1][0] == f"repair JOB --accept-table {table} --no-verify"
+    job.accept_table("first", verify_rows=False)
+    assert job.ingest().counts["records"] == 7
+
+
+def test_what_stops_a_commit_has_the_remedy_that_the_next_run_has(topic, home, records):
+    job = home(topic)
+    job.ingest()
+    version = job.table("first").version()
+    records.write(topic, 0, 7)
+
+    def restore(step: str) -> None:
+        if step.startswith("land:") and step.endswith(":before"):
+            for to in (version - 1, version):
+                job.table("first").restore(to)
+
+    stopped = refusal(job.ingest, observe=restore)
+    assert stopped == ("table-restored", ["repair JOB --accept-table TABLE"])
+    assert refusal(job.ingest) == stopped
+    job.accept_table("first")
+    job.ingest()
+    job.assert_complete(runs=2)

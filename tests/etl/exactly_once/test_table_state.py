@@ -260,3 +260,26 @@ def test_a_table_put_back_under_an_unfinished_run_is_refused(job, topic, home, r
     with pytest.raises(Refused) as caught:
         job.ingest()
     assert caught.value.code == "table-older-than-ledger"
+
+
+def test_another_writer_s_commit_is_not_finished_as_the_run_s(job, topic, home, records):
+    """`kseg repair --finish` counted that commit, which had as many rows, and the run's were lost."""
+    shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
+    records.write(topic, 0, 7)
+    job.die("land:first:after")
+    run = job.state.unfinished()
+    version = job.table("first").version()
+    delete(job)
+    shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
+    other = home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
+    records.write(other.topics[0], 0, 7)
+    other.ingest()
+    assert job.table("first").version() == version
+    with pytest.raises(Refused) as caught:
+        job.finish(run.run_id)
+    assert caught.value.code == "table-older-than-ledger"
+    assert not job.state.runs[run.run_id].ended
+    job.abandon(run.run_id)
+    job.accept_table("first", verify_rows=False)
+    assert job.ingest().counts["records"] == 7
+    assert len(job.rows("first")) == len(records.rows(topic)) + 7

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.errors import Refused
 from kseg.etl.ledger.values import PlannedRange, RangeAccount, RangeCounts, RunPlan
 from kseg.etl.run.row_counts import (
     TableRows,
     TaskRows,
     allowed_rows,
+    refuse_lost_landing,
     routed_mismatch,
     rows_mismatch,
     rows_of_table,
@@ -24,6 +28,7 @@ from kseg.etl.run.row_counts import (
 )
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tables.delta.commit import DeltaTarget
+from kseg.etl.tables.delta.log import entry_path
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter, land
@@ -252,3 +257,31 @@ def test_a_table_needs_no_commit_where_no_attempt_can_have_a_row_for_it(
 ) -> None:
     plan, accounts = routed(data=7, control=1, aborted=1, routed={"x": 7}, **counts)
     assert (table in tables_without_rows(plan, accounts, transformed=transformed)) is needs_none
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("lost", [False, True])
+def test_another_writer_s_commit_of_as_many_rows_is_no_landing(tmp_path: Path, lost: bool, cleaned: bool) -> None:
+    """The table was put back from a copy that was made before the landing, and others have written to it."""
+    table = Table(tmp_path / "table")
+    files = written_files(table.write())
+    (tmp_path / "copy").mkdir()
+    shutil.copytree(tmp_path / "table", tmp_path / "copy/table")
+    commit = table.target.commit(files, RUN, expected=table.ready.state).commit
+    if lost:
+        shutil.rmtree(tmp_path / "table")
+        shutil.copytree(tmp_path / "copy/table", tmp_path / "table")
+    other = RunCommit("run-of-another", "kseg/ledger/other", 1)
+    assert (table.target.commit(files, other).commit.version == commit.version) == lost
+    if cleaned:
+        table.target.commit([], RunCommit("run-2", "kseg/ledger/other", 2))
+        table.target.load().create_checkpoint()
+        (tmp_path / "table" / entry_path(commit.version)).unlink()
+    plan: Any = SimpleNamespace(run_id=RUN.run_id, app_id=RUN.app_id, app_version=RUN.app_version)
+    if not lost:
+        refuse_lost_landing("t", table.target, commit, plan)
+        return
+    with pytest.raises(Refused) as caught:
+        refuse_lost_landing("t", table.target, commit, plan)
+    assert caught.value.code == "table-older-than-ledger"
+    assert f"--abandon {RUN.run_id}" in str(caught.value.remedy)

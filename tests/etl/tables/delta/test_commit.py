@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.events import TableState
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.errors import IncompatibleSchema, NeedsSparkWriter, TableBusy
+from kseg.etl.tables.errors import ACCEPT_TABLE, IncompatibleSchema, NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
@@ -156,6 +156,7 @@ def test_a_table_made_anew_since_the_plan_is_refused(lander, rows):
     with pytest.raises(Refused) as caught:
         table.commit(files, expected=planned)
     assert caught.value.code == "table-replaced"
+    assert caught.value.remedy == ACCEPT_TABLE, "what the next run would say"
 
 
 def test_a_table_that_vanished_is_refused(lander, rows):
@@ -163,6 +164,7 @@ def test_a_table_that_vanished_is_refused(lander, rows):
     with pytest.raises(Refused) as caught:
         table.commit([])
     assert caught.value.code == "table-missing"
+    assert "restore the table" in caught.value.remedy
 
 
 def test_a_restore_in_the_middle_of_a_commit_is_seen(lander, rows, monkeypatch):
