@@ -16,7 +16,7 @@ GSSAPI ?=
 # waiting: two leave a third of two cores idle.
 WORKERS ?= 3
 # The same on Airflow, each with an Airflow of its own.
-AIRFLOW_WORKERS ?= 2
+AIRFLOW_WORKERS ?= 3
 # More arguments for pytest: make test ARGS="tests/client -x"
 ARGS ?=
 # One part of the full run, or several: make test-full PART=client
