@@ -65,18 +65,20 @@ def stop_session(session: int, first: psutil.Process | None, grace: float) -> bo
     """Stop a session's processes. Returns whether all of them are gone.
 
     first: who is asked before all others, since it knows how to end in order (release its lease, stop Spark).
-    grace: seconds until force is used; at half of it the others are asked too.
+    grace: seconds until force is used; at half of it all are asked.
     """
     began = time.monotonic()
-    asked_all = first is None
-    _signal([first] if first is not None else session_members(session), signal.SIGTERM)
+    asked: set[int] = set()
+    if first is not None:
+        _signal([first], signal.SIGTERM)
     while members := session_members(session):
         waited = time.monotonic() - began
         if waited >= grace:
             break
-        if not asked_all and waited >= grace / 2:
-            asked_all = True
-            _signal(members, signal.SIGTERM)
+        if first is None or waited >= grace / 2:
+            # At each look: a shell that has been asked may start the driver only now.
+            _signal([member for member in members if member.pid not in asked], signal.SIGTERM)
+            asked.update(member.pid for member in members)
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     _signal(members, signal.SIGKILL)
     _, alive = psutil.wait_procs(members, timeout=5)
