@@ -1,8 +1,8 @@
-"""What is known of a cluster: brokers, topics, partitions and their leaders, with an age.
+"""Cached metadata of a cluster: brokers, topics, partitions and their leaders, with an age.
 
-The values are frozen; `MetadataCache` merges answers into a new one. Two rules keep a lagging broker from undoing what
-is known already (KIP-320): a partition's leader is not replaced by one of an older epoch, as long as the topic id is
-the same; and an error for a topic replaces nothing but that topic.
+The values are frozen; `MetadataCache` merges each response into a new value. Two rules prevent a broker with old
+metadata from overwriting newer metadata (KIP-320): a leader is not replaced by a leader of an older epoch if the topic
+id is the same; and an error for a topic changes only that topic.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """A partition: leader -1 is "none now", leader epoch -1 "not known" (brokers before 2.1)."""
+    """A partition. Leader -1: there is none at the moment. Leader epoch -1: unknown (brokers before 2.1)."""
 
     partition: int
     leader_id: int
@@ -55,7 +55,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic. `error` is set where the cluster could not describe it (unknown, not allowed …)."""
+    """A topic. `error` is set if the cluster could not describe the topic (unknown, not authorized …)."""
 
     name: str
     topic_id: UUID | None
@@ -66,7 +66,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """One state of the cluster; `controller_id` is -1 where none is known."""
+    """One state of the cluster; `controller_id` is -1 if the controller is unknown."""
 
     cluster_id: str | None
     controller_id: int
@@ -75,7 +75,7 @@ class ClusterMetadata:
 
 
 class Leader(NamedTuple):
-    """Who leads a partition: broker, leader epoch (-1: not known), and the topic's id (None: not known)."""
+    """A partition's leader: broker, leader epoch (-1: unknown), and the topic's id (None: unknown)."""
 
     broker: Broker
     epoch: int
@@ -83,9 +83,9 @@ class Leader(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """The leader that a Fetch or Produce answer names for a partition that its broker leads no more (KIP-951).
+    """The new leader in a Fetch or Produce response of a broker that no longer leads the partition (KIP-951).
 
-    `endpoints`: brokers that the answer names, by id; the leader may be known without.
+    `endpoints`: brokers in the response, by id. The leader may be missing there if its endpoint is known already.
     """
 
     tp: TopicPartition
@@ -95,7 +95,7 @@ class LeaderHint(NamedTuple):
 
 
 def leader_hint(tp: TopicPartition, current_leader: Any, node_endpoints: Iterable[Any]) -> LeaderHint | None:
-    """The hint in an answer's partition, from its `current_leader` and the answer's `node_endpoints`; None: no hint."""
+    """The hint of a partition's `current_leader` and the response's `node_endpoints`; None: there is no hint."""
     if current_leader.leader_id < 0 or current_leader.leader_epoch < 0:
         return None
     endpoints = {node.node_id: Broker(node.node_id, node.host, node.port, node.rack) for node in node_endpoints}
@@ -107,7 +107,7 @@ NOTHING = ClusterMetadata(None, -1, {}, {})
 
 @dataclass(slots=True)
 class MetadataCache:
-    """The newest known state, and when each part of it was learnt (a part without a time is not to be trusted)."""
+    """The newest known state, and the time of each part's last update (a part without a time is out of date)."""
 
     max_age_seconds: float
     current: ClusterMetadata = NOTHING
@@ -116,7 +116,7 @@ class MetadataCache:
     _topics_at: dict[str, float] = field(default_factory=dict)
 
     def find(self, topics: Collection[str] | None) -> ClusterMetadata | None:
-        """The topics asked for (None: all) if they are known, without an error and not too old; else None."""
+        """The metadata of `topics` (None: all topics) if all are known, without error and not too old; else None."""
         if topics is None:
             return self.current if self._fresh(self._all_topics_at) else None
         if not self._fresh(self._brokers_at):
@@ -127,7 +127,7 @@ class MetadataCache:
         return self._view(topics)
 
     def merge(self, answer: ClusterMetadata, topics: Collection[str] | None) -> ClusterMetadata:
-        """Take over the answer to a question about these topics (None: all), and give what is known of them now."""
+        """Merge the response to a request for these topics (None: all); return their newest metadata."""
         now = time.monotonic()
         merged = {name: self._newest(topic) for name, topic in answer.topics.items()}
         if topics is None:
@@ -141,7 +141,10 @@ class MetadataCache:
         return self.current if topics is None else self._view(topics)
 
     def take_leader(self, hint: LeaderHint) -> bool:
-        """Take over who leads a partition now, if that is newer than what is known and the leader can be reached."""
+        """Update a partition's leader if the hint's epoch is newer and the leader's endpoint is known.
+
+        Returns whether it was updated.
+        """
         topic = self.current.topics.get(hint.tp.topic)
         partition = None if topic is None else topic.partitions.get(hint.tp.partition)
         broker = hint.endpoints.get(hint.leader_id) or self.current.brokers.get(hint.leader_id)
@@ -164,7 +167,7 @@ class MetadataCache:
         self._topics_at = {}
 
     def forget(self) -> None:
-        """Know nothing any more, as at the start."""
+        """Delete all metadata, including leader epochs."""
         self.invalidate()
         self.current = NOTHING
 
@@ -187,7 +190,7 @@ class MetadataCache:
 
 
 def metadata_request(version: int, topics: Collection[str] | None) -> MetadataRequest:
-    """A request that never creates a topic. `topics` None: all of them."""
+    """A request that never creates a topic. `topics` None: all topics."""
     if asking_creates_topics(version):
         return MetadataRequest(topics=all_topics(version))  # `read_metadata` filters the answer
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -195,9 +198,10 @@ def metadata_request(version: int, topics: Collection[str] | None) -> MetadataRe
 
 
 def read_metadata(response: MetadataResponse, topics: Collection[str] | None) -> ClusterMetadata:
-    """The answer as values; of an answer about all topics only those asked for. Those it does not name are unknown.
+    """The response as values, without topics that are not in `topics`.
 
-    Raises ProtocolFault for a topic whose name Kafka does not allow: names become paths, and are printed.
+    A topic of `topics` that the response lacks has the error UNKNOWN_TOPIC_OR_PARTITION. Raises ProtocolFault for a
+    topic name that Kafka does not allow, because names are used in paths and printed.
     """
     found: dict[str, TopicMetadata] = {}
     for topic in response.topics:
@@ -233,7 +237,7 @@ def read_metadata(response: MetadataResponse, topics: Collection[str] | None) ->
 
 
 def leader_in(metadata: ClusterMetadata, tp: TopicPartition) -> Leader:
-    """Who leads a partition in this state. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
+    """A partition's leader in this metadata. Raises UnknownTopic, LeaderNotAvailable, AuthorizationFailed …"""
     topic = metadata.topics[tp.topic]
     if topic.error is not None:
         raise error_from_code(topic.error, "Metadata", topic=tp.topic, partition=tp.partition)

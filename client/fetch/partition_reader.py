@@ -1,4 +1,4 @@
-"""Reading one partition: Fetch (1) as a pipelined long poll over a connection of its own.
+"""Reads one partition with Fetch (1): pipelined long polls on a separate connection.
 
     reader.request(start)
     while ...:
@@ -6,15 +6,15 @@
         reader.request(next_offset(fetched.records))    # before decoding: the broker works while we do
         decode(fetched)
 
-An answer without records is an ordinary one: nothing came within `max_wait_ms`. What an answer means:
-`client.fetch.messages`.
+A response without records is normal: no record arrived within `max_wait_ms`. `client.fetch.messages` interprets the
+responses.
 
-Handled without the caller: no leader, another leader, a fenced or unknown leader epoch,
-a broken connection, a replica that fails or is behind (`client.fetch.replica`): every open request is sent again to
-the present leader or replica, until `default.api.timeout.ms` has passed.
+The reader handles these errors itself: a missing or changed leader, a fenced or unknown leader epoch, a broken
+connection, and a replica that fails or lags (`client.fetch.replica`). It sends all open requests again to the current
+leader or replica, until `default.api.timeout.ms` has passed.
 
-Fetch sessions (KIP-227) are not used: they save work where one request names many partitions, ours name one, and they
-forbid to pipeline (`client.fetch.many_reader` is the reader for many).
+Fetch sessions (KIP-227) are not used. They save work only if a request has many partitions, and do not allow pipelined
+requests. `client.fetch.many_reader` reads many partitions.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class _Requested:
 
 
 class _AskAgain(Exception):
-    """Internal: the oldest request is to be sent once more. `reason`: the error if that goes on too long."""
+    """Internal: the oldest request must be sent again. `reason`: the error to raise when the deadline has passed."""
 
     def __init__(self, reason: KafkaError | None) -> None:
         super().__init__(reason)
         self.reason = reason
         if reason is not None:
-            reason.learnt = True  # the first time there is nothing to wait for
+            reason.learnt = True  # no pause before the first repetition
 
 
 class PartitionReader:
-    """Fetches from one partition's leader, or the replica that it prefers. Close it, or use it as a context manager."""
+    """Fetches from a partition's leader, or from the leader's preferred replica. Close it, or use it in `with`."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class PartitionReader:
         leader_epoch: int | None = None,
         largest_message: int = LARGEST_MESSAGE,
     ) -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
-        `topic_id`: read from no other topic of that name (None: from the one that is there at the first fetch).
-        `max_bytes`: how much to ask for at once (`max.partition.fetch.bytes` and `fetch.max.bytes` if None).
-        `leader_epoch`: metadata with an older one than this is out of date, and not used.
-        `largest_message`: up to which size to ask brokers before 0.10.1 for a message that does not fit `max_bytes`.
+        `topic_id`: read only from the topic with this id (None: the topic that has this name at the first fetch).
+        `max_bytes`: bytes for each request (None: the smaller of `max.partition.fetch.bytes` and `fetch.max.bytes`).
+        `leader_epoch`: metadata with an older leader epoch is out of date, and not used.
+        `largest_message`: for brokers before 0.10.1, the largest size to request if a message exceeds `max_bytes`.
         """
         config = cluster.config
         self.tp = tp
@@ -113,34 +113,36 @@ class PartitionReader:
         self.close()
 
     def close(self) -> None:
-        """Drop the connection and everything that was asked."""
+        """Close the connection and drop all open requests."""
         self._requested.clear()
         self._disconnect()
 
     @property
     def topic_id(self) -> UUID | None:
-        """The topic's id, once it is known."""
+        """The topic's id; None until it is known."""
         return self._source.topic_id
 
     @property
     def replica(self) -> int | None:
-        """The id of the broker that is fetched from instead of the leader; None: the leader is."""
+        """Id of the replica that is read instead of the leader; None if the leader is read."""
         return self._at_replica
 
     def request(self, offset: int, *, last: bool = False, last_epoch: int = NOT_KNOWN) -> None:
-        """Ask for records from `offset` on, without waiting.
+        """Request records from `offset` on, without waiting for the response.
 
-        `last`: no later record is wanted than what is there now, so do not wait for more if there is none.
-        `last_epoch`: the leader epoch of the record before `offset`; brokers from 2.7 on check with it whether the log
-        was truncated since (LogTruncated). Before the first answer, and while the broker throttles us, the request
-        goes out with the next `response()`.
+        `last`: only records that exist now are needed, so the broker need not wait for new records.
+        `last_epoch`: the leader epoch of the record before `offset`. Brokers from 2.7 on use it to detect that the log
+        was truncated (LogTruncated).
+
+        Before the first response, and while the broker throttles this client, the request is sent by the next
+        `response()`.
         """
         requested = _Requested(offset, last, last_epoch)
         self._requested.append(requested)
         if self._connection is None or self._connection.closed or self._connection.muted_for:
             return
         if self._at_replica != self._source.replica:
-            return  # the replica's time is over
+            return  # the selected replica has changed: response() connects to it
         try:
             self._send_unsent(Deadline.after(self._request_timeout))
         except KafkaError as error:
@@ -150,9 +152,9 @@ class PartitionReader:
             self._lost(error)  # response() connects again and sends again
 
     def request_whole(self, fetched: FetchedRecords) -> None:
-        """Ask again from where an answer began that has no whole batch, for as much as its first one has.
+        """Repeat the request of a response without a complete batch, with the size of its first batch as limit.
 
-        Raises ProtocolFault where that had been asked for, MessageCutShort where it is too large.
+        Raises ProtocolFault if this size had been requested already, MessageCutShort if it is too large.
         """
         try:
             self._limit.raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
@@ -162,11 +164,11 @@ class PartitionReader:
         self.request(fetched.fetch_offset)
 
     def response(self) -> FetchedRecords:
-        """The answer to the oldest request that has none yet.
+        """The response to the oldest open request.
 
-        Raises OffsetOutOfRange (with where the log begins and ends), LogTruncated, MessageCutShort (of old brokers),
-        UnknownTopic if the topic is another one by now, AuthorizationFailed, or when the deadline has passed the last
-        retriable error, naming the partition. After an error nothing is asked any more.
+        Raises OffsetOutOfRange (with the log's start and end), LogTruncated, MessageCutShort (old brokers only),
+        UnknownTopic if the topic was deleted or recreated, AuthorizationFailed, or the last retriable error when the
+        deadline has passed. Errors name the partition. After an error there are no open requests.
         """
         if not self._requested:
             raise RuntimeError("response() without request()")
@@ -179,8 +181,8 @@ class PartitionReader:
             except _AskAgain as again:
                 if again.reason is None:
                     continue
-                # What the broker asks us to wait is not taken from the tries' time, up to a limit. All else is: a
-                # leader and a replica that send us to one another would be asked without end.
+                # Throttle time does not count towards the deadline, up to a limit. All other time does: otherwise a
+                # leader and a replica that redirect to each other would be asked endlessly.
                 muted = min(self._muted, LONGEST_SECONDS - granted)
                 backoff.extend(muted)
                 granted += muted
@@ -207,7 +209,7 @@ class PartitionReader:
         return 0.0 if self._connection is None else self._connection.muted_for
 
     def _try(self, deadline: Deadline) -> FetchedRecords:
-        """Raises KafkaError, and _AskAgain where the oldest request is to be sent once more."""
+        """Receive one response. Raises KafkaError, and _AskAgain if the oldest request must be sent again."""
         connection = self._connected(deadline)
         self._send_unsent(deadline)
         wait = deadline.within(self._request_timeout + self._max_wait_ms / 1000)
@@ -215,7 +217,7 @@ class PartitionReader:
         if response.error_code:
             raise error_from_code(response.error_code, "Fetch", broker=connection.label)
         if not response.responses and response.throttle_time_ms > 0:
-            # A broker over its quota answers at once, without any partition (KIP-219): to be asked again.
+            # If a quota is exceeded, the broker responds at once, without partitions (KIP-219): send the request again.
             self._throttled_ms += response.throttle_time_ms
             self._ask_again(connection)
             raise _AskAgain(
@@ -245,20 +247,20 @@ class PartitionReader:
         fetched = records_of(partition, fetch.offset, throttled_ms, broker, self._version)
         if self._limit.raised_for(fetched.records, fetch.offset, self._version, connection.label):
             self._ask_again(connection)
-            raise _AskAgain(None)  # for more, which has an end
+            raise _AskAgain(None)  # with a larger limit, which cannot grow endlessly
         self._throttled_ms = 0
         return fetched
 
     def _ask_again(self, connection: BrokerConnection) -> None:
-        """The oldest request is to go out once more."""
+        """Mark the oldest request as not sent, so that it is sent again."""
         for requested in self._requested:
             requested.sent = requested is not self._requested[0]
         if connection.in_flight:
-            self._disconnect()  # later answers would come before the one asked again
+            self._disconnect()  # responses to later requests would arrive before the repeated one
 
     def _connected(self, deadline: Deadline) -> BrokerConnection:
         if self._connection is not None and self._at_replica != self._source.replica:
-            self._disconnect()  # the replica's time is over
+            self._disconnect()  # the selected replica has changed
         if self._connection is not None and not self._connection.closed:
             return self._connection
         leader = self._source.leader(deadline)
@@ -270,12 +272,12 @@ class PartitionReader:
         return connection
 
     def _lost(self, error: KafkaError) -> None:
-        """Drop all responses in flight; the next try goes where the error points to."""
+        """Drop all responses in flight; the next try uses the leader or replica that follows from the error."""
         self._disconnect()
         if self._at_replica is not None:
             self._source.back_to_leader()
             self._at_replica = None
-            error.learnt = error.retriable  # it is the replica's, and says nothing about the leader
+            error.learnt = error.retriable  # an error of the replica means nothing for the leader
         self._cluster.learn(error)
 
     def _disconnect(self) -> None:
@@ -302,7 +304,7 @@ class PartitionReader:
         session_id, session_epoch = _SESSIONLESS
         return FetchRequest(
             max_wait_ms=min(self._max_wait_ms, LAST_MAX_WAIT_MS) if requested.last else self._max_wait_ms,
-            min_bytes=1,  # what is there is wanted now; only for nothing at all is it worth to wait
+            min_bytes=1,  # return existing records at once; wait only if there are none
             max_bytes=self._limit.bytes,
             isolation_level=self._isolation,
             session_id=session_id,

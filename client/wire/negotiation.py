@@ -1,20 +1,20 @@
-"""Which versions of which APIs a broker speaks: asked with ApiVersions (18) on every connection, or assumed.
+"""Negotiates API versions with a broker: ApiVersions (18) on every connection, or assumed versions for old releases.
 
-What a broker answers holds for that one connection: after a reconnect the process behind the address may be another
-release. ApiVersions is the first request on a connection, after TLS and before SASL, and needs no login.
+A response is valid only for its connection: after a reconnect the broker may have another release. ApiVersions is the
+first request on a connection, after TLS and before SASL, and needs no login.
 
-How asking fails, by release:
+Responses to a version of ApiVersions that the broker does not support, by release:
 
-    from 2.4 on  a version that is too high is answered with code 35, in version 0, naming what it speaks of ApiVersions
-    0.10 to 2.3  with code 35, in version 0, and an empty list: version 0 is the one that each of them has
-    0.9          neither an answer nor a closed connection: nothing ever comes
-    before that  the connection is closed
+    from 2.4 on  code 35 in version 0, with the versions of ApiVersions that the broker supports
+    0.10 to 2.3  code 35 in version 0, with an empty list; all of these releases support version 0
+    0.9          no response, and the connection stays open
+    before 0.9   the connection is closed
 
-A broker of the last two is spoken to only if `broker.version.fallback` names its release, which selects a table of
-what it speaks. The release must not be guessed: a 0.9 broker reads a request of an unknown version as one that it
-knows, and answers something else.
+Brokers before 0.10 are supported only if `broker.version.fallback` names their release, which selects a table of the
+supported versions. The release must not be guessed: a 0.9 broker decodes a request of an unknown version as a version
+that it knows, and returns wrong results.
 
-Sources: KIP-35, KIP-511, and for the table Kafka's own of each release, tried on a live 0.9.0.1.
+Sources: KIP-35, KIP-511, and Kafka's own protocol table of each old release. Tested with a live 0.9.0.1.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _REMEMBERED_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What one connection's broker speaks: (lowest, highest) by API key, ours or not, and its features by name.
+    """The versions that a connection's broker supports, by API key (lowest, highest), and its features by name.
 
-    `finalized_features` are the cluster's levels, `supported_features` what this broker could do (lowest, highest).
-    `assumed`: the broker did not answer, these are the versions of its release.
+    `ranges` also has APIs that this client does not know. `finalized_features`: the cluster's levels.
+    `supported_features`: the broker's levels (lowest, highest). `assumed`: the broker did not respond, and these are
+    the versions of its configured release.
     """
 
     ranges: dict[int, tuple[int, int]]
@@ -50,7 +51,7 @@ class Versions:
     assumed: bool = False
 
     def has(self, key: int, version: int) -> bool:
-        """Whether a request of this API and version may be sent: ApiVersions always, that is how the rest is learnt."""
+        """Whether a request of this API and version may be sent. Always true for ApiVersions itself."""
         lowest, highest = self.ranges.get(key, (0, -1))
         return lowest <= version <= highest or key == ApiVersionsRequest.KEY
 
@@ -64,10 +65,10 @@ class Asker(Protocol):
 
 
 def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
-    """Request a broker's versions, in the highest version of ApiVersions that both have.
+    """Request a broker's versions, with the highest version of ApiVersions that both sides support.
 
-    Raises RequestTimedOut or BrokerUnavailable where no answer comes, with a hint at what never answers;
-    ProtocolFault, and the error of the response's code.
+    Raises RequestTimedOut or BrokerUnavailable if there is no response, with a hint at possible causes; ProtocolFault;
+    and the error of the response's code.
     """
     api = api_of(ApiVersionsRequest)
     version = api.versions[1]
@@ -89,7 +90,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
         raise error_from_code(response.error_code, "ApiVersions", broker=connection.label)
     if not response.api_keys:
         raise ProtocolFault("ApiVersions response lists no API", broker=connection.label)
-    # Epoch -1: the broker knows no finalized feature yet, which is not the same as "none".
+    # Epoch -1: the broker does not know the finalized features yet.
     finalized = response.finalized_features if response.finalized_features_epoch >= 0 else []
     return Versions(
         ranges={entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
@@ -101,14 +102,14 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
 
 
 def _ask(connection: Asker, version: int, deadline: Deadline) -> ApiVersionsResponse:
-    # The software's name and version exist from version 3 on and are ignorable below. A broker rejects anything but
-    # letters, digits, dots and dashes there (KIP-511).
+    # The fields for the client's name and version exist from version 3 on, and are ignored in older versions. A broker
+    # accepts only letters, digits, dots and dashes in them (KIP-511).
     request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=VERSION)
     response: ApiVersionsResponse = connection.call(request, version, deadline=deadline)
     return response
 
 
-#: What releases that cannot be asked speak, by API name.
+#: Versions that releases without ApiVersions support, by API name; each table adds to the one before it.
 _BEFORE_API_VERSIONS: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "0.8.0": {
         "Produce": (0, 0),
@@ -142,7 +143,7 @@ _BEFORE_API_VERSIONS: Final[dict[str, dict[str, tuple[int, int]]]] = {
 
 
 def parse_fallback(text: str) -> str:
-    """A release like "0.9.0.1" or "0.9" as the name of its table. Raises ValueError, saying what there is."""
+    """The table's name for a release such as "0.9.0.1" or "0.9". Raises ValueError, which lists the tables."""
     numbers = text.split(".")
     for release in _BEFORE_API_VERSIONS:
         known = release.split(".")
@@ -153,8 +154,8 @@ def parse_fallback(text: str) -> str:
 
 
 def assumed_versions(release: str) -> Versions:
-    """What brokers of a release before 0.10 speak; each release keeps what the one before it had."""
-    from kseg.client.protocol.registry import API_BY_NAME  # imports all messages: only where a broker cannot be asked
+    """The versions that brokers of a release before 0.10 support, including those of earlier releases."""
+    from kseg.client.protocol.registry import API_BY_NAME  # imports all messages, so not at the module's top
 
     ranges: dict[int, tuple[int, int]] = {}
     for table, apis in _BEFORE_API_VERSIONS.items():
@@ -165,13 +166,13 @@ def assumed_versions(release: str) -> Versions:
 
 
 class SilentBrokers:
-    """Brokers that did not answer ApiVersions, so that not every connection to one waits for nothing.
+    """Brokers that did not respond to ApiVersions, so that new connections to them do not wait again.
 
-    An entry ends after ten minutes, since a broker may be upgraded, and at the first error on a connection that was
-    opened because of it: the broker may have been slow or shutting down.
+    An entry is removed after ten minutes, because the broker may be upgraded. It is also removed at the first error on
+    a connection that used it, because the broker may only have been slow or shutting down.
 
-    The time waited for an answer is added up over connections. A caller whose deadlines are shorter than the wait, such
-    as the heartbeats of a member with a short session, would otherwise never find out.
+    Waiting times are summed over connections. Otherwise a caller whose deadlines are shorter than the required wait,
+    such as the heartbeats of a member with a short session, would never detect an old broker.
     """
 
     def __init__(self, seconds: float = _REMEMBERED_SECONDS) -> None:
@@ -192,7 +193,7 @@ class SilentBrokers:
         self._waited.pop((host, port), None)
 
     def waited(self, host: str, port: int) -> float:
-        """Seconds waited so far for an answer that has not come."""
+        """Seconds waited so far without a response."""
         return self._waited.get((host, port), 0.0)
 
     def wait(self, host: str, port: int, seconds: float) -> None:
@@ -201,5 +202,5 @@ class SilentBrokers:
 
 
 def may_be_too_old(error: KafkaError) -> bool:
-    """Whether this is how a broker before 0.10 takes ApiVersions: silence, or a closed connection."""
+    """Whether a broker before 0.10 can cause this error: no response to ApiVersions, or a closed connection."""
     return isinstance(error, RequestTimedOut | BrokerUnavailable)

@@ -1,17 +1,17 @@
-"""Ask a broker whether it is there, in one of Kafka's oldest requests.
+"""Checks whether a broker is available, with one of Kafka's oldest requests.
 
-The broker must not need the client that is tested against it, so these bytes are written by hand. A request is
-``size int32, api key int16, api version int16, correlation id int32, client id nullable string``, then its body; an
-answer ``size int32, correlation id int32``, then its body (https://kafka.apache.org/protocol, "Protocol Primitive
-Types").
+Starting a broker must not depend on the client that is tested with this broker, so this module encodes its request
+itself. A request is ``size int32, api key int16, api version int16, correlation id int32, client id nullable string``,
+then its body; a response is ``size int32, correlation id int32``, then its body (https://kafka.apache.org/protocol,
+"Protocol Primitive Types").
 
-    Metadata (key 3) body    topics: array; v1: empty = none asked for, v0: empty = all
-    Metadata answer          brokers: [node id int32, host string, port int32, v1: rack nullable string],
+    Metadata (key 3) body    topics: array; v1: empty = no topics, v0: empty = all topics
+    Metadata response        brokers: [node id int32, host string, port int32, v1: rack nullable string],
                              v1: controller id int32,
                              topics: [error int16, name string, v1: is internal bool,
                                       partitions: [error int16, index int32, leader int32, replicas int32s, isr int32s]]
 
-Brokers before 0.10 know version 0 alone.
+Brokers before 0.10 support only version 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIMIT = 1 << 22
 
 
 def live_brokers(port: int, *, version: int = 1) -> frozenset[int] | None:
-    """Ids of the brokers that a broker knows to be alive; None when it does not answer (yet)."""
+    """Ids of the live brokers in a broker's metadata; None if the broker does not respond (yet)."""
     try:
         return frozenset(_brokers(_Body(_ask(port, version)), version))
     except (OSError, EOFError, struct.error):
@@ -32,7 +32,7 @@ def live_brokers(port: int, *, version: int = 1) -> frozenset[int] | None:
 
 
 def partition_leaders(port: int, topic: str) -> dict[int, int]:
-    """Leaders of a topic's partitions, as far as they have one; {} when there is no such topic or no answer."""
+    """Leaders by partition, without partitions that have no leader; {} if the topic or a response is missing."""
     try:
         body = _Body(_ask(port, 0))
         _brokers(body, 0)
@@ -54,7 +54,7 @@ def partition_leaders(port: int, topic: str) -> dict[int, int]:
 
 
 class _Body:
-    """Reads on in an answer."""
+    """Reads the fields of a response one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

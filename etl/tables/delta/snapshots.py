@@ -1,17 +1,18 @@
-"""Snapshots that are used again while their table's log does not move: to see that takes fewer requests than to load
-one, and on a local disk a hundredth of the time.
+"""Cached snapshots of Delta tables, which are reused until the table's log changes.
 
-A run looks at each of its tables some five times and then commits to it, and mostly nothing happens in between. The
-snapshot of a version is the newest one as long as the log has no later version and the entry of this one is byte by
-byte what it was; in a folder that was deleted and made anew, or put back from a copy, it is another one. (Delta
-protocol, "Delta Log Entries".) delta-rs resolves symbolic links when it loads a table, so a snapshot belongs to the
-folder that the path led to then.
+Checking the log takes fewer requests than loading a snapshot, and on a local disk a hundredth of the time. A run needs
+the snapshot of each table about five times before it commits, and usually nobody else commits in between.
 
-What is below the newest entry is not looked at. So whoever is told by delta-rs that a part of the log is gone, or has
-lost a race, forgets the snapshot and asks again.
+A cached snapshot is still the newest one if the log has no later version and the log entry of the snapshot's version
+has the same bytes as before (Delta protocol, "Delta Log Entries"). In a folder that was deleted and created again, or
+restored from a copy, this entry is different. delta-rs resolves symbolic links when it loads a table, so a snapshot
+belongs to the folder to which the path led then.
 
-A commit on such a snapshot is as safe as on one that is loaded for it: a compare-and-swap on its version, moments after
-it was found to be the newest.
+Older log entries are not checked. If delta-rs reports that a part of the log is missing, or that another commit was
+first, the caller must call `forget` and request the snapshot again.
+
+A commit on a cached snapshot is as safe as a commit on a new one: it is a compare-and-swap on the snapshot's version,
+shortly after this version was found to be the newest.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ from kseg.etl.tables.delta.log import entry_path
 from kseg.etl.tables.parquet.storage import TableLocation
 
 MOST_FILES: Final = 20_000
-"""Data files of all snapshots that are kept; what is above is loaded each time. A snapshot holds 5 kB of each, where
-they have statistics of 40 columns."""
+"""Limit of the data files of all cached snapshots together; snapshots beyond it are loaded each time. A snapshot takes
+5 kB for each file with statistics of 40 columns."""
 
 
 class Snapshot(DeltaTable):
-    """A table at one version that asks delta-rs each question once. For each answer on an app's last transaction
-    delta-rs reads log entries, and to count rows it makes an Arrow row of each file, under Python's lock. Answers are
-    kept by version, which moves on where the table is altered through this object."""
+    """A table at one version that caches results of delta-rs.
+
+    To find an app's last transaction, delta-rs reads log entries each time; to count rows, it makes an Arrow row for
+    each file, while it holds the GIL. Results are cached by version, because the version increases if the table is
+    changed through this object.
+    """
 
     def __init__(self, table_uri: str, **options: Any) -> None:
         """options: as of DeltaTable."""
@@ -54,7 +58,9 @@ class Snapshot(DeltaTable):
         return self._transactions[key]
 
     def state(self) -> TableState:
-        """As the ledger records it. Rows are None where a file has no statistics, or vectors cannot be read."""
+        """The state that the ledger records. Rows are None if a file lacks statistics or a deletion vector cannot be
+        read.
+        """
         version = self.version()
         if version not in self._rows:
             rows = self._in_files()[1]
@@ -63,11 +69,11 @@ class Snapshot(DeltaTable):
         return TableState(str(self.metadata().id), version, self._rows[version])
 
     def files(self) -> int:
-        """How many data files it has."""
+        """The number of data files."""
         return self._in_files()[0]
 
     def _in_files(self) -> tuple[int, int | None]:
-        """Number of files, and of the rows in them, with those that deletion vectors (files of their own) delete."""
+        """Numbers of files and of their rows (None: unknown). Rows that deletion vectors delete are included."""
         version = self.version()
         if version not in self._counts:
             counts = self.get_add_actions().column("num_records")
@@ -77,7 +83,7 @@ class Snapshot(DeltaTable):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A snapshot. log: of its table. entry: digest of its version's log entry. files: how many it has."""
+    """A cached snapshot. log: the table's log. entry: digest of its version's log entry. files: number of files."""
 
     table: Snapshot
     log: StoredFiles
@@ -86,7 +92,7 @@ class _Kept:
 
 
 class Snapshots:
-    """Of the tables of one run, by their place. Any number of threads may ask."""
+    """Cached snapshots of a run's tables, by location. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
@@ -94,11 +100,11 @@ class Snapshots:
         self._lock = threading.Lock()
 
     def newest(self, location: TableLocation, load: Callable[[], Snapshot | None]) -> Snapshot | None:
-        """The newest snapshot of the table at this location; None where there is none.
+        """The newest snapshot of the table at this location; None if there is no table.
 
-        load: loads it. Raises what `load` raises.
+        load: loads the newest snapshot. Raises the exceptions of `load`.
         """
-        place = location.place  # before it is loaded: a link that is turned meanwhile then leads to another place
+        place = location.place  # before loading: if a symbolic link changes meanwhile, its new target is another place
         with self._lock:
             kept = self._kept.get(place)
         if kept is not None and _is_newest(kept):
@@ -110,7 +116,7 @@ class Snapshots:
         return table
 
     def made(self, location: TableLocation, make: Callable[[], Snapshot]) -> Snapshot:
-        """The table that `make` makes at this location. Raises what `make` raises."""
+        """Create a table at this location with `make`, and cache its snapshot. Raises the exceptions of `make`."""
         place = location.place
         table = make()
         self._forget(place)
@@ -118,7 +124,7 @@ class Snapshots:
         return table
 
     def forget(self, location: TableLocation) -> None:
-        """The next one who asks for this table's snapshot has it loaded."""
+        """Remove this table's snapshot from the cache: the next `newest` loads it."""
         self._forget(location.place)
 
     def _forget(self, place: str) -> None:
@@ -142,15 +148,16 @@ class Snapshots:
 
 def _is_newest(kept: _Kept) -> bool:
     version = kept.table.version()
-    # In this order: it was the newest one when the first of them was asked for, and a log is cleaned from its oldest
-    # entries on: where the next one has come and gone, this one is gone as well.
+    # The order matters. Entries are deleted oldest first: if the next entry was added and deleted before the first
+    # check, this entry is deleted too, and the second check fails.
     return not _is_there(kept.log, version + 1) and _entry(kept.log, version) == kept.entry
 
 
 def _entry(log: StoredFiles, version: int, *, of_table: str | None = None) -> bytes | None:
-    """Digest of a version's log entry; None where it cannot be read: whoever loads the table has the better message.
+    """Digest of a version's log entry; None if it cannot be read (loading the table reports a better error).
 
-    of_table: None also where it is the first entry of a table with another id, which took this one's place meanwhile.
+    of_table: the table's id. The result is None too if this is the first entry of a table with another id, which has
+    replaced this table meanwhile.
     """
     try:
         entry = log.read(entry_path(version))
@@ -162,7 +169,7 @@ def _entry(log: StoredFiles, version: int, *, of_table: str | None = None) -> by
 
 
 def _is_there(log: StoredFiles, version: int) -> bool:
-    """Whether a version has a log entry, or that cannot be said."""
+    """Whether a version has a log entry; true too if this cannot be determined."""
     try:
         log.read(entry_path(version))
     except FileNotFoundError:
