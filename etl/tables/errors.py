@@ -70,15 +70,35 @@ def changed_table(table: str, code: str, message: str, version: int | None) -> R
     return Refused(code, message, remedy=ACCEPT_TABLE, table=table, version=version)
 
 
+_NEW_TABLE: Final = (
+    "without one, put a new table of the rows that can be read in its place, and accept it, which compares its rows "
+    "with Kafka first: `kseg repair JOB --accept-table TABLE`"
+)
+
+
 def log_damaged(table: str, entry: str) -> Refused:
     """An entry of the table's log is gone that cleaning it leaves alone."""
     return Refused(
         "table-log-damaged",
         f"the file {entry} of the table's log is missing",
-        remedy="put the file back from a copy of the table; without one, put a new table of the rows that can be read "
-        "in its place, and accept it, which compares its rows with Kafka first: `kseg repair JOB --accept-table TABLE`",
+        remedy=f"put the file back from a copy of the table; {_NEW_TABLE}",
         table=table,
     )
+
+
+def checkpoint_missing(table: str, oldest: str | None, *, hint: str = "") -> Refused:
+    """A checkpoint of the table's log is gone.
+
+    oldest: the path of the first entry that is left; None: it is the very first, and delta-rs asks for the checkpoint
+    only because the file `hint` names it.
+    """
+    if oldest is None:
+        message = f"the checkpoint that {hint} names is missing"
+        remedy = f"put the checkpoint's files back from a copy of the table, or delete {hint}: the first entry is there"
+    else:
+        message = f"the table's log begins with {oldest}, and the checkpoint of the entries before it is missing"
+        remedy = f"put the checkpoint's files back from a copy of the table (_delta_log/*.checkpoint.*); {_NEW_TABLE}"
+    return Refused("table-log-damaged", message, remedy=remedy, table=table)
 
 
 NEWER_LEDGER: Final = (

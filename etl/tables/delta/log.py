@@ -10,7 +10,6 @@ be read any more is reported as such, never guessed.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,6 @@ _REPLACES = frozenset(
 )
 _TRUNCATES = frozenset({"TRUNCATE"})
 _OVERWRITE = "overwrite"
-_ENTRY = re.compile(r"\d{20}\.json")
-_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +111,6 @@ class Commit:
 def entry_path(version: int) -> str:
     """Relative path of a commit's entry."""
     return f"_delta_log/{version:020d}.json"
-
-
-def missing_entry(store: Opened) -> int | None:
-    """The first version since the newest checkpoint that has no entry, or the newest version; None: all have one.
-
-    Raises:
-        RetriableFailure, ConfigurationError: the store cannot be read.
-    """
-    import pyarrow.fs as pafs
-
-    folder = pafs.FileSelector(store.path("_delta_log"), allow_not_found=True)
-    with store.asked("cannot list the table's log"):
-        names = [info.base_name for info in store.fs.get_file_info(folder)]
-    entries = {int(name[:20]) for name in names if _ENTRY.fullmatch(name)}
-    checkpoint = max((int(name[:20]) for name in names if _CHECKPOINT.match(name)), default=-1)
-    newest = max(entries, default=-1)
-    if newest <= checkpoint:
-        return checkpoint if checkpoint > newest else None
-    return next((version for version in range(checkpoint + 1, newest) if version not in entries), None)
 
 
 def read_commit(store: Opened, version: int) -> Commit | None:

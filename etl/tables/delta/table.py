@@ -23,13 +23,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
-from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error, store_words
+from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
-from kseg.etl.tables.delta.log import commits_back, entry_path, incidents_since, missing_entry, read_commit
+from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
+from kseg.etl.tables.delta.lost_files import lost_file
 from kseg.etl.tables.delta.readable import is_readable
 from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
-from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy, log_damaged
+from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.values import (
@@ -52,8 +53,6 @@ RACE_PAUSE = 0.2
 FAULT_PAUSE = 5.0
 
 _GENERIC = re.compile(r"^((Generic (DeltaTable )?|C Data interface |External |Parquet |External: )error: )+")
-# What it says where an entry is missing between two, and where that of the version is missing which it commits upon.
-_LACKS_ENTRY = re.compile(r"Expected contiguous commit files|Invalid table version: \d+")
 
 
 class LostRace(Exception):
@@ -102,7 +101,7 @@ class DeltaAccess(TableAccess):
         Raises:
             ConfigurationError: the store wants other settings, or credentials.
             RetriableFailure: the store does not answer.
-            Refused: an entry of its log is missing.
+            Refused: an entry of its log is missing, or a checkpoint.
             KsegError: there is a table that delta-rs cannot read.
         """
         try:
@@ -114,20 +113,9 @@ class DeltaAccess(TableAccess):
 
     def fault(self, doing: str, error: Exception) -> KsegError:
         """delta-rs' error for this table as one of this package (`etl.ledger.store_errors`)."""
-        if _LACKS_ENTRY.search(str(error)):
-            return self._incomplete_log(doing, error)
+        if (lost := lost_file(self.location, doing, error)) is not None:
+            return lost
         return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
-
-    def _incomplete_log(self, doing: str, error: Exception) -> KsegError:
-        """delta-rs misses an entry of the log: because there is none, or because it listed a local folder meanwhile,
-        which is no moment's picture."""
-        try:
-            missing = missing_entry(self.location.open())
-        except KsegError as failed:
-            return failed
-        if missing is None:
-            return RetriableFailure(f"{doing}: {store_words(error)}", table=self.name)
-        return log_damaged(self.name, entry_path(missing))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

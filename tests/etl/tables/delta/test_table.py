@@ -1,4 +1,4 @@
-"""Where a table lies, and what is said of one whose log has lost an entry."""
+"""Where a table lies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.delta.log import entry_path, missing_entry
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
 
@@ -79,51 +77,3 @@ def test_a_table_in_a_bucket_has_the_keys_that_are_named(
 def test_nothing_of_a_url_is_dropped() -> None:
     with pytest.raises(ConfigurationError, match="'#'"):
         DeltaAccess("s3a://logs/a#b")
-
-
-# --- entries that are gone
-
-
-def three_runs(table: Any, rows: Callable[..., Any], *, checkpoint: bool) -> None:
-    """The table's version is 3."""
-    for number in range(3):
-        table.land(rows(number * 10, number * 10 + 10), run_id=f"run-{number}", number=number + 1)
-    if checkpoint:
-        table.target.load().create_checkpoint()
-
-
-@pytest.mark.parametrize(("checkpoint", "gone"), [(True, [3]), (True, [2, 3]), (False, [2]), (False, [1, 2])])
-def test_an_entry_of_the_log_that_is_gone_is_named(
-    lander: Callable[..., Any], rows: Callable[..., Any], checkpoint: bool, gone: list[int]
-) -> None:
-    table = lander()
-    three_runs(table, rows, checkpoint=checkpoint)
-    for version in gone:
-        Path(table.path, entry_path(version)).unlink()
-    with pytest.raises(Refused, match=entry_path(gone[-1] if checkpoint else gone[0])) as caught:
-        table.land(rows(30, 40), run_id="run-9", number=9)
-    assert caught.value.code == "table-log-damaged"
-    assert caught.value.address == {"table": table.path}
-    assert "--accept-table" in str(caught.value.remedy)
-
-
-def test_a_table_whose_log_was_cleaned_has_lost_no_entry(lander: Callable[..., Any], rows: Callable[..., Any]) -> None:
-    table = lander()
-    three_runs(table, rows, checkpoint=True)
-    store = table.target.location.open()
-    for version in range(3):
-        Path(table.path, entry_path(version)).unlink()
-        assert missing_entry(store) is None
-    table.land(rows(30, 40), run_id="run-9", number=9)
-    assert missing_entry(store) is None
-    assert missing_entry(lander("none").target.location.open()) is None
-
-
-def test_a_gap_that_is_none_when_it_is_looked_for_may_be_met_again(
-    lander: Callable[..., Any], rows: Callable[..., Any]
-) -> None:
-    """A local folder that is listed while others commit is no moment's picture."""
-    table = lander()
-    three_runs(table, rows, checkpoint=False)
-    gap = DeltaError("Kernel error: Generic delta kernel error: Expected contiguous commit files, but found gap: …")
-    assert isinstance(table.target.fault("cannot read the table", gap), RetriableFailure)
