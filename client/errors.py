@@ -1,46 +1,45 @@
-"""Everything that can go wrong between this client and a cluster.
+"""Errors of this client.
 
     KafkaError
-    ├── ConfigError             properties that are unknown or have a bad value; all faults at once
-    ├── BrokerUnavailable       no connection to be had, or it broke                            retriable
-    │   └── RebootstrapRequired the cluster asks its clients to start over from the given list  retriable
-    ├── RequestTimedOut         connected, but no answer in time                                retriable
+    ├── ConfigError             unknown or invalid properties; all errors at once
+    ├── BrokerUnavailable       the connection failed or broke                                  retriable
+    │   └── RebootstrapRequired the client must start again from the bootstrap servers          retriable
+    ├── RequestTimedOut         connected, but no response in time                              retriable
     │   ├── DeliveryTimedOut    a record was not acknowledged within `delivery.timeout.ms`
     │   └── BufferExhausted     a producer's memory stayed full for `max.block.ms`              retriable
-    ├── ProtocolFault           the peer's bytes are no answer to what was asked
-    ├── SomeBrokersFailed       of a request to every broker: `.errors`, `.answers`               if all of them are
-    ├── OutcomeUnknown          the connection was lost before the answer came, and the request may have been done
-    ├── RequestTooLarge         larger than a broker takes; not sent
-    ├── UnsupportedVersion      no version that both sides speak can carry the request
+    ├── ProtocolFault           the peer's bytes are not a valid response to the request
+    ├── SomeBrokersFailed       a request to all brokers failed at some: `.errors`, `.answers`  if all errors are
+    ├── OutcomeUnknown          the connection was lost before the response; the request may have been executed
+    ├── RequestTooLarge         larger than a broker accepts; not sent
+    ├── UnsupportedVersion      no version that both sides support has the request's fields
     ├── AuthenticationFailed    TLS or SASL: one side rejects the other's identity
-    ├── AuthorizationFailed     the cluster knows us and says no
-    ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        as its code says
-    ├── LeaderNotAvailable      the partition has no leader right now                           retriable
-    ├── OffsetOutOfRange        the offset lies outside the partition's log
-    ├── MessageCutShort         an old broker sends a message larger than the largest fetch only in part
-    ├── LogTruncated            the log has not the record any more that came before the offset, but another one
-    ├── TopicExists             a topic of that name is there already
+    ├── AuthorizationFailed     the principal is not allowed to do this
+    ├── UnknownTopic            topic, topic id or partition does not exist (or not yet)        depends on the code
+    ├── LeaderNotAvailable      the partition has no leader at the moment                       retriable
+    ├── OffsetOutOfRange        the offset is outside the partition's log
+    ├── MessageCutShort         an old broker sends only a part of a message that exceeds the largest fetch
+    ├── LogTruncated            the record before the offset was replaced by another record
+    ├── TopicExists             a topic of that name already exists
     ├── RecordTooLarge          a record is larger than producer or topic allow
     ├── InvalidRecord           the broker rejects records of a batch: `.record_errors`
     ├── NotEnoughReplicas       too few replicas are in sync for acks=all                       retriable
     ├── SequenceLost            the leader misses records that this producer wrote before
-    ├── GroupError              an error of a group's coordinator                       as its code says
-    │   └── OffsetCommitFailed  …some partitions of a commit: `.partitions`
-    ├── TransactionError        an error of a transaction coordinator                           as its code says
-    │   └── Fenced              a newer producer holds the transactional id
-    ├── SchemaRegistryError     a schema registry, in `client.registry.errors`
-    │   ├── RegistryUnavailable it cannot be reached, or fails                                  retriable
-    │   ├── RegistryRejected    it does not know us, or we may not
-    │   └── SchemaNotFound      it does not have the id, subject or version
-    └── BrokerError             any other error code in an answer                               as its code says
+    ├── GroupError              an error of a group's coordinator                               depends on the code
+    │   └── OffsetCommitFailed  partitions of an offset commit failed: `.partitions`
+    ├── TransactionError        an error of a transaction coordinator                           depends on the code
+    │   └── Fenced              a newer producer has the transactional id
+    ├── SchemaRegistryError     an error of a schema registry, in `client.registry.errors`
+    │   ├── RegistryUnavailable the registry cannot be reached, or fails                        retriable
+    │   ├── RegistryRejected    the registry rejects the credentials or the permission
+    │   └── SchemaNotFound      the registry does not have the id, subject or version
+    └── BrokerError             any other error code in a response                              depends on the code
 
-What to do about an error code of which API: `client.protocol.error_policy`; an error made from a code has it as
-`reaction`. `retriable` says whether the same operation may succeed when it is simply tried again. An operation of this
-client that raises a retriable error has already tried again up to its deadline (`client.cluster.retry`). Every error
-carries its address (topic, partition, group, broker …) where it has one, and survives pickling: errors cross worker
-processes.
+`client.protocol.error_policy` has the reaction to each error code of each API; an error made from a code has it as
+`reaction`. `retriable` shows whether the same operation may succeed if it is repeated. An operation that raises a
+retriable error has already been repeated until its deadline (`client.cluster.retry`). Errors have their address (topic,
+partition, group, broker …) if there is one. They can be pickled, because workers send them to the driver.
 
-Error codes and which of them are retriable: https://kafka.apache.org/protocol#protocol_error_codes
+Error codes, and which of them are retriable: https://kafka.apache.org/protocol#protocol_error_codes
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ Code = ErrorCode | UnknownErrorCode
 
 
 class KafkaError(Exception):
-    """Base of all; see the module for the tree.
+    """Base class of all errors; the module's docstring has the tree.
 
-    Attributes: `retriable`; `code` (the error code in the answer, where there was one) with the `reaction` to it;
-    `sent` (the broker may have carried the request out: it was written, and no answer came); `learnt` (what it says of
-    the cluster is known by now); and the address: `topic`, `partition`, `group`, `transactional_id`, `broker` (as
-    "host:port" or "id (host:port)"), and `resource` for what is none of these ("user alice" …).
+    Attributes: `retriable`; `code` (the error code in the response, if there was one) with the `reaction` to it; `sent`
+    (the request was written without a response, so the broker may have executed it); `learnt` (the metadata has
+    already been updated from this error); and the address: `topic`, `partition`, `group`, `transactional_id`,
+    `broker` ("host:port" or "id (host:port)"), and `resource` for anything else ("user alice" …).
     """
 
     retriable: bool = False
@@ -105,12 +104,12 @@ class KafkaError(Exception):
     def __str__(self) -> str:
         names = ("topic", "partition", "group", "transactional_id", "resource", "broker")
         address = ", ".join(f"{name}={value}" for name in names if (value := getattr(self, name)) is not None)
-        # A peer's names are in both; lines are ours.
+        # Message and address may contain names from a peer; only our own messages have line breaks.
         message = printable(self.message, keep="\n")
         return f"{message} [{printable(address)}]" if address else message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception's own __reduce__ calls the class with `args` alone, which loses every keyword.
+        # Exception.__reduce__ calls the class only with `args`, without the keyword arguments.
         return _restore, (type(self), self.args, self.__dict__.copy())
 
 
@@ -123,7 +122,7 @@ def _restore(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigFault:
-    """One fault of a configuration: which property, what is wrong, what to do."""
+    """One error of a configuration: the property, the error, and the remedy."""
 
     key: str
     message: str
@@ -134,7 +133,7 @@ class ConfigFault:
 
 
 class ConfigError(KafkaError):
-    """Client properties that cannot be used. `faults` has all of them, never a secret's value."""
+    """Invalid client properties. `faults` has all errors, and never a secret's value."""
 
     def __init__(self, faults: Sequence[ConfigFault]) -> None:
         self.faults = tuple(faults)
@@ -143,29 +142,31 @@ class ConfigError(KafkaError):
 
 
 class BrokerUnavailable(KafkaError):
-    """No broker at that address, or the connection to it broke. reason: why no connection was made, where all of the
-    host's addresses failed alike."""
+    """There is no broker at that address, or the connection broke.
+
+    reason: why no connection was made, if all of the host's addresses failed for the same reason.
+    """
 
     retriable = True
     reason: str | None = None
 
 
 class RebootstrapRequired(BrokerUnavailable):
-    """Error code 129: what we know of the cluster is worthless, start over from `bootstrap.servers` (KIP-1102)."""
+    """Error code 129: discard all metadata, and start again from `bootstrap.servers` (KIP-1102)."""
 
 
 class RequestTimedOut(KafkaError):
-    """The broker is connected but did not answer in time. Whether it did the work is unknown."""
+    """The broker is connected but did not respond in time. It may have executed the request."""
 
     retriable = True
 
 
 class ProtocolFault(KafkaError):
-    """The peer sent bytes that are no answer to what was asked. The connection they came over is closed."""
+    """The peer sent bytes that are not a valid response to the request. The connection is closed."""
 
 
 class SomeBrokersFailed(KafkaError):
-    """A request to every broker: `errors` of those that failed, `answers` of the others, both by broker id."""
+    """A request to all brokers failed at some of them. Both by broker id: `errors`, and `answers` of the others."""
 
     def __init__(
         self, message: str, *, errors: Mapping[int, KafkaError], answers: Mapping[int, Any], **address: Any
@@ -177,30 +178,30 @@ class SomeBrokersFailed(KafkaError):
 
 
 class OutcomeUnknown(KafkaError):
-    """The connection was lost after the request was written, and sending it again might do it twice.
+    """The connection was lost after the request was written, and a repetition might execute it twice.
 
-    Whether it was done is to be found out by asking, for example whether the topic is there. The error before it is
-    its cause.
+    The caller must find out whether the request was executed, for example whether the topic exists. The original error
+    is the cause (`__cause__`).
     """
 
 
 class RequestTooLarge(KafkaError):
-    """The request is larger than a broker takes. It was not sent."""
+    """The request is larger than a broker accepts. It was not sent."""
 
 
 class UnsupportedVersion(KafkaError):
-    """Broker and client have no common version of an API, or none that can carry what was asked."""
+    """Broker and client have no common version of an API, or none that has all fields of the request."""
 
 
 class AuthenticationFailed(KafkaError):
-    """TLS or SASL failed: wrong password, a certificate that is not trusted, no mechanism that both have …
+    """TLS or SASL failed: a wrong password, a certificate that is not trusted, no common mechanism …
 
-    Not retriable, unless what failed is a login service that may be back soon.
+    Not retriable, unless a login service failed temporarily.
     """
 
 
 class AuthorizationFailed(KafkaError):
-    """The principal may not do this. `lacking`: the operation on the resource that it is about, where that is known."""
+    """The principal lacks a permission. `lacking`: the operation and the resource, if they are known."""
 
     def __init__(self, message: str, *, lacking: Permission | None = None, **address: Any) -> None:
         super().__init__(message, **address)
@@ -218,7 +219,7 @@ class LeaderNotAvailable(KafkaError):
 
 
 class DeliveryTimedOut(RequestTimedOut):
-    """A batch was not acknowledged within `delivery.timeout.ms`. `sent`: it may have been appended nevertheless."""
+    """A batch was not acknowledged within `delivery.timeout.ms`. `sent`: it may have been written nevertheless."""
 
     retriable = False
 
@@ -228,7 +229,7 @@ class DeliveryTimedOut(RequestTimedOut):
 
 
 class BufferExhausted(RequestTimedOut):
-    """A producer's `buffer.memory` stayed full for `max.block.ms`: records come in faster than they go out."""
+    """A producer's `buffer.memory` stayed full for `max.block.ms`: records are added faster than they are sent."""
 
 
 class RecordTooLarge(KafkaError):
@@ -236,7 +237,7 @@ class RecordTooLarge(KafkaError):
 
 
 class InvalidRecord(KafkaError):
-    """The broker rejects a batch because of its records. `record_errors`: its reasons by the record's number there."""
+    """The broker rejects a batch because of its records. `record_errors`: reasons by the record's index there."""
 
     def __init__(self, message: str, *, record_errors: Mapping[int, str] | None = None, **address: Any) -> None:
         super().__init__(message, **address)
@@ -244,15 +245,15 @@ class InvalidRecord(KafkaError):
 
 
 class NotEnoughReplicas(KafkaError):
-    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+    """Fewer replicas are in sync than `min.insync.replicas` requires."""
 
 
 class SequenceLost(KafkaError):
-    """The leader does not have what this producer wrote before, or has it without its sequence numbers."""
+    """The leader does not have the records that this producer wrote before, or not their sequence numbers."""
 
 
 class OffsetOutOfRange(KafkaError):
-    """A fetch offset outside the partition's log: below `log_start` or above `high_watermark` (-1: not known)."""
+    """A fetch offset outside the partition's log: below `log_start` or above `high_watermark` (-1: unknown)."""
 
     def __init__(self, message: str, *, offset: int, log_start: int, high_watermark: int, **address: Any) -> None:
         super().__init__(message, **address)
@@ -262,7 +263,7 @@ class OffsetOutOfRange(KafkaError):
 
 
 class MessageCutShort(KafkaError):
-    """A broker before 0.10.1 holds a message of `size` bytes, from `offset` on, that no fetch of ours can get whole."""
+    """A broker before 0.10.1 has a message of `size` bytes at `offset`, which exceeds the largest possible fetch."""
 
     def __init__(self, message: str, *, offset: int, size: int, **address: Any) -> None:
         super().__init__(message, **address)
@@ -271,9 +272,9 @@ class MessageCutShort(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """What was read last is not in the leader's log any more: an unclean election, or a lagging leader (KIP-320).
+    """The last record that was read is no longer in the log: an unclean election, or a lagging leader (KIP-320).
 
-    The log is the reader's up to `end_offset`, where the leader's `epoch` ended; from there on it is another one.
+    The log agrees with the reader's records up to `end_offset`, where `epoch` ended; later records are different.
     """
 
     def __init__(self, message: str, *, offset: int, epoch: int, end_offset: int, **address: Any) -> None:
@@ -288,13 +289,13 @@ class TopicExists(KafkaError):
 
 
 class GroupError(KafkaError):
-    """An error of the group's coordinator: members are live, the generation is old, the group is unknown …"""
+    """An error of the group's coordinator: the group has members, the generation is old, the group is unknown …"""
 
 
 class OffsetCommitFailed(GroupError):
-    """Some or all partitions of an offset commit failed: `partitions` maps each to its error code.
+    """Some or all partitions of an offset commit failed: `partitions` has their error codes.
 
-    `lacking`: what the principal may not do, where that was the reason.
+    `lacking`: the missing permission, if that was the reason.
     """
 
     def __init__(
@@ -311,17 +312,17 @@ class OffsetCommitFailed(GroupError):
 
 
 class TransactionError(KafkaError):
-    """The transaction cannot go on. `abortable`: abort it, then a new one may be begun."""
+    """The transaction cannot continue. `abortable`: after an abort, a new transaction can begin."""
 
     abortable: bool = False
 
 
 class Fenced(TransactionError):
-    """A newer producer holds the transactional id (or the coordinator has forgotten ours). Trying again is useless."""
+    """A newer producer has the transactional id, or the coordinator no longer has this producer's id. Not retriable."""
 
 
 class BrokerError(KafkaError):
-    """An error code without a class of its own."""
+    """An error code that has no other class."""
 
 
 _CLASSES: dict[int, type[KafkaError]] = {
@@ -381,9 +382,9 @@ _CLASSES: dict[int, type[KafkaError]] = {
 
 
 def error_from_code(code: int, what: str, *, detail: str | None = None, **address: Any) -> KafkaError:
-    """The error for an answer's non-zero code, retriable as the table of reactions says.
+    """The error for a response's non-zero code; the table of reactions decides whether it is retriable.
 
-    `what`: the API's name, or other words for what was being done; `detail`: the broker's own words.
+    `what`: the API's name, or a description of the operation; `detail`: the broker's message.
     """
     known = ErrorCode.of(code)
     cls = _CLASSES.get(int(code), BrokerError)

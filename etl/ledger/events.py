@@ -1,7 +1,7 @@
 """The events of a ledger: one frozen dataclass for each kind of event.
 
-An event says that something *has happened*; it is never changed or taken back. What a job's ledger means is the fold
-of its events in their order (`etl.ledger.state`), which also says what may follow what.
+An event records something that *has happened*; it is never changed or deleted. The state of a job is the fold of its
+events in their order (`etl.ledger.state`); the fold also rejects events in an invalid order.
 
     lease      leased, renewed, released
     run        planned, reconfigured, replacing, landed, accounted, account_failed, account_cleared,
@@ -12,13 +12,13 @@ of its events in their order (`etl.ledger.state`), which also says what may foll
     job        ledger_rebuilt, schemas_added (`etl.ledger.schemas`), dead_letters_expired (`etl.ledger.expired_letters`)
     upkeep     summary
 
-Every event carries `chain` (whose lease it was written under: `INCREMENTAL`, or the run id of a backfill or interval
-run), `run_id` ("" where it belongs to no run), and `owner` and `attempt`, which say who wrote it: attempts are counted
-per chain by the ledger, one a lease. The store adds the job, the sequence number and the time.
+Every event has these fields: `chain` (the chain whose lease the writer had: `INCREMENTAL`, or the run id of a backfill
+or interval run), `run_id` ("" if the event belongs to no run), and the writer's `owner` and `attempt`. The ledger
+counts attempts for each chain, one for each lease. The store adds the job, the sequence number and the time.
 
-Where a value is kept by partition, the attribute is a `{TopicPartition: value}` dictionary, and its JSON is nested as
-Kafka users know it: `{"orders": {"0": 23}}`. All times are milliseconds since the epoch where the name ends in `_ms`
-and aware UTC datetimes elsewhere; all range ends are exclusive.
+Values by partition are a `{TopicPartition: value}` dictionary in Python, and nested in JSON as in Kafka's tools:
+`{"orders": {"0": 23}}`. Times are milliseconds since the epoch if the name ends in `_ms`, and otherwise datetimes in
+UTC. Range ends are exclusive.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Event(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leased(Event):
-    """The chain's lease was taken; `attempt` is one above that of the lease before.
+    """The chain's lease was taken; `attempt` is one above that of the previous lease.
 
     duration: seconds until it expires unless renewed. taken_from: owner whose live or expired lease was taken over.
-    forced: it was live, and taken by --take-over or from a process known to be dead.
+    forced: the lease was live, and was taken with --take-over or from a process that is known to be dead.
     """
 
     KIND = "leased"
@@ -91,14 +91,14 @@ class Renewed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released(Event):
-    """The holder gave the lease back."""
+    """The holder released the lease."""
 
     KIND = "released"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned(Event):
-    """A run was pinned. Nothing has been written to any table for it yet."""
+    """A run was planned and its ranges pinned. Nothing has been written to its tables yet."""
 
     KIND = "planned"
 
@@ -107,9 +107,9 @@ class Planned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfigured(Event):
-    """An unfinished run that has landed nothing goes on with a new configuration; its ranges stay as planned.
+    """An unfinished run that has landed nothing continues with a new configuration and the same ranges.
 
-    A table that only the new configuration names comes with its state; ranges may change their table.
+    `tables` has the states of tables that only the new configuration names; ranges may change their table.
     """
 
     KIND = "reconfigured"
@@ -122,8 +122,10 @@ class Reconfigured(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacing(Event):
-    """A run that replaces rows is about to commit. It has read all planned offsets but `kept`, whose rows stay: nothing
-    was read to take their place (lost to retention, absent, damaged)."""
+    """A run that replaces rows is about to commit. It has read all planned offsets except `kept`.
+
+    The rows of `kept` stay, because their records could not be read again (deleted by retention, absent, damaged).
+    """
 
     KIND = "replacing"
 
@@ -142,10 +144,10 @@ class Landed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounted(Event):
-    """Both equations of the account hold; the run's ranges count as landed from here on.
+    """Both equations of the counts hold: the run's ranges count as landed.
 
-    ranges: every planned range with its counts. rows_in, rows_out: into and out of the transform.
-    gaps: absent offsets of topics that are not compacted, where `on_gap: record` let them pass; the first few thousand.
+    ranges: every planned range with its counts. rows_in, rows_out: rows into and out of the transform.
+    gaps: absent offsets of topics that are not compacted, accepted by `on_gap: record`; the first few thousand.
     """
 
     KIND = "accounted"
@@ -157,17 +159,17 @@ class Accounted(Event):
 
     @property
     def counts(self) -> RangeCounts:
-        """Added up over all ranges."""
+        """The sum of the counts of all ranges."""
         return sum((account.counts for account in self.ranges), RangeCounts())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountFailed(Event):
-    """An equation of the account does not hold. Lasting: nothing is committed over it until it is cleared.
+    """An equation of the counts does not hold. No offsets are committed until `account_cleared`.
 
-    equation: `offsets` (before the first table commit) or `rows` (of tasks before the first, of tables after the last).
-    final: a transform's rows have landed, so that reading again would compare them with nothing: the run can only be
-    abandoned. Its JSON has it only where it is so.
+    equation: `offsets` (checked before the first table commit) or `rows` (rows of tasks before the first commit, rows of
+    tables after the last). final: rows of a transform have landed, and cannot be compared with a second reading: the
+    run can only be abandoned. JSON omits `final` if it is false.
     """
 
     KIND = "account_failed"
@@ -185,7 +187,7 @@ class AccountFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCleared(Event):
-    """The run may read its ranges and account again: it was repaired, or the configuration has changed."""
+    """The run may read its ranges and check its counts again: it was repaired, or the configuration has changed."""
 
     KIND = "account_cleared"
 
@@ -194,7 +196,7 @@ class AccountCleared(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsCommitted(Event):
-    """The group's offsets were committed; `offsets` has every offset of the commit."""
+    """The group's offsets were committed; `offsets` has all offsets of the commit."""
 
     KIND = "offsets_committed"
 
@@ -214,7 +216,10 @@ class Finished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRefused(Event):
-    """A run ended with an error; a note: it stays unfinished. code: of a refusal; of another error its class."""
+    """A run ended with an error. This is only a note: a planned run stays unfinished.
+
+    code: the code of a refusal, or the class of another error.
+    """
 
     KIND = "refused"
 
@@ -228,12 +233,14 @@ class RunRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoning(Event):
-    """Removing the run's rows begins. Without this event, a run whose removal was interrupted by a crash would count
-    as landed, because of its app transaction. Only `abandoned` may follow.
+    """The removal of the run's rows begins. Only `abandoned` may follow.
 
-    landed_in: tables whose snapshot had the run's app transaction before anything was removed; afterwards all have it.
-    None, and not in the JSON, where an older release wrote the event.
-    kept: of a replacement, `TableCommit.kept` of the commits that no `landed` records, by table.
+    Without this event, a run whose removal was interrupted by a crash would count as landed, because its tables have
+    its app transaction.
+
+    landed_in: tables that had the run's app transaction before the removal; afterwards all tables have it. None, and
+    omitted in JSON, if an older release wrote the event.
+    kept: for a replacement, `TableCommit.kept` of commits without a `landed` event, by table.
     """
 
     KIND = "abandoning"
@@ -247,10 +254,10 @@ class Abandoning(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoned(Event):
-    """The run's rows are gone from all tables; its ranges are open again and its number stays used.
+    """The run's rows are removed from all tables; its ranges are open again, and its number is not used again.
 
-    tables: their states after the removal. landed_in: those that had a commit of the run, also one that its attempt
-    did not record before it died. kept: as in `abandoning`, of commits that came after it.
+    tables: states after the removal. landed_in: tables that had a commit of the run, including commits that the
+    attempt did not record before it died. kept: as in `abandoning`, for commits after that event.
     """
 
     KIND = "abandoned"
@@ -275,7 +282,7 @@ class BasePinned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryPinned(Event):
-    """The offset that a point in time means in each partition, shared by the intervals on both of its sides."""
+    """The offset to which a time was resolved in each partition, shared by the intervals before and after it."""
 
     KIND = "boundary_pinned"
 
@@ -285,10 +292,10 @@ class BoundaryPinned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryUnproved(Event):
-    """Partitions whose boundary was not pinned: it would lie on the log's start, so that records of the interval may
-    have been removed before (`on_data_loss: record`).
+    """Partitions whose boundary was not pinned (`on_data_loss: record`).
 
-    log_starts: of these partitions, as they were then; what lay below is a possible loss.
+    Their boundary would be at the log's start, and retention may have deleted earlier records of the interval.
+    log_starts: the log's start of each partition; offsets below it are possibly lost.
     """
 
     KIND = "boundary_unproved"
@@ -299,7 +306,7 @@ class BoundaryUnproved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsGivenUp(Event):
-    """Offsets that the incremental chain passes over without reading them. A later backfill may still land them."""
+    """Offsets that the incremental chain skips without reading them. A later backfill may still land them."""
 
     KIND = "offsets_given_up"
 
@@ -309,7 +316,7 @@ class OffsetsGivenUp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsReclaimed(Event):
-    """Offsets given up before that are to be read after all (the group's offset was set back and accepted)."""
+    """Offsets that were given up and must now be read (the group's offset was set back, and accepted)."""
 
     KIND = "offsets_reclaimed"
 
@@ -319,7 +326,7 @@ class OffsetsReclaimed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsetsAccepted(Event):
-    """Group offsets that the framework did not commit were accepted (--accept-group-offsets)."""
+    """Group offsets that another client committed were accepted (--accept-group-offsets)."""
 
     KIND = "group_offsets_accepted"
 
@@ -329,7 +336,7 @@ class GroupOffsetsAccepted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSeen(Event):
-    """Topics as a plan saw them; partitions that are not named keep what was known."""
+    """The identities of topics in a plan; partitions that are missing here keep their earlier values."""
 
     KIND = "topic_seen"
 
@@ -338,12 +345,12 @@ class TopicSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAccepted(Event):
-    """A source that is not what the ledger knew was accepted (`kseg repair --accept-source`).
+    """A source that differs from the ledger was accepted (`kseg repair --accept-source`).
 
-    topics: as they are known from here on. reopened: by partition the first offset that means another record than
-    before, or none; it and all above it are open again, and the partition's generation is one higher. Offsets below it
-    keep what the ledger knows of them. reason: the codes of what a run refused before. tables: their states after rows
-    of reopened offsets were removed from them; empty where those rows were kept.
+    topics: the new identities. reopened: by partition, the first offset that now has another record or none. This
+    offset and all higher ones are open again, and the partition's generation increases by one. Nothing changes for
+    lower offsets. reason: the codes of the refusals. tables: states after rows of reopened offsets were removed; empty
+    if these rows were kept.
     """
 
     KIND = "source_accepted"
@@ -354,19 +361,18 @@ class SourceAccepted(Event):
     tables: dict[str, TableState] = field(default_factory=dict)
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The partition's when it was accepted; -1: not known."""
+        """The partition's leader epoch when the source was accepted; -1: unknown."""
         seen = self.topics.get(tp.topic, TopicIdentity()).partitions
         return seen.get(tp.partition, PartitionIdentity()).leader_epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRebuilt(Event):
-    """The job's ledger was lost, and what has landed was read from its tables (`kseg repair --rebuild-ledger`).
+    """The job's ledger was lost, and the landed offsets were read from its tables (`kseg repair --rebuild-ledger`).
 
-    lost: ids of the ledgers whose runs have landed it. bases: where the next run of each partition starts at the
-    earliest. landed: offsets that it passes over. tables: their states when they had been read. reopened: by partition
-    where each change of the source began that the lost ledgers had accepted, as far as tables show; not in the JSON
-    where they show none.
+    lost: ids of the lost ledgers. bases: the lowest offset of each partition at which the next run may start. landed:
+    offsets that the next run skips. tables: states when they were read. reopened: by partition, the first offsets of
+    the source changes that the lost ledgers had accepted, as far as the tables show them; omitted in JSON if empty.
     """
 
     KIND = "ledger_rebuilt"
@@ -383,11 +389,11 @@ class LedgerRebuilt(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccepted(Event):
-    """A table was accepted as it is, whatever happened to it (`kseg repair --accept-table`).
+    """A table was accepted in its current state (`kseg repair --accept-table`).
 
-    The offsets that the job has landed stay landed. Runs that have not ended and planned this table go on with its new
-    state. state: None: there is no table any more. incident: what had happened, a code; "" where nothing had.
-    verified: whether its rows were compared with Kafka before.
+    Landed offsets stay landed. Unfinished runs that planned this table continue with its new state. state: None: the
+    table no longer exists. incident: the code of the incident; "" if there was none. verified: whether the rows were
+    compared with Kafka before.
     """
 
     KIND = "table_accepted"

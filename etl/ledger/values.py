@@ -1,7 +1,7 @@
-"""The values that events carry: plans, counts, identities, commits. Frozen, and JSON both ways by pydantic.
+"""The values in events: plans, counts, identities, commits. Frozen; pydantic converts them from and to JSON.
 
-Where a value is kept by partition, the attribute is a `{TopicPartition: value}` dictionary, and its JSON is nested as
-Kafka users know it: `{"orders": {"0": 23}}`. Range ends are exclusive.
+Values by partition are a `{TopicPartition: value}` dictionary in Python, and nested in JSON as in Kafka's tools:
+`{"orders": {"0": 23}}`. Range ends are exclusive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kseg.etl.decoding.counts import DecodingCounts, added
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 
 INCREMENTAL = "incremental"
-"""The chain of a job's scheduled runs. Any other chain is called like its only run."""
+"""The chain of a job's scheduled runs. Any other chain has one run, whose id is the chain's name."""
 
 APP_ROOT: Final = "kseg"
 """First part of the app ids of all runs: `kseg/<ledger id>/<job>`, and `kseg/<ledger id>/<job>/<run id>`."""
@@ -39,7 +39,7 @@ V = TypeVar("V")
 def _by_topic(flat: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
     nested: dict[str, dict[str, Any]] = {}
     for (topic, partition), value in sorted(flat.items(), key=lambda item: item[0]):
-        # A plain serializer takes over for everything below it, so the sets' own does not run.
+        # A plain serializer replaces the serializers of nested values, so OffsetSet is converted here.
         nested.setdefault(topic, {})[str(partition)] = value.to_json() if isinstance(value, OffsetSet) else value
     return nested
 
@@ -62,15 +62,17 @@ OffsetIntervals = Annotated[
 
 
 class Strict:
-    """Unknown fields are an error: a field that this release does not know may decide something."""
+    """Unknown fields are an error, because a field of a newer release may be essential."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
 def left_out(*names: str) -> Any:
-    """A serializer that leaves these fields out of the JSON where they are None, False or an empty dictionary: an
-    earlier release, which does not know them, still reads what does not use them."""
+    """A serializer that omits these fields from the JSON if they are None, False or an empty dictionary.
+
+    So earlier releases, which do not know these fields, can read events that do not use them.
+    """
 
     @model_serializer(mode="wrap")
     def to_json(self: Any, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -85,9 +87,8 @@ def left_out(*names: str) -> Any:
 class PlannedRange(Strict):
     """One range that a run has pinned.
 
-    leader_epoch: of the partition's leader when the end was pinned; -1 where the broker returns none.
-    table: the target (path or name) that its rows go to; None in a run whose rows are routed by something else than
-        their topic (`RunPlan.routes`).
+    leader_epoch: the partition's leader epoch when the end was pinned; -1 if the broker returns none.
+    table: the target table (path or name) of its rows; None if routes are not selected by topic (`RunPlan.routes`).
     """
 
     topic: str
@@ -116,14 +117,13 @@ class PlannedRange(Strict):
 
 @dataclass(frozen=True, slots=True)
 class RangeCounts(Strict):
-    """The account of a range, in offsets; the five counts add up to its length, or the account has failed.
+    """The counts of a range, in offsets. The first five counts must add up to the range's length.
 
-    data: records decoded. control: transaction markers. aborted: records of aborted transactions, left out.
-    dead_lettered: offsets of what could not be read and went to the quarantine table. absent: offsets that no batch
-    held.
-    late: of `data`, records whose time lies before the interval that their offset lies in; not among the five.
-    decoding: of `data`, what became of them in decoding; None, and not in the JSON, where nothing could be set aside.
-    routed: rows by table, where something else than a record's topic decides on it; else empty, and not in the JSON.
+    data: records that were read. control: transaction markers. aborted: records of aborted transactions, left out.
+    dead_lettered: offsets of unreadable bytes, which are in the quarantine table. absent: offsets without a batch.
+    late: those of `data` with a timestamp before the interval of their offset; not one of the five counts.
+    decoding: the results of decoding `data`; None, and omitted in JSON, if decoding cannot set records aside.
+    routed: rows by table, if routes are not selected by topic; otherwise empty, and omitted in JSON.
     """
 
     data: int = 0
@@ -139,7 +139,7 @@ class RangeCounts(Strict):
 
     @property
     def rows(self) -> int:
-        """Rows that decoding gave: `data` where it sets nothing aside."""
+        """The number of rows after decoding: `data` if decoding sets no records aside."""
         return self.data if self.decoding is None else self.decoding.decoded
 
     @property
@@ -183,7 +183,7 @@ class RangeAccount(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PartitionIdentity(Strict):
-    """A partition as it was last seen: the leader's epoch (-1: unknown) and the end offset that a plan saw."""
+    """A partition's leader epoch (-1: unknown) and end offset in the last plan."""
 
     leader_epoch: int = -1
     end_offset: int = -1
@@ -191,9 +191,9 @@ class PartitionIdentity(Strict):
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity(Strict):
-    """What distinguishes a topic from another one of the same name.
+    """Distinguishes a topic from another topic of the same name.
 
-    topic_id: None where the broker knows no topic ids (before Kafka 2.8); leader epochs have to do then.
+    topic_id: None if the broker has no topic ids (before Kafka 2.8); then only leader epochs are compared.
     """
 
     topic_id: UUID | None = None
@@ -201,8 +201,10 @@ class TopicIdentity(Strict):
     partitions: dict[int, PartitionIdentity] = field(default_factory=dict)
 
     def after(self, known: TopicIdentity | None) -> TopicIdentity:
-        """What is known when this was seen after `known`, of the same topic: files may show less than brokers, and a
-        copy of them may be older; neither makes known things unknown."""
+        """Merge this identity with an earlier one of the same topic; the newest known values are kept.
+
+        Log files may have less information than brokers, and a copy of files may be older.
+        """
         if known is None:
             return self
         before = known.partitions
@@ -215,10 +217,10 @@ class TopicIdentity(Strict):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotToken(Strict):
-    """What a table format needs besides id and version to name a snapshot; opaque to all but its implementation.
+    """Additional data (besides id and version) by which a table format identifies a snapshot.
 
-    format: the format's name and the token's version, such as `delta/1`. content: its own text. written_by: the release
-    of kseg that wrote the token, for messages.
+    Only the format's implementation interprets it. format: the format's name and the token's version, such as
+    `delta/1`. content: text of the format. written_by: the release of kseg that wrote the token, for messages.
     """
 
     format: str
@@ -227,13 +229,13 @@ class SnapshotToken(Strict):
 
 
 DELTA_SNAPSHOT: Final = SnapshotToken("delta/1")
-"""Id and version name a snapshot of a Delta table, so there is no content."""
+"""Id and version identify a snapshot of a Delta table, so there is no content."""
 
 SNAPSHOT_FORMATS: Final = frozenset({DELTA_SNAPSHOT.format})
 """Formats whose tokens this release can read."""
 
 UNKNOWN_SNAPSHOT_FORMAT: Final = "unknown_snapshot_format"
-"""Type of the validation error for any other."""
+"""Type of the validation error for all other formats."""
 
 
 def _readable(token: SnapshotToken) -> SnapshotToken:
@@ -252,13 +254,14 @@ def _readable(token: SnapshotToken) -> SnapshotToken:
 
 @dataclass(frozen=True, slots=True)
 class TableState(Strict):
-    """A table as a run saw or left it.
+    """A table's state before or after a run.
 
-    id: the table's identity, whatever its name (Delta: in its metadata). version: grows with each commit and orders the
-    states of one table (Delta: of its log). rows: by its statistics; None where files carry none.
+    id: the table's identity, independent of its name (Delta: the id in its metadata). version: increases with each
+    commit and orders the states of one table (Delta: the log's version). rows: the number of rows by the files'
+    statistics; None if files lack statistics.
 
-    Its JSON has a `snapshot` unless that is `DELTA_SNAPSHOT`: states of Delta tables are written as they were before
-    there were tokens.
+    The JSON omits `snapshot` if it is `DELTA_SNAPSHOT`: states of Delta tables have the same JSON as in releases
+    without tokens.
     """
 
     id: str
@@ -276,10 +279,11 @@ class TableState(Strict):
 
 @dataclass(frozen=True, slots=True)
 class TableRecord(Strict):
-    """What later plans compare a table with, besides its last state.
+    """The recorded states with which later plans compare a table.
 
-    examined: as the last plan saw it, which knew every app transaction of this job up to there. landed: as the newest
-    landing left it; app_id, app_version: of that landing, so the table must have this app transaction or a later one.
+    examined: the state in the last plan, which had checked all app transactions of this job up to this state. landed:
+    the state after the newest landing. app_id, app_version: the app transaction of that landing; the table must have
+    this transaction or a later one.
     """
 
     examined: TableState | None = None
@@ -292,13 +296,14 @@ class TableRecord(Strict):
 class TableCommit(Strict):
     """One run's commit to one table.
 
-    version: the Delta version that holds the rows. rows: added by this commit (its numRecords added up).
-    after: the table as this commit left it (id, version, rows in all), which later plans are compared with.
+    version: the Delta version of the commit. rows: rows that the commit added (the sum of numRecords).
+    after: the table's state after this commit (id, version, all rows), with which later plans compare the table.
     removed: rows that the same commit removed (`replace`).
-    found: True where a commit of an earlier attempt was found by its app transaction and none was made now.
-    kept: of a replacement, the digest of what the attempt that made the commit left as it was
-        (`ledger.kept_offsets`); None, and not in the JSON, where that is unknown, and of other runs.
-    nulls: in the added rows, by column with statistics (`a.b` for a field of a struct); None where they are not known.
+    found: whether the commit was made by an earlier attempt and found by its app transaction.
+    kept: for a replacement, the digest of the offsets whose rows the committing attempt kept (`ledger.kept_offsets`);
+        None, and omitted in JSON, if it is unknown, and for other runs.
+    nulls: numbers of nulls in the added rows, by column with statistics (`a.b` for a field of a struct); None if
+        unknown.
     """
 
     version: int
@@ -333,11 +338,11 @@ class HeldBack(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PinnedSchemas(Strict):
-    """What a run decodes keys or values with.
+    """The schemas with which a run decodes keys or values.
 
-    registry: its URL. reader: the lineage's version, 1 for the first; 0 where kinds of records have their own. writers:
-    hashes by id or GUID, as payloads name schemas; "" for what the registry does not know. kinds: the version of each
-    kind's lineage. Its JSON has them only where there are any.
+    registry: the registry's URL. reader: the version of the reader's schema, from 1 on; 0 if each kind of records has
+    its own reader's schema. writers: hashes of schemas by the id or GUID in payloads; "" if the registry does not have
+    the id. kinds: the version of each kind's reader's schema; omitted in JSON if empty.
     """
 
     registry: str
@@ -350,23 +355,24 @@ class PinnedSchemas(Strict):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan(Strict):
-    """Everything that a run pins before it writes anything; an attempt that continues the run reads it from here.
+    """Everything that a run pins before it writes; an attempt that continues the run uses the same plan.
 
     app_id, app_version: the app transaction of the run's commit in every target table.
-    config_hash: of what decides the rows. pinned_config: the job file as JSON, with references in place of secrets.
+    config_hash: hash of the settings that affect rows. pinned_config: the job file as JSON, with references instead of
+        secrets.
     topics: identities that were compared. tables: target tables before the run; None: the table did not exist.
-    unconfirmed: of files, the high watermark that their broker wrote down last (-1: none), where ranges go beyond it.
-    asked: what a backfill or interval run was asked for, as JSON; "" for an incremental run.
+    unconfirmed: for log files, the broker's last checkpointed high watermark (-1: none), if ranges end above it.
+    asked: the request of a backfill or interval run, as JSON; "" for an incremental run.
     group: the consumer group; commit_offsets: whether the run ends with a commit of the group's offsets.
-    marks_late: whether rows have the column `_kseg_late`. late_before_ms: in a run of an interval or a replacement of
-        one, the interval's start: records of before are late.
-    quarantine: which of the tables takes damaged batches; None: the run stops at damage.
-    dead_letters: which of them takes records that cannot be decoded; None, and not in the JSON, where none does.
-    generations: of the run's partitions, where above 0 (`JobState.generation`): an address is a topic, a partition, a
-        generation and an offset. Its JSON has them only where there are any.
-    schemas: of a registry, by lineage. Its JSON has them only where there are any.
-    routes: the table of each route, where something else of a record than its topic decides on its table: then a range
-        has rows of all of them. Its JSON has them only where there are any.
+    marks_late: whether rows have the column `_kseg_late`. late_before_ms: for an interval run or its replacement, the
+        interval's start: earlier records are late.
+    quarantine: the table for damaged batches; None: the run stops at damage.
+    dead_letters: the table for records that cannot be decoded; None: there is none.
+    generations: generations above 0 of the run's partitions (`JobState.generation`): a record's address is its topic,
+        partition, generation and offset.
+    schemas: schemas of a registry, by lineage.
+    routes: the table of each route, if routes are not selected by topic; then a range may have rows for every table.
+    JSON omits `dead_letters`, `generations`, `schemas` and `routes` if they are empty.
     """
 
     run_id: str
@@ -397,16 +403,16 @@ class RunPlan(Strict):
 
     @property
     def beside(self) -> frozenset[str]:
-        """The tables that take no rows: quarantine and dead letters."""
+        """The tables for other content than rows: quarantine and dead letters."""
         return frozenset(table for table in (self.quarantine, self.dead_letters) if table is not None)
 
     @property
     def routed(self) -> tuple[str, ...]:
-        """The tables that each range may have rows of, in the order of their routes; () where a range has one table."""
+        """The tables for which each range may have rows, in the order of routes; () if each range has one table."""
         return tuple(dict.fromkeys(self.routes.values()))
 
     def ranges_of(self, tables: Collection[str]) -> tuple[PlannedRange, ...]:
-        """The ranges whose records may have rows in any of these tables."""
+        """The ranges that may have rows for any of these tables."""
         if any(table in tables for table in self.routes.values()):
             return self.ranges
         wanted = frozenset(tables)
@@ -418,13 +424,15 @@ class RunPlan(Strict):
 
 
 def app_owners(app_ids: Iterable[str]) -> list[tuple[str, str]]:
-    """Ledger id and job of these app transactions, each pair once; an app id that is not of our form has none."""
+    """Ledger id and job of these app ids, each pair once; app ids of other writers are ignored."""
     parts = (app_id.split("/") for app_id in app_ids)
     return list(dict.fromkeys((part[1], part[2]) for part in parts if len(part) > 2 and part[0] == APP_ROOT))
 
 
 def closed_app_id(app_id: str) -> str:
-    """The app that a table has a transaction of once it is closed to the ledger and job of an app: another ledger was
-    made in its place, which does not know what its runs have yet to land. Of all chains: `kseg-closed/<ledger>/<job>`.
+    """The app id whose transaction closes a table to an app's ledger and job: `kseg-closed/<ledger>/<job>`.
+
+    A table is closed for all chains when a new ledger replaces the old one, because the new ledger does not know the
+    unfinished runs of the old one.
     """
     return "/".join([f"{APP_ROOT}-closed", *app_id.split("/")[1:3]])

@@ -1,4 +1,4 @@
-"""A run's report: the one object behind the table on the terminal and behind `--json`."""
+"""A run's report: the object that is printed as a table or with `--json`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Status = Literal["done", "nothing-to-do", "dry-run", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class RangeReport:
-    """One planned range and what was found in it.
+    """One planned range and its counts.
 
-    start, end: offsets, end exclusive; the kinds add up to end - start once it is accounted.
-    A count is None while the range has not been read (a dry run).
-    late: of the records, those whose time lies before the interval; None where the run marks none.
-    decoding: of the records, what became of them in decoding, by name; None where nothing could be set aside.
+    start, end: offsets, end exclusive; the counts add up to end - start when the range is accounted.
+    A count is None if the range has not been read (a dry run).
+    late: records with a timestamp before the interval; None if the run does not mark late records.
+    decoding: numbers of records by result of decoding; None if decoding cannot set records aside.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class RangeReport:
 
 @dataclass(frozen=True, slots=True)
 class TableNulls:
-    """Nulls by column in the rows of one run. run: the run before this one, for comparison."""
+    """Nulls by column in the rows of an earlier run, for comparison. run: this earlier run."""
 
     run: str
     rows: int
@@ -46,10 +46,10 @@ class TableNulls:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One target table: its path or name, the Delta version that holds the run's rows, and how many rows that are.
+    """One target table: its path or name, the Delta version of the run's commit, and the number of its rows.
 
-    nulls: in these rows, by column that has statistics; None where they are not known. before: in those of the last run
-    before that landed in the table.
+    nulls: numbers of nulls in these rows, by column with statistics; None if unknown. before: the same for the last
+    earlier run that landed in the table.
     """
 
     path: str
@@ -61,10 +61,10 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactionLag:
-    """Records behind the high watermark that read_committed may not see yet.
+    """Records of open transactions, which read_committed cannot read yet.
 
     records: high watermark minus last stable offset, in offsets.
-    seconds: age of the oldest undecided record, by its timestamp; None where it has none.
+    seconds: age of the oldest of these records, by its timestamp; None if it has no timestamp.
     """
 
     topic: str
@@ -77,10 +77,10 @@ class OpenTransactionLag:
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """Offsets that were read from files above the high watermark that their broker checkpointed last.
+    """Offsets read from files above the broker's last checkpointed high watermark.
 
-    A broker writes it every few seconds, so after a crash the last records are above it. They may never have been
-    replicated. high_watermark: None where there is none. offsets: how many of the run's.
+    A broker checkpoints it every few seconds, so after a crash the last records are above it. They may never have been
+    replicated. high_watermark: None if there is no checkpoint. offsets: the number of the run's offsets above it.
     """
 
     topic: str
@@ -91,7 +91,7 @@ class Unconfirmed:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsGivenUp:
-    """Offsets that no run will read, with the reason (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
+    """Offsets that are skipped, with the reason (`retention`, `gap`, `group-offsets-accepted`); end exclusive."""
 
     topic: str
     partition: int
@@ -113,12 +113,12 @@ class GroupReport:
 class RunReport:
     """One run of a job, as `kseg ingest --json` prints it.
 
-    throttled: seconds that quotas made tasks wait, summed over all tasks, by broker id.
-    quarantine: the table that took what cannot be read, with its rows (a row a piece); None where there was none.
-    dead_letters: the table that took records which cannot be decoded; None where there was none.
-    report: where the run's page was written; None where none was asked for.
-    freshness: after the run; None where `reporting.freshness` is not set.
-    unread: offsets that the run's cap left to later runs; None where it has none, or was planned by an earlier attempt.
+    throttled: seconds for which brokers throttled tasks, summed over all tasks, by broker id.
+    quarantine: the table of damaged bytes, with its rows (one for each piece); None if there was no damage.
+    dead_letters: the table of records that cannot be decoded; None if there were none.
+    report: the path of the run's page; None if no page was requested.
+    freshness: after the run; None if `reporting.freshness` is not set.
+    unread: offsets that the run's cap left to later runs; None without a cap, or if an earlier attempt made the plan.
     """
 
     job: str
@@ -144,8 +144,8 @@ class RunReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Offsets by kind over all ranges: records, control, aborted, absent, quarantined; of the records, those by
-        kind that decoding set aside; rows into and out of the transform."""
+        """Sums over all ranges: records, control, aborted, absent and quarantined offsets; records that decoding set
+        aside, by kind; rows into and out of the transform."""
         kinds = ("records", "control", "aborted", "absent", "quarantined")
         counts = {kind: sum(getattr(r, kind) or 0 for r in self.ranges) for kind in kinds}
         return (

@@ -3,13 +3,13 @@
     rows    range(n).mapInArrow(read -> Arrow steps)              a DataFrame, for SQL and Python steps
     fused   an RDD of n numbers: read -> Arrow steps -> write     no row crosses to the JVM; file outputs come back
 
-A Spark task reads one `RangeTask`, or several small ones (`etl.source.packing`), whose rows go into the same files.
-Results travel with an accumulator (`rows`), or as the task's result (`fused`), of which Spark takes that of the
-winning attempt alone. `fused` needs nothing of Spark SQL, whose start alone (catalog, analyser, generated code) takes
-longer than a small run: measured cold, 5 of the JVM's 16 seconds of processor time.
+A Spark task reads one `RangeTask`, or several small ones (`etl.source.packing`), whose rows are written to the same
+files. Range results are sent with an accumulator (`rows`), or as the task's result (`fused`); Spark uses only the
+result of the successful attempt. `fused` does not use Spark SQL, because starting it (catalog, analyser, generated
+code) takes longer than a small run: measured cold, 5 of the JVM's 16 seconds of processor time.
 
 Workers import this package by name: it is installed there, or sent with --py-files (`kseg package`). The decoder's
-compiled code is cached on disk: a worker's first task loads it in 0.1 s, where compiling takes 16 s of a processor.
+compiled code is cached on disk: a worker's first task loads it in 0.1 s; compiling takes 16 s of one core.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """Who is writing: the tasks whose rows are written together, and Spark's attempt at them.
+    """The tasks whose rows are written together, and Spark's attempt that writes them.
 
     attempt_id: unique in the Spark application; attempt_number: 0 for the first attempt at these tasks in their stage.
-    schema: of the rows, also where there are none.
+    schema: the rows' schema, even if there are no rows.
     """
 
     tasks: tuple[RangeTask, ...]
@@ -66,7 +66,7 @@ class TaskAttempt:
 
     @property
     def number(self) -> int:
-        """A number that no other tasks of the read have."""
+        """A number that is unique among the tasks of the read."""
         return self.tasks[0].index
 
 
@@ -80,9 +80,9 @@ OpenKeep = Callable[[RangeTask, int], "Keep"]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The tables beside the rows that tasks write to. Picklable.
+    """The additional tables to which tasks write. Picklable.
 
-    keep: of damage. dead_letters: of records that cannot be decoded; None: they are counted alone.
+    keep: for damaged bytes. dead_letters: for records that cannot be decoded; None: these are only counted.
     """
 
     keep: OpenKeep | None = None
@@ -94,7 +94,7 @@ NOTHING_BESIDE: Final = Beside()
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What the winning attempt at some tasks read, one range result for each task, and wrote."""
+    """The result of the successful attempt at some tasks: one range result for each task, and the written files."""
 
     tasks: tuple[RangeTask, ...]
     attempt_id: int
@@ -104,7 +104,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Plan:
-    """What every worker of a read needs. Picklable."""
+    """The data that every worker needs for a read. Picklable."""
 
     packs: tuple[tuple[RangeTask, ...], ...]
     routes: Routes
@@ -140,7 +140,7 @@ class Plan:
         return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), beside)
 
     def readings(self, packs: Iterable[int]) -> Iterator[tuple[TaskAttempt, list[_TaskReader]]]:
-        """In a worker: what Spark wants done there, table by table, each to be read to its end before the next."""
+        """In a worker: the tasks that Spark assigned, table by table; read each to its end before the next."""
         from pyspark import TaskContext
 
         from kseg.etl.source.reader import reading_together  # with the decoder's compiler, which no driver needs
@@ -161,7 +161,7 @@ class Plan:
 
 
 class _TaskReader:
-    """Rows of one task after the Arrow steps; afterwards its result."""
+    """Reads the rows of one task after the Arrow steps; then it has the task's result."""
 
     def __init__(
         self,
@@ -216,12 +216,12 @@ class _TaskReader:
                 yield out
 
     def gives_way(self) -> None:
-        """The next one of its pack begins: what comes from now on is not this one's cost."""
+        """The next task of the pack begins: costs from now on do not belong to this task."""
         self._cost = self._meter.cost()
 
     @property
     def result(self) -> RangeResult:
-        """What was read and what it cost, writing included where that was done in this task. Asked for once."""
+        """The range result and its cost, including writing if it was done in this task. Call it once."""
         range_result = replace(self._reader.result, cost=self._cost or self._meter.cost())
         steps = self._plan.steps
         if steps.decoding:
@@ -235,7 +235,7 @@ class _TaskReader:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """As Spark's types. Raises ConfigurationError for a type that Spark does not have."""
+    """Convert a schema to Spark's types. Raises ConfigurationError for a type that Spark does not have."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -260,13 +260,13 @@ def read_rows(
     cores: int | None = None,
     topics: Collection[str] = (),
 ) -> tuple[ReadRows, RangeResults]:
-    """The records of all tasks, for a DataFrame; nothing is read before an action asks for it.
+    """The records of all tasks, for a DataFrame; they are read only when an action needs them.
 
-    options.limits.max_rows: 4,000 to 10,000 suit the crossing to the JVM best.
-    gathered: where range results are collected; None: an accumulator, which only a session with a SparkContext has.
-    routes: a partition of the DataFrame has rows of one table alone.
-    cores: how many tasks run at once; None: as many as Spark says, or where it cannot be asked, any number.
-    topics: beside the tasks', such as may have columns of their own: all rows have one schema.
+    options.limits.max_rows: 4,000 to 10,000 are best for the transfer to the JVM.
+    gathered: collects range results; None: an accumulator, which needs a session with a SparkContext.
+    routes: each partition of the DataFrame has only rows of one table.
+    cores: the number of tasks that run at once; None: Spark's number, or unlimited if it is not available.
+    topics: other topics than the tasks' whose columns the common schema must include.
 
     Raises:
         ConfigurationError: the Arrow steps.
@@ -282,7 +282,7 @@ def read_rows(
 
 @dataclass(frozen=True)
 class ReadRows:
-    """The records of a plan as a DataFrame. schema: of its rows."""
+    """The records of a plan as a DataFrame. schema: the rows' schema."""
 
     spark: SparkSession
     plan: Plan
@@ -290,7 +290,7 @@ class ReadRows:
     schema: pa.Schema
 
     def frame(self, crossing: Crossing | None = None) -> DataFrame:
-        """All columns, or what crosses of them. Raises ConfigurationError for a type that Spark does not have."""
+        """All columns, or those that are sent to the JVM. Raises ConfigurationError for a type that Spark lacks."""
         schema = spark_schema(self.schema if crossing is None else crossing.schema(self.schema))
         plan, accumulator = self.plan, self.accumulator
         if not plan.packs:
@@ -312,7 +312,7 @@ def rows(
     steps: BatchSteps = NO_STEPS,
     **more: Any,
 ) -> tuple[DataFrame, RangeResults]:
-    """The records of all tasks as a DataFrame with all columns. The rest as `read_rows`, which raises the same."""
+    """The records of all tasks as a DataFrame with all columns. Arguments and errors are those of `read_rows`."""
     source, range_results = read_rows(spark, tasks, origin, options, steps, **more)
     return source.frame(), range_results
 
@@ -342,17 +342,17 @@ def fused(
     alike: Collection[str] | None = None,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
-    """Read, transform and write tasks in Spark tasks, small ones together; the results of the winning attempts.
+    """Read, transform and write the tasks in Spark tasks, small ones together; returns the successful attempts' results.
 
-    write: must read its rows to the end; an attempt that fails or loses leaves its files behind.
-    routes: one call of `write` gets rows of one table alone.
-    alike: topics, the tasks' among them, whose rows have one schema, as in `read_rows`; None: each table has its own.
+    write: must read its rows to the end; failed attempts leave their files behind.
+    routes: one call of `write` gets only rows of one table.
+    alike: all topics whose rows have a common schema, as in `read_rows`; None: each table has its own schema.
     on_progress: called from a thread while the tasks run.
 
     Raises:
         ConfigurationError: the Arrow steps.
         KsegError, KafkaError, RecordFormatError: what the tasks raised (see `RangeReader`).
-        RangeResultsIncomplete: Spark gave no result for a task.
+        RangeResultsIncomplete: Spark returned no result for a task.
     """
     cores, mixed = context.defaultParallelism, alike is None
     plan = Plan.of(tasks, origin, options, steps, beside, routes=routes, mixed=mixed, cores=cores, topics=alike or ())
@@ -380,7 +380,7 @@ PackOutput = tuple[list[int], int, list[str], bytes | None]
 
 
 def results_of(tasks: Sequence[RangeTask], landed: Iterable[PackOutput]) -> tuple[TaskResult, ...]:
-    """What the winning attempts at these tasks gave. Raises RangeResultsIncomplete."""
+    """The results of the successful attempts at these tasks. Raises RangeResultsIncomplete."""
     results = tuple(_result(tasks, *output) for output in landed)
     missing = {task.index for task in tasks}.difference(task.index for result in results for task in result.tasks)
     if missing:
@@ -407,7 +407,7 @@ def _one_after_another(readings: Sequence[_TaskReader]) -> Iterator[pa.RecordBat
 def land_packs(
     plan: Plan, write: Write, packs: Iterable[int], report: Callable[[TaskAttempt, RangeResult], None]
 ) -> Iterator[PackOutput]:
-    """In a worker: the packs that Spark wants done there, each read and written to its end."""
+    """In a worker: read and write the packs of tasks that Spark assigned to it."""
     with plan.transport.packing():
         for attempt, readings in plan.readings(packs):
             try:
@@ -432,10 +432,10 @@ def land_packs(
 
 @cache
 def _spare_the_collector() -> None:
-    """At the end of a worker's first task: what is loaded by then stays, so the collector need not visit it again.
+    """At the end of a worker's first task, exclude all existing objects from garbage collection.
 
-    Spark's daemon collects garbage after every task, and walking the 150,000 objects of the compiler's library takes
-    50 ms, a third of what a small task costs.
+    Spark's daemon collects garbage after every task. Traversing the 150,000 objects of the compiler's library takes
+    50 ms, a third of the time of a small task.
     """
     gc.freeze()
 

@@ -1,19 +1,19 @@
-"""The table protocol: all that runs, operations, planning and verification may ask of a target table.
+"""The table protocol: the interface through which runs, operations, planning and verification use a target table.
 
-    TableAccess   read-only: state, app transactions, history, incidents, rows; and removal of files no commit names
-    FileTarget    makes the table fit a schema, and commits data files that a run's tasks have written
-    FrameTarget   the same for tables that need Spark's own writer: it writes and commits a DataFrame
+    TableAccess   read-only: state, app transactions, history, incidents, rows; and deletion of uncommitted files
+    FileTarget    creates or extends the table, and commits data files that a run's tasks have written
+    FrameTarget   the same for tables that need Spark's own writer: writes and commits a DataFrame
     Maintenance   OPTIMIZE and VACUUM
 
-    ensure -> tasks write Parquet files (ReadyTable.write) -> commit: files + app transaction + details, or nothing
+    ensure -> tasks write Parquet files (ReadyTable.write) -> one atomic commit: files + app transaction + details
 
-A commit is idempotent by its app transaction, (app id, version): it is made once, and found by every later attempt. It
-is a compare-and-swap on the snapshot that was checked, so no change of another writer between check and commit passes
-unseen. A snapshot is what `TableState` names; only the implementation that made a state interprets it.
+A commit is idempotent by its app transaction, (app id, version): it is made once, and every later attempt finds it. It
+is a compare-and-swap on the snapshot that was checked, so a change by another writer between check and commit is always
+detected. A `TableState` identifies a snapshot; only the implementation that made a state interprets it.
 
-Implementations: `etl.tables.delta` (delta-rs, FileTarget) and `etl.tables.spark` (Spark, FrameTarget); only
-`etl.tables.targets` chooses between them. docs/explanation/decisions/table-protocol.md holds the protocol against
-Iceberg and tables of a catalog.
+Implementations: `etl.tables.delta` (delta-rs, FileTarget) and `etl.tables.spark` (Spark, FrameTarget);
+`etl.tables.targets` selects one of them. docs/explanation/decisions/table-protocol.md compares the protocol with
+Iceberg and with tables of a catalog.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 
 class TableAccess(ABC):
-    """A table, independent of its writer, without Spark. There may be none yet at its location.
+    """A table, independent of its writer, without Spark. The table may not exist yet.
 
-    name: as messages call it. location: where its data files are.
+    name: the table's name in messages. location: the folder of its data files.
 
     Every method may raise ConfigurationError (the store rejects settings or credentials) and RetriableFailure (the
-    store does not answer).
+    store does not respond).
     """
 
     name: str
@@ -66,84 +66,86 @@ class TableAccess(ABC):
 
     @abstractmethod
     def describe(self, app_ids: Collection[str] = ()) -> TableDescription:
-        """State and last transactions of these apps, from one snapshot."""
+        """The table's state, and the last transactions of these apps, from one snapshot."""
 
     def state(self) -> TableState | None:
-        """The newest snapshot's state; None where there is no table."""
+        """The newest snapshot's state; None if there is no table."""
         return self.describe().state
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The version of an app's last transaction; None where it has none, or there is no table."""
+        """The version of an app's last transaction; None if it has none, or there is no table."""
         return self.describe([app_id]).transactions.get(app_id)
 
     @abstractmethod
     def transactions(self, app: str, now: TableState, after: TableState | None = None) -> Mapping[str, int]:
-        """The last transactions of an app and of those below it (`app/…`), by app id, as of a state just described.
+        """The last transactions of an app and of the apps below it (`app/…`), by app id.
 
-        after: only of later commits, where the history distinguishes them; None: of all commits.
+        now: the state that `describe` has just returned. after: only transactions of later commits, if the history
+        distinguishes them; None: transactions of all commits.
         """
 
     @abstractmethod
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         """Changes between two states that a ledger must not ignore: RESTORE, REPLACE, overwrite, removal of all rows.
 
-        now: as `describe` has just returned it; None: the table is gone.
+        now: the state that `describe` has just returned; None: the table no longer exists.
         """
 
     @abstractmethod
     def history(self, after: TableState | None = None) -> Iterator[CommitRecord]:
-        """Commits from the newest back to the one after a state, ending early where the history has been cleaned.
+        """Commits, the newest first, back to the first commit after a state; fewer if old history was deleted.
 
-        after: None: back to the first.
+        after: None: back to the table's first commit.
         """
 
     @abstractmethod
     def recorded_commit(self, commit: TableCommit) -> CommitRecord | None:
-        """What the table's history has where the ledger records a commit; None where it does not go back so far."""
+        """The commit in the table's history at the recorded version; None if that history was deleted."""
 
     @abstractmethod
     def read(self, columns: Sequence[str], equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
-        """Rows whose columns equal these values, of the newest snapshot; None where there is no table.
+        """Rows of the newest snapshot whose columns equal these values; None if there is no table.
 
-        where: a condition in SQL that they meet as well. Raises ConfigurationError where it is none.
+        where: an additional condition in SQL. Raises ConfigurationError if it is invalid.
         """
 
     @abstractmethod
     def missing_files(self, commit: TableCommit | None = None) -> tuple[str, ...]:
-        """Data files that the newest snapshot names and that are not there; such a table cannot be read.
+        """Data files of the newest snapshot that do not exist; a table with missing files cannot be read.
 
         commit: only files that this commit added.
         """
 
     @abstractmethod
     def schema(self) -> pa.Schema | None:
-        """Names and types of the newest snapshot's columns; None where there is no table."""
+        """Names and types of the newest snapshot's columns; None if there is no table."""
 
     @abstractmethod
     def column_names(self) -> Sequence[str]:
-        """The columns of the newest snapshot; none where there is no table."""
+        """The columns of the newest snapshot; empty if there is no table."""
 
     @abstractmethod
     def partition_columns(self) -> Sequence[str]:
-        """Those that the newest snapshot is partitioned by; none where there is no table."""
+        """The partition columns of the newest snapshot; empty if there is no table."""
 
     @abstractmethod
     def scan(
         self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """What `read` gives, batch by batch; nothing where there is no table."""
+        """The rows of `read`, batch by batch; empty if there is no table."""
 
     @abstractmethod
     def clean_up(
         self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
     ) -> FileCount:
-        """Delete the run's data files that no commit names: of failed tasks, of attempts that did not land.
+        """Delete the run's uncommitted data files: files of failed tasks, and of attempts that did not land.
 
-        Only after a commit with the run's app transaction is durable: before, a suspended attempt may commit its files.
+        Call it only after a commit with the run's app transaction is durable. Before that, a suspended attempt may
+        still commit its files.
 
-        commits: all commits of this run (its landing, its removal); None: the history is searched. Where one of them
-            cannot be read any more, nothing is deleted.
-        after: the table as it was before the run; the history is searched back to there.
+        commits: all commits of this run (its landing, its removal); None: the history is searched. If one of them
+            can no longer be read, nothing is deleted.
+        after: the table's state before the run; the history is searched back to this state.
 
         Raises:
             RetriableFailure, ConfigurationError: the table's folder cannot be listed. Files that cannot be deleted are
@@ -152,15 +154,16 @@ class TableAccess(ABC):
 
 
 class Target(ABC):
-    """A table that a run commits to. name: as messages call it."""
+    """A table that a run commits to. name: the table's name in messages."""
 
     name: str
 
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
-        """Around all that changes the table: keeps other runs out, where the store does not keep two writers apart.
+        """Exclude other runs while the table is changed, if the store cannot prevent two writers from overwriting
+        each other's commits.
 
-        lease: of the chain that is at work. wait: how long to wait for another run that has the table.
+        lease: the lease of the current chain. wait: how long to wait for another run that has the table.
 
         Raises:
             AnotherRunActive: another run has the table.
@@ -169,13 +172,13 @@ class Target(ABC):
 
     @abstractmethod
     def remove_run(self, run: RunCommit) -> TableCommit:
-        """Remove the rows that a run landed, and take its app transaction, so that no attempt of it can land later.
+        """Remove the rows that a run landed, and commit its app transaction, so that no attempt can land later.
 
-        Idempotent. Where later runs of the chain have landed, the app transaction is above this one and stays.
+        Idempotent. If later runs of the chain have landed, the table has a higher app transaction, which stays.
 
         Raises:
-            Refused: there is no table, it is append-only, or another writer has to do it.
-            RetriableFailure: other writers kept committing first.
+            Refused: there is no table, it is append-only, or it needs another writer.
+            RetriableFailure: other writers repeatedly committed first.
         """
 
 
@@ -191,21 +194,22 @@ class FileTarget(Target):
         merge_schema: bool = False,
         run_id: str | None = None,
     ) -> ReadyTable:
-        """Create the table, or add the columns that it lacks. Any number of processes may call this at once.
+        """Create the table, or add the columns that it lacks. Several processes may call this at the same time.
 
         Raises:
             IncompatibleSchema: the rows do not fit the table.
             ConfigurationError: the table's store is not put-if-absent.
-            Refused: the table forgets app transactions.
-            TableBusy: other writers kept committing first.
+            Refused: the table's properties let app transactions expire.
+            TableBusy: other writers repeatedly committed first.
         """
 
     @abstractmethod
     def found_commit(self, run: RunCommit) -> FoundCommit | None:
-        """The commit that an attempt of this run has made; None where there is none, or no table. Nothing is written.
+        """The commit that an attempt of this run has made; None if there is no commit or no table. Writes nothing.
 
         Raises:
-            Refused: the table has a later run of this app (`ledger-older-than-table`), or forgets app transactions.
+            Refused: the table has a later run of this app (`ledger-older-than-table`), or its properties let app
+                transactions expire.
         """
 
     @abstractmethod
@@ -218,15 +222,15 @@ class FileTarget(Target):
         columns: TableColumns | None = None,
         remove: Removal | None = None,
     ) -> NewCommit | FoundCommit:
-        """Commit a run's files; with none, its app transaction alone.
+        """Commit a run's files; without files, only its app transaction.
 
-        expected: the table as the plan recorded it; it must be the same, without incidents since. columns: as the files
-        were written; the table must still have them. remove: rows that the same commit removes (replace).
+        expected: the table's state in the plan; the table must be the same, without incidents since. columns: the
+        columns of the files; the table must still have them. remove: rows that the same commit removes (replace).
 
         Raises:
-            Refused: the table has a later run of this app (`ledger-older-than-table`), is not the planned one, forgets
-                app transactions, or needs another writer.
-            TableBusy: other writers kept committing first.
+            Refused: the table has a later run of this app (`ledger-older-than-table`), is not the planned one, lets app
+                transactions expire, or needs another writer.
+            TableBusy: other writers repeatedly committed first.
         """
 
 
@@ -237,19 +241,19 @@ class FrameTarget(Target):
     def ensure(
         self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
     ) -> TableState:
-        """Create the table where there is none, with the columns that the rows are landed with.
+        """Create the table if it does not exist, with the columns of the landed rows.
 
         Raises:
-            ConfigurationError: the columns cannot make a table, or the store is not safe for Spark's commits.
-            Refused: the table forgets app transactions.
+            ConfigurationError: Delta does not allow the columns, or the store is not safe for Spark's commits.
+            Refused: the table's properties let app transactions expire.
         """
 
     @abstractmethod
     def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
-        """Make the types of the table's columns wider where the rows' are; returns what was changed. Idempotent.
+        """Widen the table's column types to those of the rows; returns the changes. Idempotent.
 
         Raises:
-            IncompatibleSchema: something has to be changed and is not `allowed` to, or a partition column rests on it.
+            IncompatibleSchema: a type must be widened, but this is not `allowed`, or a partition column depends on it.
             ConfigurationError: the table does not allow it, or the store is not safe for Spark's commits.
             RetriableFailure: another writer committed first.
         """
@@ -281,8 +285,8 @@ class FrameTarget(Target):
 class Maintenance(ABC):
     """OPTIMIZE, VACUUM and retention of one table. Every method may raise RetriableFailure and KsegError.
 
-    by: who commits, `delta-rs` or `spark`. because: why it is Spark, for this once, of a table that is not Spark's;
-    empty where it is delta-rs, or the table is.
+    by: the writer, `delta-rs` or `spark`. because: the reason why Spark commits to a table to which delta-rs usually
+    commits; empty in all other cases.
     """
 
     by: str
@@ -290,12 +294,12 @@ class Maintenance(ABC):
 
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
-        """As `Target.exclusively`."""
+        """See `Target.exclusively`."""
         yield
 
     @abstractmethod
     def check_store(self) -> None:
-        """Raises ConfigurationError where the store is not safe for this writer's commits."""
+        """Raises ConfigurationError if the store is not safe for this writer's commits."""
 
     @abstractmethod
     def version(self) -> int:
@@ -307,22 +311,22 @@ class Maintenance(ABC):
 
     @abstractmethod
     def stored(self) -> FileCount | None:
-        """All data files in the table's folder; None where it cannot be listed."""
+        """All data files in the table's folder; None if the folder cannot be listed."""
 
     @abstractmethod
     def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
-        """Make few files of many; returns how many were (or would be) rewritten, None where that is unknown.
+        """Compact small files; returns the number of files that were (or would be) rewritten, None if unknown.
 
-        z_order: columns whose near values come into the same files. details: kept in the commit.
+        z_order: columns by which rows are clustered in files. details: written into the commit.
         """
 
     @abstractmethod
     def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
-        """Delete files that no version younger than the retention holds, and those of no version that are older.
+        """Delete files that no version within the retention has, and files of no version that are older than it.
 
-        before: no file that was written at this time or later is deleted (by the store's clock), whatever its versions.
+        before: files that were written at this time or later (by the store's clock) are never deleted.
         """
 
     @abstractmethod
     def delete_runs(self, runs: Sequence[str], *, details: Mapping[str, Any]) -> int:
-        """Delete all rows of these runs, in one commit; returns how many there were."""
+        """Delete all rows of these runs, in one commit; returns the number of rows."""

@@ -1,9 +1,10 @@
-"""A job's target tables, and the one place that chooses an implementation of the table protocol for each.
+"""A job's target tables; selects the implementation of the table protocol for each table.
 
-A target is a path or URI, or a name in a catalog; a name has no slash. Catalog tables, tables to be clustered, and
-tables with features that delta-rs cannot honour (`etl.tables.delta.features`) are Spark's; all others delta-rs commits.
+A target is a path or URI, or a name in a catalog (without a slash). Spark writes catalog tables, tables with
+clustering, and tables with features that delta-rs does not support (`etl.tables.delta.features`). delta-rs commits to
+all other tables.
 
-What writes to tables is imported when it is chosen: a run with nothing to do only looks at its tables.
+The writers are imported when they are selected, because a run without new records only reads its tables' state.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Targets:
-    """The tables of one job. `spark` gives a session that reads and writes Delta; it is called only when needed."""
+    """The tables of one job. `spark` returns a session that reads and writes Delta; it is called only when needed."""
 
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
@@ -44,36 +45,36 @@ class Targets:
         self._snapshots = Snapshots()
 
     def ledger_made(self) -> None:
-        """The job's ledger is new, and its store was raced in for that: tables there need no race of their own."""
+        """The ledger is new, so its store has passed the test with racing writers; tables there need no second test."""
         self._stores.raced_in(self._job.ledger)
 
     # --- which implementation
 
     def target(self, table: str, *, removing: bool = False, rows: SinkSchema | None = None) -> FileTarget | FrameTarget:
-        """The table as a run commits to it.
+        """The implementation with which a run commits to the table.
 
-        removing: its commits are to remove rows as well. rows: for which its types may have to be widened; None: it is
-        not asked for that.
+        removing: the commits also remove rows. rows: the schema for which the table's types may have to be widened;
+        None: no widening.
 
         Raises:
-            Refused: rows are to be removed from an append-only table.
+            Refused: rows must be removed, but the table is append-only.
         """
         if self._needs_spark(table, removing=removing) or (rows is not None and self._widens(table, rows)):
             return self._by_spark(table)
         return self.file_target(table)
 
     def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
-        """The table as its `remove_run` is called for this run, of which it may have no rows.
+        """The implementation with which `remove_run` removes this run's rows; the table may have none.
 
         Raises:
-            Refused: the table has rows of the run, and is append-only.
+            Refused: the table has rows of the run, but is append-only.
         """
         from kseg.etl.tables.removal import OfRun
 
         return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
 
     def file_target(self, path: str) -> DeltaTarget:
-        """A table of our own, such as the quarantine table: never Spark's."""
+        """A table to which delta-rs always commits, such as the quarantine table."""
         from kseg.etl.tables.delta.commit import DeltaTarget
 
         return DeltaTarget(
@@ -81,13 +82,13 @@ class Targets:
         )
 
     def access(self, table: str) -> TableAccess | None:
-        """The table, to read; None where a catalog knows no such table."""
+        """Read access to the table; None if the catalog does not have it."""
         return self._access(table)
 
     def maintenance(self, table: str, *, z_order: bool = False) -> Maintenance:
-        """Maintenance of a table that is there: without Spark where its files may be rewritten so.
+        """Maintenance of an existing table, without Spark if delta-rs may rewrite its files.
 
-        z_order: OPTIMIZE is to order rows, which only Spark does.
+        z_order: OPTIMIZE must order rows, which only Spark does.
         """
         from kseg.etl.tables.delta.maintenance import Z_ORDER_BY_SPARK, DeltaMaintenance
         from kseg.etl.tables.spark.maintenance import SparkMaintenance
@@ -102,12 +103,12 @@ class Targets:
         return SparkMaintenance(access, self._by_spark(table))
 
     def frame(self, table: str, columns: Sequence[str] | None = None, within: Removal | None = None) -> DataFrame:
-        """The table's rows in Spark, read by Spark itself where it has a file system for the table's store.
+        """The table's rows as a DataFrame, read by Spark's own reader if Spark has a file system for the store.
 
-        columns, within: only these columns, and rows that are meant, are asked for; there may be more of both.
+        columns, within: the required columns and rows; the DataFrame may have more of both.
 
         Raises:
-            ConfigurationError: Spark cannot reach the store, and the table has features that its own reader is for.
+            ConfigurationError: Spark cannot reach the store, and the table has features that need Spark's reader.
         """
         from kseg.etl.tables.spark.read import frame_of_files
 
@@ -120,7 +121,7 @@ class Targets:
             return frame
 
     def scan(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows, some at a time: read by Spark where delta-rs cannot read the table."""
+        """These columns of all rows, in batches; Spark reads them if delta-rs cannot read the table."""
         access = self._access(table)
         if access is None:
             return

@@ -1,11 +1,11 @@
-"""A Delta table through delta-rs: its state, whether rows fit it, and creating or extending it. No Spark, no JVM.
+"""Read access to a Delta table with delta-rs, and retries of its commits. No Spark, no JVM.
 
-A run with nothing to do examines its tables here and reads nothing of them. So what reads rows, lists files or parses
-entries of the log is imported by the methods that need it, and pyarrow with it: it takes as long as the examination.
+A run without new records only checks the state of its tables. So modules that read rows, list files or parse log
+entries are imported by the methods that need them, and so is pyarrow: importing it takes as long as the check.
 
-Every commit made here and in `delta.commit` is a compare-and-swap on the table's version: made with the snapshot that
-was checked, without retries of delta-rs' own. The store accepts version n + 1 once; the writer that comes second starts
-over from the new snapshot, so it sees what was committed in between.
+Every commit, here and in `delta.commit`, is a compare-and-swap on the table's version. It is made with the snapshot
+that was checked, without delta-rs's own retries. The store accepts version n + 1 only once. The second writer starts
+again with the new snapshot, so it sees the first writer's commit.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class LostRace(Exception):
 
 
 class DeltaAccess(TableAccess):
-    """A Delta table by its log and snapshots.
+    """A Delta table, by its log and snapshots.
 
-    path: a local path or URI. storage_options: as delta-rs takes them. deadline: seconds that one call may go on trying
-    while other writers or the store come in between. snapshots: those of a run that looks at the table more than once.
+    path: a local path or URI. storage_options: delta-rs's. deadline: seconds for which one call is retried after
+    conflicts with other writers or failures of the store. snapshots: the run's cache of snapshots; None: no cache.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class DeltaAccess(TableAccess):
         deadline: float = 120.0,
         snapshots: Snapshots | None = None,
     ) -> None:
-        """Raises ConfigurationError: delta-rs can open no table there, or the endpoint is not a URL."""
+        """Raises ConfigurationError: delta-rs does not support the location, or the endpoint is not a URL."""
         self.location = TableLocation.of(path, storage_options)
         self.name = str(self.location)
         check_place(self.location.uri, setting="sink", table=self.name)
@@ -85,24 +85,24 @@ class DeltaAccess(TableAccess):
     # --- looking -----------------------------------------------------------------------------------------------------
 
     def look(self) -> Snapshot | None:
-        """The newest snapshot, perhaps one that was looked at before; None where there is no table.
+        """The newest snapshot, from the cache if it is still the newest; None if there is no table.
 
-        Raises as `load` does.
+        Raises the exceptions of `load`.
         """
         return self.load() if self._snapshots is None else self._snapshots.newest(self.location, self.load)
 
     def made(self, make: Callable[[], Snapshot]) -> Snapshot:
-        """The table that `make` makes here, as it is looked at afterwards. Raises what `make` raises."""
+        """Create the table with `make`, and cache its snapshot. Raises the exceptions of `make`."""
         return make() if self._snapshots is None else self._snapshots.made(self.location, make)
 
     def load(self) -> Snapshot | None:
-        """The newest snapshot, as the log has it now; None where there is no table.
+        """The newest snapshot, loaded from the log; None if there is no table.
 
         Raises:
-            ConfigurationError: the store wants other settings, or credentials.
-            RetriableFailure: the store does not answer.
-            Refused: an entry of its log is missing, or a checkpoint.
-            KsegError: there is a table that delta-rs cannot read.
+            ConfigurationError: the store rejects settings or credentials.
+            RetriableFailure: the store does not respond.
+            Refused: an entry or a checkpoint of the table's log is missing.
+            KsegError: delta-rs cannot read the table.
         """
         try:
             return Snapshot(self.location.uri, storage_options=self.location.storage_options)
@@ -112,16 +112,16 @@ class DeltaAccess(TableAccess):
             raise self.fault("cannot read the table", error) from error
 
     def fault(self, doing: str, error: Exception) -> KsegError:
-        """delta-rs' error for this table as one of this package (`etl.ledger.store_errors`)."""
+        """Converts an error of delta-rs for this table to an error of this package (`etl.ledger.store_errors`)."""
         if (lost := lost_file(self.location, doing, error)) is not None:
             return lost
         return store_error(doing, error, setting="sink", otherwise=KsegError, table=self.name)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Around what is asked of a snapshot that is loaded: delta-rs reads parts of the log when they are asked for.
+        """Converts errors while a loaded snapshot is used, because delta-rs reads parts of the log only on demand.
 
-        Raises as `load` does.
+        Raises the exceptions of `load`.
         """
         try:
             yield
@@ -129,13 +129,13 @@ class DeltaAccess(TableAccess):
             raise self.fault("cannot read the table", error) from error
 
     def _ask(self, question: Callable[[Snapshot], T], otherwise: T) -> T:
-        """What the newest snapshot answers; `otherwise` where there is no table. Raises as `load` does."""
+        """The result of `question` for the newest snapshot; `otherwise` if there is no table. Raises as `load` does."""
         table = self.look()
         if table is None:
             return otherwise
         with suppress(DeltaError, OSError):
             return question(table)
-        self._forget()  # a part of the log that it was loaded from is gone
+        self._forget()  # a part of the snapshot's log was deleted
         table = self.look()
         with self._reading():
             return otherwise if table is None else question(table)
@@ -153,7 +153,7 @@ class DeltaAccess(TableAccess):
         return self._ask(answer, TableDescription())
 
     def state_at(self, version: int) -> TableState | None:
-        """The state that a version left; None where it cannot be read any more."""
+        """The table's state at a version; None if the version can no longer be read."""
         try:
             options = self.location.storage_options
             return Snapshot(self.location.uri, version=version, storage_options=options).state()
@@ -172,12 +172,13 @@ class DeltaAccess(TableAccess):
         return transactions_of(self.location.open(), app, now.version, since)
 
     def spark_reasons(self, *, removing: bool | Removal = False) -> tuple[str, ...]:
-        """Why only Spark's writer may append to the table; empty where delta-rs may, or there is no table yet.
+        """The reasons why only Spark's writer may append to the table; empty if delta-rs may, or there is no table yet.
 
-        removing: also why it alone may remove rows (replace); of a removal, only where it matches rows of the table.
+        removing: include the reasons why only Spark's writer may remove rows (replace). A `Removal`: include them only
+        if the removal matches rows of the table.
 
         Raises:
-            Refused: rows are to be removed and the table is append-only.
+            Refused: rows must be removed, but the table is append-only.
         """
         table = self.look()
         if table is None:
@@ -195,12 +196,12 @@ class DeltaAccess(TableAccess):
 
     @property
     def readable(self) -> bool:
-        """Whether `read` and `scan` can give the rows of the newest snapshot; else Spark has to (`Targets.scan`)."""
+        """Whether `read` and `scan` can read the newest snapshot's rows; otherwise Spark must (`Targets.scan`)."""
         table = self.look()
         return table is None or is_readable(table)
 
     def file_bytes(self) -> int:
-        """The size of the newest snapshot's data files together."""
+        """The total size of the newest snapshot's data files."""
         table = self.look()
         with self._reading():
             return _sum(table.get_add_actions().column("size_bytes")) if table is not None else 0
@@ -228,8 +229,8 @@ class DeltaAccess(TableAccess):
             return None
         import pyarrow as pa
 
-        # Not by `to_pyarrow_table`: Arrow's threads would read through a file system in Python, and one of them that
-        # still closes a file when the interpreter ends aborts the process, and the exit code says that it was killed.
+        # `to_pyarrow_table` is not used: Arrow's threads would read through a file system in Python. If one of them is
+        # closing a file when the interpreter exits, the process aborts, with the exit code of a killed process.
         with self._condition(where):
             return pa.table(table.scan(list(columns), _predicate(equal, where)))
 
@@ -277,7 +278,7 @@ class DeltaAccess(TableAccess):
 
     @contextmanager
     def _condition(self, where: str | None) -> Iterator[None]:
-        """Around a scan: that it fails with a condition of the user is the condition's error."""
+        """Converts errors of a scan: if there is a user's condition, a failure counts as an error of the condition."""
         try:
             yield
         except (DeltaError, ValueError, OSError) as error:
@@ -286,7 +287,7 @@ class DeltaAccess(TableAccess):
             if where is None:
                 raise
             text = _GENERIC.sub("", str(error).strip().partition("\n")[0])
-            # Without its cause, which says the same once more.
+            # Without the cause, which has the same message.
             raise ConfigurationError.of("--where", text, f"SQL over {', '.join(self.column_names())}") from None
 
     def clean_up(
@@ -303,7 +304,7 @@ class DeltaAccess(TableAccess):
     # --- trying ------------------------------------------------------------------------------------------------------
 
     def race_or(self, error: Exception, version: int | None) -> Exception:
-        """What a failed commit means: a race lost (the table has moved on), an error of the store, or a bug."""
+        """The cause of a failed commit: LostRace (the table has a new version), an error of the store, or a bug."""
         table = self.load()
         if (None if table is None else table.version()) != version:
             return LostRace()
@@ -312,7 +313,7 @@ class DeltaAccess(TableAccess):
         return self.fault("cannot commit", error)
 
     def until_deadline(self, attempt: Callable[[], T]) -> T:
-        """What the attempt returns, repeated while it loses races or the store fails.
+        """The result of `attempt`, which is repeated after conflicts with other writers and failures of the store.
 
         Raises:
             TableBusy: the deadline has passed.
@@ -327,11 +328,11 @@ class DeltaAccess(TableAccess):
                 failure = lost
             except RetriableFailure as error:
                 failure = error
-            except (DeltaError, OSError) as error:  # of the log, which delta-rs reads when it is asked for something
+            except (DeltaError, OSError) as error:  # from the log, which delta-rs reads on demand
                 failure = self.fault("cannot read the table", error)
                 if not isinstance(failure, RetriableFailure):
                     raise failure from error
-            self._forget()  # nothing that was seen before counts
+            self._forget()  # the cached snapshot is out of date
             tries += 1
             raced = isinstance(failure, LostRace)
             if time.monotonic() - begun > self.deadline:
@@ -340,7 +341,7 @@ class DeltaAccess(TableAccess):
                     remedy="run the same command again",
                     table=self.name,
                 ) from failure
-            # After a lost race the next try is at once; a store that fails is given time.
+            # After a conflict, try again almost at once; after a failure of the store, wait longer.
             time.sleep(random.uniform(0, min(RACE_PAUSE if raced else FAULT_PAUSE, 0.01 * 2 ** min(tries, 12))))
 
 
@@ -357,18 +358,18 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
 
 
 def _sum(numbers: ChunkedArray) -> int:
-    """The sum of numbers without nulls, one a file."""
+    """The sum of a column without nulls."""
     return sum(numbers.to_pylist())
 
 
 def _predicate(equal: Mapping[str, str | int], where: str | None) -> str | None:
     conditions = [f'"{name}" = {sql_literal(value)}' for name, value in equal.items()]
-    # On lines of its own: a comment at its end must not take the parenthesis along.
+    # On separate lines, so that a comment at the end of the condition does not hide the parenthesis.
     return " AND ".join([*conditions, *([f"(\n{where}\n)"] if where is not None else [])]) or None
 
 
 def sql_literal(value: str | int) -> str:
-    """A value in a predicate of delta-rs."""
+    """A value as an SQL literal for a predicate of delta-rs."""
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
@@ -377,7 +378,7 @@ def commit_properties(
 ) -> CommitProperties:
     """Properties of a compare-and-swap commit.
 
-    details: written as `kseg` into the commit's commitInfo. people: its userMetadata, which DESCRIBE HISTORY shows.
+    details: written into the commitInfo as `kseg`. people: the userMetadata, which DESCRIBE HISTORY shows.
     """
     metadata: dict[str, Any] = {"kseg": dict(details)}
     if people is not None:
@@ -386,6 +387,6 @@ def commit_properties(
 
 
 def commit_files(table: DeltaTable, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties) -> None:
-    """Add and remove files in one commit of the table object's snapshot. Raises DeltaError, OSError."""
+    """Add and remove files with one commit, based on the table object's snapshot. Raises DeltaError, OSError."""
     partition_by = table.metadata().partition_columns
     table.create_write_transaction(list(actions), "append", table.schema(), partition_by, commit_properties=properties)
