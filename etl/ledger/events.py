@@ -167,8 +167,8 @@ class Accounted(Event):
 class AccountFailed(Event):
     """An equation of the counts does not hold. No offsets are committed until `account_cleared`.
 
-    equation: `offsets` (checked before the first table commit) or `rows` (rows of tasks before the first commit, rows of
-    tables after the last). final: rows of a transform have landed, and cannot be compared with a second reading: the
+    equation: `offsets` (checked before the first table commit) or `rows` (rows of tasks before the first commit, rows
+    of tables after the last). final: rows of a transform have landed, and cannot be compared with a second reading: the
     run can only be abandoned. JSON omits `final` if it is false.
     """
 

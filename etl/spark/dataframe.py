@@ -342,7 +342,7 @@ def fused(
     alike: Collection[str] | None = None,
     on_progress: Callable[[ReadProgress], None] | None = None,
 ) -> tuple[TaskResult, ...]:
-    """Read, transform and write the tasks in Spark tasks, small ones together; returns the successful attempts' results.
+    """Read, transform and write the tasks in Spark tasks, small ones together; the successful attempts' results.
 
     write: must read its rows to the end; failed attempts leave their files behind.
     routes: one call of `write` gets only rows of one table.
