@@ -216,10 +216,7 @@ class Finished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRefused(Event):
-    """A run ended with an error. This is only a note: a planned run stays unfinished.
-
-    code: the code of a refusal, or the class of another error.
-    """
+    """A run ended with an error; a planned run stays unfinished. code: of the refusal, or another error's class."""
 
     KIND = "refused"
 
@@ -233,10 +230,8 @@ class RunRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoning(Event):
-    """The removal of the run's rows begins. Only `abandoned` may follow.
-
-    Without this event, a run whose removal was interrupted by a crash would count as landed, because its tables have
-    its app transaction.
+    """The removal of the run's rows begins; only `abandoned` may follow. Without this event, a run whose removal was
+    interrupted by a crash would count as landed, because its tables have its app transaction.
 
     landed_in: tables that had the run's app transaction before the removal; afterwards all tables have it. None, and
     omitted in JSON, if an older release wrote the event.
