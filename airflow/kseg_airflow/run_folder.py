@@ -1,15 +1,15 @@
-"""Where a task instance's drivers leave their traces, so that the next try finds them again.
+"""The run folder of a task instance: records of its drivers, by which the next try finds them again.
 
     run_dir/<dag>/<run>/<task>[+map index]/
-        record.json          the last driver: where it runs, what it was asked, whether its result was taken
-        lock                 held while a process reads the record and changes it, or starts a driver
-        alive                held by the driver itself, as long as it lives
-        try-1/ try-2/ …      one a driver: run.json, result.json, driver.log, exit, heartbeat; kafka.properties while
-                             it runs; stopped, where a person or a timeout has stopped it; taken.json, a success that
+        record.json          the last driver: where it runs, its arguments, whether its result was read
+        lock                 locked while a process reads and changes the record, or starts a driver
+        alive                locked by the driver while it runs
+        try-1/ try-2/ …      one for each driver: run.json, result.json, driver.log, exit, heartbeat; kafka.properties
+                             while it runs; stopped, if a person or a timeout has stopped it; taken.json, a success that
                              a task has read; kseg-… with the id of its application on YARN; livy-mark
 
-The folder's name has no try number: a retry, a cleared task and a second worker that believes the first to be dead all
-come to the same place. It belongs to the user of the workers alone. `retention.tidy` removes it in the end.
+The folder's name has no try number, so that a retry, a cleared task and a second worker that considers the first one
+dead use the same folder. Only the workers' user may read it. `retention.tidy` removes it later.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def default_run_dir() -> str:
 class Record:
     """The last driver of a task instance.
 
-    handle: where it runs, as `handles.handle_of` reads it. asked: hash of the command without what differs by try.
-    taken: its result was read by a task. stopped: a user or a timeout has asked it to stop. taken_over: it was started
-    with --take-over. follower: the try of the task that started it, or was the last to attach to it. cleared: how often
-    the DAG run was cleared by then.
+    handle: where it runs, for `handles.handle_of`. asked: hash of the command, without arguments that differ by try.
+    taken: a task has read its result. stopped: a user or a timeout has requested its stop. taken_over: it was started
+    with --take-over. follower: the try of the task that started it or attached to it last. cleared: how often the DAG
+    run had been cleared then.
     """
 
     attempt: int
@@ -76,7 +76,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, run_dir: str, identity: Mapping[str, Any]) -> RunFolder:
-        """identity: as `compat.logical_identity` gives it."""
+        """The folder of a task instance. identity: the result of `compat.logical_identity`."""
         task = _name(identity["task_id"])
         if identity.get("map_index", -1) >= 0:
             task += f"+{identity['map_index']}"
@@ -85,7 +85,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time reads the record and decides whether a driver is started."""
+        """Lock the folder: only one process at a time reads the record and decides whether to start a driver."""
         while True:
             try:
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -99,8 +99,9 @@ class RunFolder:
                     return
 
     def remove_if(self, over: Callable[[RunFolder], bool]) -> bool:
-        """Remove all of it, unless a process uses it at the moment, a driver lives, or `over` says no. Returns whether
-        it is gone."""
+        """Remove the folder, unless a process uses it, a driver is running, or `over` returns False.
+
+        Returns whether it was removed."""
         with contextlib.ExitStack() as held:
             try:
                 for name in ("lock", "alive"):
@@ -113,19 +114,19 @@ class RunFolder:
         return True
 
     def last_used(self) -> float:
-        """When record and drivers' folders were last written, in seconds since 1970 (locks do not count)."""
+        """The last change of the record or the drivers' folders, in seconds since 1970 (locks do not count)."""
         written = [*self.path.glob("record.json"), *self.path.glob("try-*"), *self.path.glob("try-*/*")]
         return max((path.stat().st_mtime for path in written), default=0.0)
 
     def _is_lock(self, file: TextIO) -> bool:
-        """Whether the file that is locked is still the one that others find."""
+        """Whether the locked file is still the file at the lock's path."""
         try:
             return os.path.samestat((self.path / "lock").stat(), os.fstat(file.fileno()))
         except FileNotFoundError:
             return False
 
     def record(self) -> Record | None:
-        """The last driver's record; None where none was started."""
+        """The last driver's record; None if no driver was started."""
         found = read_json(self.path / "record.json")
         if found is None:
             return None
@@ -139,7 +140,7 @@ class RunFolder:
         write_private(self.path / "record.json", json.dumps(asdict(record), indent=2) + "\n")
 
     def take(self, success: Mapping[str, Any] | None = None) -> None:
-        """The last driver's result was read. success: an outcome that a retry can deliver once more."""
+        """Record that the last driver's result was read. success: an outcome that a retry can deliver once more."""
         with self.locked():
             record = self.record()
             if record is None:
@@ -150,12 +151,13 @@ class RunFolder:
             self.remove_secrets()
 
     def taken(self, record: Record) -> dict[str, Any] | None:
-        """The success that a task has read; None where there was none."""
+        """The success that a task has read; None if there is none."""
         return read_json(self.path / f"try-{record.attempt}" / _TAKEN) if record.taken else None
 
     def stop_by(self, follower: str, handle: Mapping[str, Any]) -> bool:
-        """Mark the driver as stopped, unless another try of the task follows it, or has another one. Returns whether
-        it is to be stopped."""
+        """Mark the driver as stopped, unless another try has attached to it or has started another driver.
+
+        Returns whether the driver must be stopped."""
         if not (self.path / "record.json").exists():
             return True
         with self.locked():
@@ -166,21 +168,21 @@ class RunFolder:
         return True
 
     def remove_secrets(self) -> None:
-        """Remove the connection's properties of all drivers: one that was killed with its shell has left them."""
+        """Remove the connection's properties of all drivers; a driver that was killed with its shell leaves them."""
         for path in self.path.glob(f"try-*/{SECRETS}"):
             path.unlink(missing_ok=True)
 
     def try_folder(self, attempt: int) -> Path:
-        """The folder of one driver; made where it is missing."""
+        """The folder of one driver; created if it is missing."""
         path = self.path / f"try-{attempt}"
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         return path
 
 
 def mark_stopped(handle: Mapping[str, Any], folder: RunFolder) -> None:
-    """A person (or a timeout) stops this driver: the next try does not attach to what is left of it.
+    """Mark that a person or a timeout stops this driver, so that the next try does not attach to it.
 
-    A file of its own says so, since a signal's handler calls this and cannot wait for the record's lock.
+    The mark is a separate file, because a signal handler calls this function and cannot wait for the record's lock.
     """
     record = folder.record()
     if record is not None and record.handle == handle:
@@ -188,12 +190,12 @@ def mark_stopped(handle: Mapping[str, Any], folder: RunFolder) -> None:
 
 
 def asked_hash(command: list[str]) -> str:
-    """What a driver was asked to do, to distinguish a task with changed arguments from a repetition."""
+    """Hash of a driver's arguments, to distinguish a task with changed arguments from a repetition."""
     return hashlib.sha256(json.dumps(command).encode()).hexdigest()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None where there is none, or not yet a whole one."""
+    """A JSON object from a file; None if the file is missing or incomplete."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -202,7 +204,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file as a whole; nobody else may read it (mkstemp makes it 0600)."""
+    """Replace a file atomically; only its owner may read it (mkstemp creates it with mode 0600)."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -214,7 +216,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _name(text: str) -> str:
-    """A folder's name that shows what it is of; a hash keeps apart what would become the same name."""
+    """A readable folder name; a hash distinguishes names that would be the same otherwise."""
     plain = re.sub(r"[^A-Za-z0-9_.=-]", "_", text)
     if plain == text and len(text) <= _LONGEST_NAME and text.strip("."):
         return text

@@ -1,4 +1,4 @@
-"""Reading many partitions: one connection and one fetch session a broker, all brokers at work at the same time.
+"""Reads many partitions, with one connection and one fetch session for each broker, from all brokers in parallel.
 
     with ManyReader(cluster, isolation_level="read_committed") as reader:
         reader.add(tp, start)                                   # any number
@@ -6,13 +6,14 @@
             for tp, fetched in reader.poll():
                 reader.seek(tp, next_offset(fetched.records))   # or reader.remove(tp)
 
-One request asks a broker for all partitions that it leads, in the order in which they were added; with a session
-(`client.fetch.session`) the next one names only those that have moved on. For one large partition `PartitionReader` is
-better: it has the next request under way while an answer is worked on, which a session does not allow.
+A request has all partitions that the broker leads, in the order in which they were added. With a session
+(`client.fetch.session`), later requests have only partitions whose offset has changed. For one large partition
+`PartitionReader` is faster: its next request is in flight while a response is processed, which a session does not
+allow.
 
-A partition whose leader moved, whose replica failed or whose connection broke is fetched again, from its leader or
-replica of then; when `default.api.timeout.ms` has passed without an answer it is given with its last error. One that
-fails for good is given so at once.
+If a partition's leader moved, its replica failed or its connection broke, it is fetched again from the new leader or
+replica. If there is no response within `default.api.timeout.ms`, `poll` returns the partition with its last error. An
+error that is not retriable is returned at once.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Polled = tuple[TopicPartition, FetchedRecords | KafkaError]
 
 
 class ManyReader:
-    """Fetches many partitions from their leaders, or the replicas that these prefer. Close it after use."""
+    """Fetches many partitions from their leaders, or from the leaders' preferred replicas. Close it after use."""
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class ManyReader:
         partition_max_bytes: int | None = None,
         max_wait_ms: int | None = None,
     ) -> None:
-        """`max_bytes`: how much to ask of a broker at once (`fetch.max.bytes` if None); `partition_max_bytes`: how much
-        of one partition (`max.partition.fetch.bytes`). The first batch of an answer may be larger than both.
+        """`max_bytes`: limit of one response (None: `fetch.max.bytes`). `partition_max_bytes`: limit of one partition
+        in it (None: `max.partition.fetch.bytes`). The first batch of a response may exceed both.
         """
         config = cluster.config
         self._cluster = cluster
@@ -77,7 +78,7 @@ class ManyReader:
         self.close()
 
     def close(self) -> None:
-        """Drop every connection; the brokers drop the sessions by themselves."""
+        """Close all connections; brokers remove the sessions themselves."""
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._positions.clear()
@@ -87,21 +88,21 @@ class ManyReader:
 
     @property
     def partitions(self) -> dict[TopicPartition, int]:
-        """The partitions that are read, and the next offset of each."""
+        """The partitions of this reader, and the next offset of each."""
         return {tp: position.offset for tp, position in self._positions.items()}
 
     def add(
         self, tp: TopicPartition, offset: int, *, topic_id: UUID | None = None, leader_epoch: int | None = None
     ) -> None:
-        """Read this partition too, from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
+        """Add a partition, which is read from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
         source = ReplicaSelection(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
         limit = self._limits.setdefault(tp, FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE))
         self._positions[tp] = FetchPosition(tp, source, limit, offset)
 
     def raise_limit(self, tp: TopicPartition, fetched: FetchedRecords) -> None:
-        """After an answer that has no whole batch: ask for as much as its first one has from now on.
+        """After a response without a complete batch: raise the partition's limit to the size of its first batch.
 
-        Raises ProtocolFault where that had been asked for, MessageCutShort where it is too large.
+        Raises ProtocolFault if this size had been requested already, MessageCutShort if it is too large.
         """
         try:
             self._limits[tp].raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
@@ -110,22 +111,22 @@ class ManyReader:
             raise
 
     def pause(self, tp: TopicPartition, seconds: float) -> None:
-        """Fetch this partition not before so many seconds."""
+        """Do not fetch this partition for this number of seconds."""
         self._positions[tp].not_before = time.monotonic() + seconds
 
     def seek(self, tp: TopicPartition, offset: int, *, last_epoch: int = NOT_KNOWN) -> None:
-        """Go on at `offset`; `last_epoch`: see `PartitionReader.request`. An answer under way is not given any more."""
+        """Continue at `offset`, and discard a response in flight. `last_epoch`: see `PartitionReader.request`."""
         position = self._positions[tp]
         position.offset, position.last_epoch = offset, last_epoch
 
     def remove(self, tp: TopicPartition) -> None:
-        """Read this partition no more."""
+        """Stop reading this partition."""
         del self._positions[tp]
 
     def poll(self) -> list[Polled]:
-        """What one broker answered: records, none, or the last error of each partition that it was asked for.
+        """One broker's response: for each requested partition its records, no records, or its last error.
 
-        A partition with an error is removed. Waits until there is something; with nothing to read it is empty.
+        A partition with an error is removed. Waits for a response; without partitions, the result is empty.
         """
         while self._positions or self._failed:
             self.send_fetches()
@@ -142,8 +143,9 @@ class ManyReader:
         return []
 
     def send_fetches(self) -> None:
-        """Send a request to every broker without one in flight, without waiting. `poll` does it by itself; call it
-        before processing what `poll` returned, since the brokers work meanwhile.
+        """Send a request to every broker that has none in flight, without waiting.
+
+        `poll` does this too. Call it before you process the result of `poll`, so that brokers work meanwhile.
         """
         now = time.monotonic()
         by_node: dict[int, list[FetchPosition]] = {}
@@ -259,7 +261,7 @@ class ManyReader:
             self._fail(position, copy(error))
 
     def _fail(self, position: FetchPosition, error: KafkaError) -> None:
-        """Update metadata by an error; after the last try the partition is removed, and returned with the error."""
+        """Update the metadata after an error; after the last try, remove the partition and return it with the error."""
         if position.source.replica is not None:
             position.source.back_to_leader()
             error.learnt = error.retriable
@@ -296,13 +298,14 @@ def fetch_many(
     max_bytes: int | None = None,
     partition_max_bytes: int | None = None,
 ) -> Iterator[tuple[TopicPartition, FetchedRecords]]:
-    """Read `[start, end)` of many partitions: answers as they come, those of one partition in order.
+    """Read `[start, end)` of many partitions; responses in any order, those of one partition in order.
 
-    `next_offset(records, offset)` gives the offset after a response's whole batches, like
-    `segment_reader.decode.next_offset`. The next request is sent before a response is returned. Where the rest of a
-    range is absent, the answer that proves it comes too: its first batch lies behind the range.
+    `next_offset(records, offset)` returns the offset after a response's complete batches, like
+    `segment_reader.decode.next_offset`. The next request is sent before a response is returned. If the rest of a range
+    is absent, the response that proves this is returned too: its first batch is after the range.
 
-    Raises the first partition's error; RequestTimedOut where one sends no records for `default.api.timeout.ms`.
+    Raises the error of the first partition that fails; RequestTimedOut if a partition has no records for
+    `default.api.timeout.ms`.
     """
     committed = isolation_level == "read_committed"
     with ManyReader(

@@ -1,14 +1,14 @@
-"""Groups: what they are, who is in them.
+"""Describes groups and their members.
 
-A group is of one of several types, and each has a describing API of its own, which answers "not found" for the others:
+A group has one of several types. Each type has its own API, which returns "not found" for groups of other types:
 
-    consumer   ConsumerGroupDescribe (69), KIP-848     from 4.0 on; asked first
-    classic    DescribeGroups (15)                     a missing group is state "Dead", and an error from version 6 on
+    consumer   ConsumerGroupDescribe (69), KIP-848     from 4.0 on; requested first
+    classic    DescribeGroups (15)                     a missing group has the state "Dead"; an error from version 6 on
     share      ShareGroupDescribe (77), KIP-932        from 4.1 on
     streams    StreamsGroupDescribe (89), KIP-1071     from 4.1 on
-    others     ListGroups (16) at the coordinator      type and state alone
+    others     ListGroups (16) at the coordinator      only type and state
 
-What changes groups: `client.admin`. Being a member of one: `client.membership`.
+`client.admin` changes groups; `client.membership` implements members.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _NOT_OF_THIS_TYPE: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UN
 class MemberDescription:
     """A live member; `instance_id` is set for static members (KIP-345).
 
-    `assignment`: the partitions that it reads, None where that is unknown: a streams member, whose tasks are in
-    `tasks`, or a classic member of another protocol type, whose `metadata` and `assigned` bytes are not interpreted.
+    `assignment`: the member's partitions. None if they are unknown: for a streams member (see `tasks`), and for a
+    classic member of another protocol type, whose `metadata` and `assigned` bytes are not decoded.
     """
 
     member_id: str
@@ -63,10 +63,10 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group. `type`: "classic", "consumer", "share", "streams", or "" for a group that is not there (state "Dead").
+    """A group. `type`: "classic", "consumer", "share", "streams", or "" for a missing group (state "Dead").
 
-    `members` is empty for types whose members this client cannot read: ask `has_members`. `operations`: what the asker
-    may do with the group, None if not requested or not known.
+    `members` is empty for types whose members this client cannot decode: use `has_members`. `operations`: operations
+    that the client's principal may perform on the group; None if not requested or unknown.
     """
 
     group: str
@@ -80,13 +80,13 @@ class GroupDescription:
 
     @property
     def has_members(self) -> bool:
-        """Whether it has members."""
+        """Whether the group has members."""
         return bool(self.members) or self.state not in (EMPTY, DEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group as a listing has it; `type` and `state` are "" where the broker is too old."""
+    """A group in a response to ListGroups; `type` and `state` are "" if the broker is too old."""
 
     group: str
     type: str
@@ -95,7 +95,7 @@ class ListedGroup:
 
 
 def describe_group(cluster: Cluster, group: str, *, operations: bool = False) -> GroupDescription:
-    """What the group's coordinator knows of it. Raises AuthorizationFailed, GroupError (a group id that is none)."""
+    """The description of a group by its coordinator. Raises AuthorizationFailed, GroupError (an invalid group id)."""
     key: CoordinatorKey = ("group", group)
 
     def attempt(deadline: Deadline) -> GroupDescription:
@@ -115,7 +115,7 @@ def describe_group(cluster: Cluster, group: str, *, operations: bool = False) ->
 def describe_groups(
     cluster: Cluster, groups: Collection[str], *, operations: bool = False
 ) -> Results[str, GroupDescription]:
-    """`describe_group` for many: each group's description, or its error."""
+    """`describe_group` for many groups: each group's description, or its error."""
     results: Results[str, GroupDescription] = Results()
     for group in dict.fromkeys(groups):
         try:
@@ -128,10 +128,10 @@ def describe_groups(
 def list_groups(
     cluster: Cluster, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> Results[int, tuple[ListedGroup, ...]]:
-    """The groups that each broker coordinates, by broker: every one is asked, and each has its own error.
+    """The groups that each broker coordinates, by broker; a broker that fails has its error.
 
-    `states` ("Stable", "Empty" …, from Kafka 2.6 on) and `types` ("classic", "consumer" …, from 3.8 on) are filters:
-    none given lets every group pass. A broker that is too old for one has the error UnsupportedVersion.
+    `states` ("Stable", "Empty" …, from Kafka 2.6 on) and `types` ("classic", "consumer" …, from 3.8 on) are filters;
+    without them, all groups are returned. A broker that is too old for a filter has the error UnsupportedVersion.
     """
 
     def build(version: int) -> ListGroupsRequest:
@@ -173,8 +173,8 @@ def _describe_new_group(
 
 
 def _describing_request(kind: str) -> Any:
-    """The request of a type's describing API. Groups of the last two types are rare, and asked for last: their messages
-    are imported then."""
+    """The request of a type's API. Groups of the last two types are rare and requested last, so their messages are
+    imported only here."""
     if kind == "share":
         from kseg.client.protocol.messages.share_groups import ShareGroupDescribeRequest
 
@@ -248,7 +248,7 @@ def _describe_classic_group(
 
 
 def _assignment(data: bytes) -> frozenset[TopicPartition] | None:
-    """What a classic consumer's leader has assigned; None for bytes that are none of the consumers' protocol."""
+    """A classic consumer's assigned partitions; None for bytes that are not in the consumer protocol."""
     try:
         topics = decode_assignment(data).assigned_partitions
     except ProtocolError:
@@ -257,7 +257,7 @@ def _assignment(data: bytes) -> frozenset[TopicPartition] | None:
 
 
 def _find_listed(connection: BrokerConnection, group: str, deadline: Deadline) -> GroupDescription | None:
-    """A group of a type that has no describing API here, from its coordinator's listing."""
+    """A group of a type without its own API in this client, from its coordinator's ListGroups response."""
     version = connection.version_of(ListGroupsRequest)
     if version < _FIRST_WITH_TYPES:
         return None

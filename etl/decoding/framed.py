@@ -1,7 +1,7 @@
-"""Payloads that name their writer's schema: those of one schema are decoded together, and rows keep their order.
+"""Decodes payloads that contain the id of their writer's schema; payloads of one schema are decoded together.
 
-frames of a batch ──► one (schema, message, frame size) for all rows: that decoder reads the batch as it is
-                 └──► several: rows sorted by it, each part decoded, the parts joined and put back in order
+frames of a batch ──► one (schema, message, frame size) for all rows: its decoder reads the whole batch
+                 └──► several: rows are grouped by it, each group is decoded, and the original order is restored
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_FRAME = 1024
 
 
 class UnknownKeys(Exception):
-    """Payloads name schemas that are not among the writers. keys: their ids and GUIDs. row: the first such payload."""
+    """Payloads have schema ids that are not in `writers`. keys: these ids and GUIDs. row: the first such payload."""
 
     def __init__(self, keys: tuple[SchemaKey, ...], row: int) -> None:
         super().__init__(f"unknown schemas {keys}")
@@ -51,9 +51,9 @@ class UnknownKeys(Exception):
 class FramedSchemas:
     """The schemas of framed payloads. Picklable.
 
-    reader: the rows', empty where kinds of records have their own. writers: by id or GUID; None: the registry does not
-    know it; a text: why none of its payloads can be decoded. closed: the registry knows no other. kinds: of records,
-    that have columns of their own.
+    reader: the reader's schema; empty if each kind of records has its own. writers: schemas by id or GUID; None: the
+    registry does not have the id; a text: the reason why its payloads cannot be decoded. closed: the registry has no
+    other schemas. kinds: kinds of records that have their own columns.
     """
 
     reader: str
@@ -63,14 +63,14 @@ class FramedSchemas:
     kinds: tuple[Kind, ...] = ()
 
     def kind_of(self, record: str | None) -> int | None:
-        """The number of a record's kind by what its schema calls it; None where no table takes it."""
+        """The number of a record's kind, by the record's name in its schema; None if no table accepts it."""
         return kind_of(record, [kind.records for kind in self.kinds])
 
 
 class FramedDecoder:
-    """Decodes framed payloads as rows of one reader's schema, or of one for each kind of records. Not picklable.
+    """Decodes framed payloads to rows of one reader's schema, or of one for each kind of records. Not picklable.
 
-    rename, whole: of the columns of kinds, as of `KindColumns`.
+    rename, whole: for the columns of kinds; see `KindColumns`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FramedDecoder:
 
     @cached_property
     def columns(self) -> KindColumns | None:
-        """Those of each kind of records; None where all have the same. Raises PayloadSchemaError."""
+        """The columns of each kind of records; None if all have the same columns. Raises PayloadSchemaError."""
         if not self._schemas.kinds:
             return None
         types = (None if reader is None else self._schemas.format.type(reader) for reader in self._readers)
@@ -110,13 +110,13 @@ class FramedDecoder:
         return [None if kind.reader is None else form.reader(kind.reader) for kind in self._schemas.kinds]
 
     def kinds(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> npt.NDArray[np.int64]:
-        """The number of each payload's kind; -1 where it has none."""
+        """The number of each payload's kind; -1 if it has none."""
         met, which = self._met(payloads, headers, source)
         found = [-1 if (number := self._kind_of(key, message)) is None else number for key, message in met]
         return np.array([*found, -1], np.int64)[which]
 
     def records(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> pa.StringArray:
-        """What the schema of each payload calls its record; null where it does not say."""
+        """The record name in each payload's schema; null if it has none."""
         met, which = self._met(payloads, headers, source)
         names = pa.array([self._record(key, message) for key, message in met], pa.string())
         return names.take(pa.array(which, mask=which < 0))
@@ -124,7 +124,7 @@ class FramedDecoder:
     def _met(
         self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str
     ) -> tuple[list[tuple[SchemaKey, Message]], npt.NDArray[np.int64]]:
-        """Schemas and messages that payloads name, and which of these each does; -1 for none."""
+        """The distinct schemas and messages of the payloads, and each payload's index in them; -1 for none."""
         frames, messages = self._with_messages(_frames(payloads, headers, source), payloads)
         width = len(messages.names) + 1
         pairs = np.where(frames.which < 0, -1, frames.which.astype(np.int64) * width + messages.which)
@@ -149,17 +149,17 @@ class FramedDecoder:
             return None  # decoding says so
 
     def _writer(self, key: SchemaKey) -> Any:
-        """A writer's schema; None where there is none. Raises PayloadSchemaError."""
+        """A writer's schema; None if there is none. Raises PayloadSchemaError."""
         texts = self._writers.get(key)
         if key not in self._parsed and isinstance(texts, tuple):
             self._parsed[key] = self._schemas.format.writer(*texts)
         return self._parsed.get(key)
 
     def decode(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> DecodedPayloads:
-        """n payloads as n rows, in their order. source: `key` or `value`: whose header may name the schema.
+        """Decode n payloads to n rows, in order. source: `key` or `value`, whose header may have the schema's id.
 
         Raises:
-            UnknownKeys: a payload names a schema that is not among the writers, and they are not closed.
+            UnknownKeys: a payload has a schema id that is not in `writers`, and `closed` is false.
         """
         frames = _frames(payloads, headers, source)
         met = np.unique(frames.which[frames.which >= 0]).tolist()
@@ -187,7 +187,7 @@ class FramedDecoder:
         return DecodedPayloads(_joined(rows, self.type).take(pa.array(back)), np.concatenate(statuses)[back])
 
     def explain(self, payload: bytes | None, headers: pa.ListArray | None, source: str) -> PayloadError:
-        """Why one payload has no row. headers: those of its record."""
+        """The reason why a payload has no row. headers: its record's headers."""
         one = pa.array([payload], pa.binary())
         frames = _frames(one, headers, source)
         if payload is None or frames.status[0] != Status.DECODED:
@@ -240,7 +240,7 @@ class FramedDecoder:
         return Status.UNKNOWN_SCHEMA if self._writers.get(key) is None else Status.INCOMPATIBLE_SCHEMA
 
     def _decoder(self, key: SchemaKey, message: Message) -> PayloadDecoder | str:
-        """The decoder of a writer's schema, or why there is none."""
+        """The decoder of a writer's schema, or the reason why there is none."""
         known = self._decoders.get((key, message))
         if known is None:
             known = self._made(key, message)
@@ -277,7 +277,7 @@ class FramedDecoder:
 
 @dataclass(frozen=True)
 class _Messages:
-    """names: all messages of a batch. which: of each row, -1 where its status is not DECODED."""
+    """names: all messages of a batch. which: each row's index in `names`; -1 if its status is not DECODED."""
 
     names: tuple[Message, ...]
     which: npt.NDArray[np.int64]
@@ -287,7 +287,7 @@ class _Messages:
 
 
 def record_names(schemas: FramedSchemas) -> dict[str, str]:
-    """What the records of each schema are called, by its id or GUID as text, of those that say so."""
+    """The record names of schemas that have them, by id or GUID as text."""
     form, found = schemas.format, {}
     for key, texts in schemas.writers:
         if isinstance(texts, tuple) and (name := form.record(form.writer(*texts))) is not None:
@@ -296,7 +296,7 @@ def record_names(schemas: FramedSchemas) -> dict[str, str]:
 
 
 def record_columns(schemas: FramedSchemas) -> dict[str, tuple[str, ...]]:
-    """The columns that records of each schema may have values in, by its id or GUID as text."""
+    """The columns in which records of each schema may have values, by id or GUID as text."""
     form, reader = schemas.format, schemas.format.reader(schemas.reader)
     return {
         str(key): form.columns(form.writer(*texts), reader)
@@ -306,7 +306,7 @@ def record_columns(schemas: FramedSchemas) -> dict[str, tuple[str, ...]]:
 
 
 def schema_key(text: str) -> SchemaKey:
-    """An id or a GUID from its text."""
+    """Parse a schema's id or GUID."""
     return int(text) if text.lstrip("-").isdigit() else text
 
 
@@ -317,9 +317,9 @@ def _frames(payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str)
 
 
 def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """Rows of this type, one part after the other. A part may lack columns of a struct: they are null in its rows.
+    """Concatenate parts to rows of this type. Columns of a struct that a part lacks are null in its rows.
 
-    Of a table with many columns most parts lack most of them: such costs by the columns that parts have.
+    In a table with many columns, most parts lack most columns: the cost depends only on the columns that parts have.
     """
     if not pa.types.is_struct(kind) or all(part.type == kind for part in parts):
         return pa.concat_arrays(parts)
@@ -336,7 +336,7 @@ def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 
 
 def _with_gaps(placed: Iterable[tuple[int, pa.Array]], total: int, kind: pa.DataType) -> pa.Array:
-    """A column of which there are these pieces, by their first rows; the other rows are null."""
+    """A column made of pieces, which are given by their first row; all other rows are null."""
     pieces, end = [], 0
     for start, values in placed:
         pieces += [pa.nulls(start - end, kind), values]
@@ -346,7 +346,7 @@ def _with_gaps(placed: Iterable[tuple[int, pa.Array]], total: int, kind: pa.Data
 
 
 def _groups(frames: Frames, messages: _Messages) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Rows sorted by schema, message and size of the frame, those without a schema first; where each group begins."""
+    """Rows sorted by schema, message and frame size, rows without a schema first; and the start of each group."""
     kinds = (frames.which.astype(np.int64) * (len(messages.names) + 1) + messages.which) * _LONGEST_FRAME + frames.skip
     kinds[frames.status != Status.DECODED] = -1
     order = np.argsort(kinds, kind="stable")

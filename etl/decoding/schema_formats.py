@@ -1,10 +1,10 @@
-"""Formats whose schemas are in a registry: how a lineage's reader's schema grows, and what decodes a writer's payloads.
+"""Formats with schemas in a registry: growth of the reader's schema, and decoders for each writer's schema.
 
-    avro          the reader's schema is Avro's; payloads are resolved to it
-    json_schema   the reader's schema is a list of columns (`segment_reader.payload.row_schema`), found by name
-    protobuf      the same, found by the field's number; the registry's text is kept as descriptors
+    avro          the reader's schema is an Avro schema; payloads are resolved to it
+    json_schema   the reader's schema is a list of columns (`segment_reader.payload.row_schema`), matched by name
+    protobuf      the same, matched by field number; the registry's text is stored as descriptors
 
-Picklable: workers make their decoders by them.
+Picklable, because workers create their decoders from them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Uses = Sequence[str] | Mapping[str, str]
 
 
 class SchemaFormat(Protocol):
-    """All raise PayloadSchemaError for a schema that is not sound, or that no column can hold."""
+    """All methods raise PayloadSchemaError for a schema that is invalid or has no column type."""
 
     @property
     def indexed(self) -> bool:
-        """Whether message indexes are behind a schema's id."""
+        """Whether message indexes follow the schema's id in the payload."""
 
     def reader(self, text: str) -> Any:
         """A reader's schema from the ledger."""
@@ -47,23 +47,25 @@ class SchemaFormat(Protocol):
         """The reader's schema of a table that has this writer's columns."""
 
     def merged(self, reader: Any, writer: Any, *, add_fields: bool, widen: bool = False) -> Any:
-        """The reader's schema with what the writer's has besides; the same object where that is nothing."""
+        """The reader's schema with the writer's additional fields; the same object if there are none."""
 
     def with_lacking(self, writer: Any, reader: Any) -> Any:
-        """A reader's schema of the writer's columns, with those behind them that only the reader's has."""
+        """A reader's schema of the writer's columns, followed by columns that only the reader's schema has."""
 
     def records(self, writer: Any) -> tuple[str, ...]:
-        """What RecordNameStrategy calls the records that it may be of; () where it does not say."""
+        """Record names (as in RecordNameStrategy) of the schema; () if it has none."""
 
     def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
-        """The one that a payload of this schema, and where the format has such of this message, is of; None where that
-        is not known. Raises PayloadSchemaError: there is no such message."""
+        """The record name of a payload with this schema (and message, if the format has messages); None if unknown.
+
+        Raises PayloadSchemaError: there is no such message.
+        """
 
     def of_record(self, record: str) -> SchemaFormat:
-        """The format of this record's payloads alone, where a schema may have several."""
+        """The format for payloads of this record only, if a schema may have several records."""
 
     def columns(self, writer: Any, reader: Any) -> tuple[str, ...]:
-        """Of the reader's columns those that rows of this writer may have values in; () where it has no columns."""
+        """The reader's columns in which rows of this writer may have values; () if it has no columns."""
 
     def unknown(self, writer: Any, reader: Any) -> tuple[str, ...]:
         """Paths of the writer's fields that the reader's schema lacks."""
@@ -71,16 +73,16 @@ class SchemaFormat(Protocol):
     def type(self, reader: Any) -> pa.DataType: ...
 
     def text(self, reader: Any) -> str:
-        """As the ledger keeps it."""
+        """The text that the ledger stores."""
 
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
     ) -> PayloadDecoder:
-        """message: its indexes, where the format has such. Its rows may lack columns, which are null then."""
+        """message: message indexes, if the format has messages. Columns that the decoder's rows lack are null."""
 
 
 def schema_format(payload: Payload) -> SchemaFormat:
-    """Of a key or value whose schemas are in a registry."""
+    """The format of a key or value whose schemas are in a registry."""
     rescue = payload.unknown == "rescue"
     if payload.format == "json_schema":
         names = ("timestamp_format", "date_format", "time_zone")
@@ -92,7 +94,7 @@ def schema_format(payload: Payload) -> SchemaFormat:
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
-    """What the ledger keeps of a registry's schema. Protobuf's is compiled here, by protoc: tasks get descriptors.
+    """The text of a registry's schema that the ledger stores. For Protobuf, protoc compiles it to descriptors here.
 
     Raises PayloadSchemaError.
     """
@@ -105,8 +107,9 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 
 @dataclass(frozen=True)
 class AvroSchemas:
-    """fill: what the writer lacks has the reader's default, else it is null. several: records of any name are rows of
-    one table; the reader's schema has their names as aliases. rescue: rows have what it lacks as JSON text."""
+    """fill: fields that the writer lacks get the reader's default, otherwise null. several: records of any name are
+    rows of one table, and their names are aliases in the reader's schema. rescue: rows have fields that the reader's
+    schema lacks as JSON text."""
 
     fill: bool = False
     several: bool = False
@@ -179,16 +182,16 @@ class AvroSchemas:
 
 
 def _rows(kind: pa.DataType, rescue: bool) -> pa.DataType:
-    """The type of rows of this type, with the column of rescued fields if there is one."""
+    """The row type, with the column of rescued fields if there is one."""
     from kseg.segment_reader.payload.rescue import with_rescued
 
     return with_rescued(kind) if rescue else kind
 
 
 def _rescuing(decoder: PayloadDecoder, writer: RowType, reader: RowType) -> PayloadDecoder:
-    """The decoder of rows of the writer's type, with text in place of fields that the reader's lacks, if it has such.
+    """The decoder of rows of the writer's type, in which fields that the reader's type lacks are JSON text.
 
-    The reader's type may have fields that the writer's lacks.
+    The reader's type may have fields that the writer's type lacks.
     """
     from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
     from kseg.segment_reader.payload.row_schema import Record
@@ -201,7 +204,7 @@ def _rescuing(decoder: PayloadDecoder, writer: RowType, reader: RowType) -> Payl
 
 
 class _OfColumns:
-    """What formats without a resolution of their own share. A writer has `columns`, a `row_schema.Record`."""
+    """Base of formats without their own schema resolution. A writer has `columns`, a `row_schema.Record`."""
 
     rescue = False
 
@@ -244,7 +247,7 @@ class _OfColumns:
 
 @dataclass(frozen=True)
 class _Writer:
-    """columns: of its rows. made: what its decoder is made of."""
+    """A writer's schema. columns: of its rows. made: the object from which its decoder is created."""
 
     columns: Any
     made: Any
@@ -252,8 +255,8 @@ class _Writer:
 
 @dataclass(frozen=True)
 class JsonSchemas(_OfColumns):
-    """options: of `JsonOptions`, as far as they are given. rescue: rows have what the reader's schema lacks as it is
-    written, whether the writer's has it or not."""
+    """options: the given fields of `JsonOptions`. rescue: rows have fields that the reader's schema lacks as they are
+    written, even if the writer's schema does not declare them."""
 
     options: tuple[tuple[str, Any], ...] = ()
     rescue: bool = False
@@ -297,7 +300,7 @@ class JsonSchemas(_OfColumns):
 
 @dataclass(frozen=True)
 class _MessageWriter:
-    """A schema of Protobuf, and which of its messages is meant. made: what its decoder is made of."""
+    """A Protobuf schema and one of its messages. made: the object from which its decoder is created."""
 
     made: Any
     message: str | None
@@ -305,13 +308,13 @@ class _MessageWriter:
 
     @cached_property
     def columns(self) -> Any:
-        """Of its rows. Raises PayloadSchemaError where the message is not known."""
+        """The columns of its rows. Raises PayloadSchemaError if the message is unknown."""
         return _record(self.made.message(self.message), self.nanoseconds)
 
 
 @dataclass(frozen=True)
 class ProtobufSchemas(_OfColumns):
-    """message: whose fields are the columns; None: the only one of its schema. rescue: as of `AvroSchemas`."""
+    """message: the message whose fields are the columns; None: the schema's only one. rescue: as in `AvroSchemas`."""
 
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"

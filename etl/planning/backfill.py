@@ -1,22 +1,23 @@
-"""Backfills and interval runs: what was asked becomes ranges, once, and a run with an identity of its own.
+"""Plans backfills and interval runs: a request is resolved to ranges once, and identifies its run.
 
-    asked                what it means                                                pinned where
+    request              resolved to                                                  pinned in
     -------------------  -----------------------------------------------------------  ------------------------------
-    offsets              these, end exclusive                                         the run's plan
-    two times            first record at or after each                                the run's plan
-    --interval           boundaries: a time is one offset for good, shared by the     the ledger, for the job
-                         intervals on both of its sides
+    offsets              the same offsets, end exclusive                              the run's plan
+    two times            the first record at or after each                            the run's plan
+    --interval           boundaries: a time always has the same offset, for the       the ledger, for the job
+                         intervals before and after it
 
-    mode                 which of them
-    missing (default)    those that the ledger says have not landed
-    replace              all; rows of these addresses go, and the new ones come, in one commit
+    mode                 reads
+    missing (default)    offsets that have not landed, by the ledger
+    replace              all; one commit removes the old rows of these addresses and adds the new ones
     append               all, again
 
-The run id is a hash of ledger, job, mode, what was asked and label: asking the same again finds the run that there is,
-also one of release 0.1, whose id was a hash without the ledger.
+The run id is a hash of ledger, job, mode, request and label, so the same request finds its existing run. This includes
+runs of release 0.1, whose ids were hashes without the ledger.
 
-Read from files (`segments`) it is the same run: they replace the brokers, which are not used. All that files
-hold means offsets from each partition's base to the files' end, so that files that have grown make another run.
+A run that reads files (`segments`) has the same id as one that reads the brokers; files replace the brokers, which are
+not used. A request for all offsets of the files means those from each partition's base to the files' end, so files that
+have grown make another run.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ MODES: dict[str, ev.Mode] = {
 
 
 def job_for(job: Job, request: BackfillRequest) -> Job:
-    """The job as a backfill runs it: from the request's files, where it names some.
+    """The job for a backfill: it reads the request's files, if the request names files.
 
     Raises:
         ConfigurationError: `replace` without addresses in the sink, or of rows that are not routed by their topic.
@@ -74,7 +75,7 @@ def job_for(job: Job, request: BackfillRequest) -> Job:
 
 
 def all_in_files(inputs: InputReader, request: BackfillRequest, state: JobState) -> BackfillRequest | None:
-    """The offsets that "all" means: from each base, or the files' start, to the files' end; None where that is none."""
+    """All offsets of the files: from each base, or the files' start, to the files' end; None if there are none."""
     draft = Draft.unwritten(preflight(inputs, state, ev.INCREMENTAL), state)
     draft.check_and_pin(moves_offsets=False)
     snapshot = draft.inputs.snapshot
@@ -93,7 +94,7 @@ def all_in_files(inputs: InputReader, request: BackfillRequest, state: JobState)
 
 
 def unfinished_from_files(state: JobState) -> BackfillRequest | None:
-    """What an unfinished backfill of all that some files held was asked for: its offsets can be planned by no other."""
+    """The request of an unfinished backfill of all offsets of some files; no other run can plan these offsets."""
     for run in state.unfinished_runs():
         if run.mode == "backfill-missing" and json.loads(run.plan.pinned_config)["source"].get("segments"):
             return BackfillRequest.from_json(json.loads(run.plan.asked))
@@ -101,11 +102,11 @@ def unfinished_from_files(state: JobState) -> BackfillRequest | None:
 
 
 def readable_end(draft: Draft, tp: TopicPartition) -> int:
-    """The first offset that may not be read now.
+    """The first offset that must not be read now.
 
-    Of a copy whose last leader epoch is older than the one that the ledger has seen, that is at most the high watermark
-    that its broker wrote down: records above it may be ones that a later leader never had. Of one that was made
-    before a change of the source was accepted, only the offsets count that mean the same records since.
+    If a copy's last leader epoch is older than the epoch in the ledger, this is at most the broker's checkpointed high
+    watermark, because later leaders may not have the records above it. If a copy is older than an accepted change of
+    the source, only offsets below the change are read.
     """
     snapshot = draft.inputs.snapshot
     bounds = snapshot.bounds[tp]
@@ -121,7 +122,7 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
 
 
 def run_id_of(request: BackfillRequest, state: JobState) -> str:
-    """The id of the run that carries out this request in this ledger."""
+    """The id of this request's run in this ledger."""
     digest = request.digest(state.job)
     before = state.runs.get(digest)
     if before is not None and not before.abandoned and _still_answers(before, state):
@@ -137,12 +138,12 @@ def run_id_of(request: BackfillRequest, state: JobState) -> str:
 
 
 def _after(digest: str, changes: int) -> str:
-    """The digest of a request that was made after offsets were reopened: it asks for other records than before."""
+    """The digest of a request after its offsets were reopened, because it now reads other records."""
     return sha256(f"{digest}/{changes}".encode()).hexdigest() if changes else digest
 
 
 def _still_answers(run: RunState, state: JobState) -> bool:
-    """Whether a run is the one of its request: it has yet to end, or none of its offsets was reopened since."""
+    """Whether a run is still its request's run: it has not ended, or none of its offsets was reopened since."""
     if not run.ended or run.mode == "backfill-append":
         return True
     if run.archived:
@@ -153,7 +154,7 @@ def _still_answers(run: RunState, state: JobState) -> bool:
 
 @dataclass(slots=True)
 class BackfillPlanner:
-    """Plans one backfill or interval run in a draft. run_id: as `run_id_of` gives it."""
+    """Plans one backfill or interval run in a draft. run_id: the result of `run_id_of`."""
 
     job: Job
     logs: Logs
@@ -170,7 +171,7 @@ class BackfillPlanner:
         return "interval" if once else MODES[self.request.mode]
 
     def decide(self, draft: Draft) -> ev.RunPlan | None:
-        """Plan the run in a draft; None where there is nothing to land."""
+        """Plan the run in a draft; None if there is nothing to land."""
         draft.check_and_pin(moves_offsets=self.request.commit_offsets)
         asked = self._asked(draft)
         if self.request.mode == "missing":
@@ -191,7 +192,7 @@ class BackfillPlanner:
         )
 
     def _refuse_reserved(self, state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Offsets in another run's plan can neither be landed now nor be left out: that run may still be abandoned."""
+        """Refuse offsets of another run's plan. They cannot be left out, because that run may still be abandoned."""
         reserved = state.reservations(except_chain=self.run_id)
         for tp, offsets in wanted.items():
             if tp in reserved and (taken := offsets.intersect(reserved[tp])):
@@ -246,7 +247,7 @@ class BackfillPlanner:
         return sorted(TopicPartition(*tp) for tp in named)
 
     def _refuse_what_files_lack(self, starts: Mapping[TopicPartition, int], snapshot: SourceSnapshot) -> None:
-        """A copy that begins later is no loss: the brokers, or another copy, may have the rest."""
+        """Refuse offsets that the files lack. This is not a data loss: the brokers or another copy may have them."""
         for tp, start in starts.items():
             first = snapshot.bounds[tp].start
             if start < first:
@@ -281,7 +282,7 @@ class BackfillPlanner:
         )
 
     def _boundary(self, draft: Draft, instant: datetime, *, ends: bool = False) -> dict[TopicPartition, int]:
-        """The offsets that an instant means: as pinned, else pinned now. What is not proved is noted and not pinned."""
+        """The offsets of a time: pinned earlier, or pinned now. Unproved boundaries are recorded but not pinned."""
         millis, state = epoch_millis(instant), draft.state
         decisions = self._closed(draft, millis, ends=ends)
         offsets = {tp: decision.offset for tp, decision in decisions.items() if decision.offset is not None}
@@ -298,7 +299,7 @@ class BackfillPlanner:
         return self.boundaries.offsets(draft.state, draft.inputs.snapshot.bounds, millis, ends=ends)
 
     def read_boundaries(self, inputs: PlanInputs, state: JobState) -> None:
-        """Read what the logs say of an interval's boundaries, so that deciding takes no time afterwards."""
+        """Read an interval's boundaries from the logs before the decision, because this takes time."""
         if self.request.interval is not None:
             for instant, ends in zip(self.request.interval, (False, True), strict=True):
                 millis = epoch_millis(instant)

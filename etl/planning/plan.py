@@ -1,16 +1,16 @@
-"""Plans: which offsets a run reads. Pure: planning inputs and the ledger's state go in, events come out.
+"""Plans the offsets that a run reads. Pure functions: they read planning inputs and the ledger's state, return events.
 
 For each partition of an incremental run:
 
     base ───── landed or given up ─────► frontier ─ ─ open ─ ─ ─ end
                                             │                     └ pinned now, never above what may be read
-                                            └ the run starts here; what landed beyond it, or is planned by another
-                                              run, is cut out
+                                            └ the run starts here; higher offsets that have landed, or are planned by
+                                              another run, are left out
 
-The base is pinned by the job's first run of any kind: the group's committed offset if it has one, else the configured
-start. A topic first seen later starts at its earliest offset, unless the group has one. A partition that is added to a
-topic which the job reads starts at 0, or its first records would never be read: what retention has removed of them is
-lost, and an offset that another client has committed there is a change of the group's offsets, as in any partition.
+The job's first run of any kind pins the base: the group's committed offset if there is one, otherwise the configured
+start. A topic that is added later starts at its earliest offset, or at the group's offset. A partition that is added to
+a topic of the job starts at 0, because otherwise its first records would never be read: if retention has deleted some
+of them, they are lost, and an offset that another client has committed there is a change of the group's offsets.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Stamp = Callable[[ev.Event], ev.Event]
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What a plan is made from, besides the ledger's state.
+    """The inputs of a plan, besides the ledger's state.
 
-    tables: target tables as they are now; None where one does not exist.
-    group: None where the job commits no offsets.
-    schemas: of a registry, by lineage.
-    sizes: estimated bytes of an offset by partition, where `run.max_bytes` needs them.
-    epoch_ends: where the epochs ended that the ledger saw the partitions in, of those that are in another one now.
+    tables: the current states of the target tables; None: the table does not exist.
+    group: None if the job commits no offsets.
+    schemas: schemas of a registry, by lineage.
+    sizes: estimated bytes of an offset, by partition, if `run.max_bytes` needs them.
+    epoch_ends: the ends of the leader epochs in the ledger, of partitions that have another epoch now.
     """
 
     job: Job
@@ -64,16 +64,16 @@ class PlanInputs:
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
 
     def table_of(self, topic: str) -> str | None:
-        """The table of a topic's rows; None where something else decides on it, record by record."""
+        """The table of a topic's rows; None if routes are not selected by topic."""
         return None if self.job.sink.routed else str(self.job.sink.target(topic))
 
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: events so far, and the state as they leave it, so that each rule sees those before it.
+    """An unfinished plan: its events, and the state after them, so that each rule sees the results of earlier rules.
 
-    notes: what a person should know of the plan, and no event has. unread: of a capped run, the offsets by partition
-    that it leaves to later ones.
+    notes: messages for the user that no event has. unread: for a capped run, the offsets by partition that it leaves to
+    later runs.
     """
 
     inputs: PlanInputs
@@ -85,7 +85,7 @@ class Draft:
 
     @classmethod
     def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
-        """A draft that is never written, under a lease that is not in the ledger."""
+        """A draft for a dry run, with a lease that is not in the ledger; it is never written."""
         attempt = state.next_attempt(chain)
         lease = ev.Leased(chain=chain, owner="unwritten", attempt=attempt, duration=60.0)
         draft = cls(inputs, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
@@ -101,13 +101,14 @@ class Draft:
     def check_and_pin(self, *, moves_offsets: bool) -> None:
         """The first checks of every kind of run: identity, the group's offsets, and bases of new partitions.
 
-        The group comes before the logs: an accepted offset inside the log leads out of a start beyond its end.
+        The group's offsets are checked before the logs, because accepting a group offset inside the log resolves a
+        start beyond the log's end.
 
-        moves_offsets: the run ends with a commit of the group's offsets.
+        moves_offsets: whether the run ends with a commit of the group's offsets.
 
         Raises:
             Refused: source, group or ledger do not agree.
-            ConfigurationError: the configured start lies beyond a log's end.
+            ConfigurationError: the configured start is beyond a log's end.
         """
         snapshot = self.inputs.snapshot
         check_topics(snapshot, self.state)
@@ -119,8 +120,9 @@ class Draft:
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
 
     def _is_added(self, tp: TopicPartition) -> bool:
-        """Whether the partition was added to a topic since the job's last plan, if that read all of its partitions. A
-        copy may have been made before: its log's start is not the partition's."""
+        """Whether the partition was added to its topic since the job's last plan, which read all partitions.
+
+        Not for files: a copy's log start may differ from the partition's."""
         known = self.state.topics.get(tp.topic)
         if tp in self.state.bases or known is None or tp.partition in known.partitions or self.inputs.snapshot.copy:
             return False
@@ -156,7 +158,7 @@ class Draft:
         return events
 
     def note_cut_logs(self, start: datetime, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note where the offset of a time is what retention has left, which proves nothing of the time.
+        """Add a note if the offset of a time is at the log's start, because retention may have deleted earlier records.
 
         offsets: the first record at or after the time, by partition.
         """
@@ -191,11 +193,11 @@ class Draft:
             )
 
     def _end(self, tp: TopicPartition) -> int:
-        """The log's end; no base is beyond the end of a copy, which may be of any age."""
+        """The log's end. For a copy, which may be old, a base beyond its end is not an error."""
         return NO_END if self.inputs.snapshot.copy else self.inputs.snapshot.bounds[tp].high_watermark
 
     def drop_lost(self, wanted: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartition, OffsetSet]:
-        """What of these offsets the log still holds; what retention removed is recorded, or refused.
+        """Those of these offsets that the log still has; offsets that retention deleted are recorded, or refused.
 
         Raises:
             Refused: `data-lost`, unless `on_data_loss: record`.
@@ -214,7 +216,7 @@ class Draft:
 
     @property
     def left_to_later_runs(self) -> int | None:
-        """The number of offsets in `unread`; None where the run is not capped."""
+        """The number of offsets in `unread`; None if the run is not capped."""
         return None if self.unread is None else sum(self.unread.values())
 
     def plan(
@@ -300,7 +302,7 @@ class Draft:
 def incremental_ranges(
     draft: Draft, until: Mapping[TopicPartition, int] | None = None
 ) -> dict[TopicPartition, OffsetSet]:
-    """What is unread: from each frontier to each end, without other runs' offsets.
+    """Unread ranges: from each frontier to each end, without other runs' offsets.
 
     until: an upper bound for each end; a partition without one is not read.
     """
@@ -321,9 +323,9 @@ def _non_empty(offsets: Mapping[TopicPartition, OffsetSet]) -> dict[TopicPartiti
 
 
 def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = None) -> ev.RunPlan | None:
-    """The incremental chain's next run; None where there is nothing to read.
+    """Plan the incremental chain's next run; None if there is nothing to read.
 
-    until: as for `incremental_ranges`.
+    until: see `incremental_ranges`.
 
     Raises:
         Refused: source, group or ledger do not agree, or records were lost.

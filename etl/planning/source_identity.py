@@ -1,17 +1,17 @@
-"""Whether the source is still the one that the ledger knows: cluster, topics, and logs that have not lost their end.
+"""Checks that the source is the same as in the ledger: cluster, topics, and logs that were not truncated.
 
-    seen now                                               code                reopened when accepted
+    difference                                             code                reopened when accepted
     -----------------------------------------------------  ------------------  -------------------------------------
     another cluster id                                     another-cluster     every offset
     another topic id; without ids a lower leader epoch     topic-recreated     every offset
-    a log, or the epoch last seen, that ends below what    log-truncated       from that end on
-    has landed or is planned
-    a log that ends below where the next run starts        start-beyond-end    from that end on
+    a log, or the ledger's leader epoch, that ends below   log-truncated       from that end on
+    landed or planned offsets
+    a log that ends below the start of the next run        start-beyond-end    from that end on
 
-Offsets mean nothing on another cluster or in a recreated topic, and a log that was truncated below what has landed
-gives its offsets to other records. Each of these is refused, since trying again changes nothing; the way out is
-`kseg repair --accept-source` (`etl.operations.accept_source`). A lower leader epoch of the same topic id is no change:
-such an answer is out of date (`etl.source.lag`).
+On another cluster or in a recreated topic, offsets belong to other records, and so do the offsets of a log that was
+truncated below landed offsets. These differences are refused, because a retry does not help; `kseg repair
+--accept-source` accepts them (`etl.operations.accept_source`). A lower leader epoch with the same topic id is no
+difference: the broker's response is out of date (`etl.source.lag`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ACCEPT = "`kseg repair JOB --accept-source {}`"
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ended (OffsetForLeaderEpoch); -1: the leader no longer knows, as retention brings about."""
+    """The end of a leader epoch (OffsetForLeaderEpoch); -1: the leader no longer knows it, because of retention."""
 
     leader_epoch: int
     end: int
@@ -42,9 +42,9 @@ EpochEnds = Mapping[TopicPartition, EpochEnd]
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A difference between the source and what the ledger knows of it.
+    """A difference between the source and the ledger.
 
-    partition: None where all of the topic's are meant. first: the first offset that means another record than before.
+    partition: None: all partitions of the topic. first: the first offset that now belongs to another record.
     """
 
     topic: str
@@ -54,7 +54,7 @@ class SourceChange:
 
 
 def check_source(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> None:
-    """Compare what brokers or files answered with what the ledger has seen. ends: as `ends_of_epochs` returned them.
+    """Compare the state of brokers or files with the ledger. ends: the result of `ends_of_epochs`.
 
     Raises:
         Refused: `another-cluster`, `topic-recreated`, `log-truncated` or `start-beyond-end`.
@@ -76,7 +76,7 @@ def check_logs(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> No
 
 
 def behind(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity]) -> TopicPartition | None:
-    """A partition of a known topic that was answered for in an older leader epoch than the ledger has seen."""
+    """A partition of a known topic whose leader epoch in a response is older than in the ledger."""
     if snapshot.copy:
         return None
     for tp in snapshot.partitions:
@@ -87,13 +87,13 @@ def behind(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity]) -> Topi
 
 
 def ends_of_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> dict[TopicPartition, EpochEnd]:
-    """Where the epoch ended that each partition was last seen in (OffsetForLeaderEpoch, KIP-320), if it is another now.
+    """The end of each partition's leader epoch in the ledger (OffsetForLeaderEpoch, KIP-320), if the epoch has changed.
 
-    A log that was truncated and written again is as long as before, and still its old epoch ends below what has landed.
-    So does the epoch of files that a broker left behind with records that its followers never had.
+    A log that was truncated and written again may be as long as before, but its old epoch ends below landed offsets.
+    The same is true for files of a broker with records that its followers never had.
 
     Raises:
-        KafkaError, LogFileError: the logs cannot be asked.
+        KafkaError, LogFileError: the logs cannot be read.
     """
     asked: dict[TopicPartition, int] = {}
     for tp in snapshot.partitions:
@@ -104,7 +104,7 @@ def ends_of_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> dic
 
 
 def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceChange]:
-    """Topics that are others than the ledger knows."""
+    """Topics that differ from the topics in the ledger."""
     for name, metadata in snapshot.topics.items():
         known = state.topics.get(name)
         if known is None:
@@ -128,7 +128,7 @@ def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceC
 
 
 def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) -> Iterator[SourceChange]:
-    """Epochs of one topic only grow; where there are no topic ids this is how a recreated topic shows."""
+    """Partitions with a lower leader epoch. Epochs of a topic never decrease, so the topic (without id) was recreated."""
     for number, seen in known.partitions.items():
         tp = TopicPartition(topic, number)
         now = snapshot.leader_epoch(tp) if tp in snapshot.bounds else -1
@@ -138,7 +138,7 @@ def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) ->
 
 
 def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> Iterator[SourceChange]:
-    """Logs that ended, or end, below the offsets that runs have landed or planned, or below where they start."""
+    """Logs that end, or have ended, below landed or planned offsets, or below the start of the next run."""
     dealt_with = _dealt_with(state)
     for tp, bounds in snapshot.bounds.items():
         if snapshot.copy and _same_id(snapshot, state.topics, tp):
@@ -165,7 +165,7 @@ def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> I
 
 
 def _dealt_with(state: JobState) -> dict[TopicPartition, int]:
-    """By partition the end of what has landed, or is in the plan of a run that has not ended."""
+    """By partition, the end of the offsets that have landed or are planned by an unfinished run."""
     ends = {tp: landed.intervals[-1][1] for tp, landed in state.landed_offsets.items() if landed}
     for run in state.unfinished_runs():
         for planned in run.plan.ranges:

@@ -1,10 +1,10 @@
 """Resolve a user's topics and offsets to partitions and concrete offsets.
 
-Two questions, each answered by the brokers at one moment: *which partitions* (`resolve_topics`) and *where does reading
-start or end in each* (`resolve_offsets`). What they mean is what Spark's Kafka source means by the same words: a
-pattern is found anywhere in a topic's name, and never finds an internal topic; a time means the first record at or
-after it; -2 is the earliest offset, -1 the latest. Under read_committed the latest offset is the last stable one, so
-that everything below an end is decided (ListOffsets with that isolation level, KIP-98).
+`resolve_topics` determines the partitions, and `resolve_offsets` the offsets at which reading starts or ends in each.
+The options have the same meaning as in Spark's Kafka source: a pattern may match anywhere in a topic's name, and never
+matches an internal topic; a time means the first record at or after it; -2 is the earliest offset, -1 the latest. Under
+read_committed the latest offset is the last stable offset, so that there are no open transactions below an end
+(ListOffsets with this isolation level, KIP-98).
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class AtOffsets:
 class AtTime:
     """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
 
-    otherwise: what is used if no record is that young: the latest offset, or an error (`TimeNotFoundError`).
-    ends: whether a range ends there; of files, records without a time belong to a range on both sides of them.
+    otherwise: used if there is no such record: the latest offset, or an error (`TimeNotFoundError`).
+    ends: whether a range ends there. In files, records without a timestamp belong both to a range that ends at them and
+    to a range that starts at them.
     """
 
     millis: int | Mapping[TopicPartition, int]
@@ -50,7 +51,7 @@ class AtTime:
 
 
 class TimedOffset(NamedTuple):
-    """A record's offset and its timestamp (ms); -1 for one that has none."""
+    """A record's offset and its timestamp (ms); -1 if it has no timestamp."""
 
     offset: int
     timestamp: int
@@ -72,9 +73,9 @@ _LEVELS: dict[str, IsolationLevel] = {"high_watermark": "read_uncommitted", "las
 class LogBounds:
     """The offsets of a partition's log: log start <= last stable offset <= high watermark.
 
-    confirmed: of files, whose end counts as high watermark, the high watermark that their broker checkpointed last,
-    -1 where there is none. Rows at or above it may never have been replicated. None at brokers, which show no others.
-    leader_epoch: in which both ends were answered; of files, the last one. -1 where it is not known.
+    confirmed: for files, whose end counts as the high watermark: the broker's last checkpointed high watermark, -1 if
+    there is none. Records at or above it may never have been replicated. None for brokers.
+    leader_epoch: the leader epoch in the responses for both ends; for files, the last one. -1 if unknown.
     """
 
     start: int
@@ -85,10 +86,10 @@ class LogBounds:
 
 
 def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
-    """A job file's word for an offset (`earliest`, `{orders: {0: 23}}`, a time) as an `OffsetSpec`.
+    """Convert a job file's offset setting (`earliest`, `{orders: {0: 23}}`, a time) to an `OffsetSpec`.
 
     Raises:
-        ConfigurationError: it is none of the forms.
+        ConfigurationError: the setting has none of these forms.
     """
     if value in ("earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"):
         return value  # type: ignore[return-value]
@@ -106,7 +107,7 @@ def offset_spec(value: str | datetime | Mapping[str, Any]) -> OffsetSpec:
 
 
 def ending(spec: OffsetSpec) -> OffsetSpec:
-    """What a user asked for, as the end of ranges."""
+    """The user's setting, as the end of ranges."""
     return replace(spec, ends=True) if isinstance(spec, AtTime) else spec
 
 
@@ -117,16 +118,17 @@ def resolve_topics(
     pattern: str | None = None,
     assign: Mapping[str, Collection[int]] | None = None,
 ) -> dict[TopicPartition, TopicMetadata]:
-    """The partitions that one of the three ways names, sorted, each with its topic's metadata.
+    """The partitions that `topics`, `pattern` or `assign` select, sorted, each with its topic's metadata.
 
-    topics: by name; all must exist.
-    pattern: a regular expression found anywhere in the name; internal topics are left out; finding none is no error.
+    topics: names; all must exist.
+    pattern: a regular expression that may match anywhere in the name; internal topics are left out. No match is no
+        error.
     assign: these partitions of these topics; all must exist.
 
     Raises:
         UnknownTopic: a named topic or partition does not exist.
-        ConfigurationError: not exactly one of the three, or the pattern is not a regular expression.
-        KafkaError: the cluster cannot be asked.
+        ConfigurationError: not exactly one of the three is given, or the pattern is not a regular expression.
+        KafkaError: a request to the cluster failed.
     """
     if sum(way is not None for way in (topics, pattern, assign)) != 1:
         raise ConfigurationError("select partitions in exactly one way: by topics, a pattern or an assignment")
@@ -180,16 +182,15 @@ def resolve_offsets(
 ) -> dict[TopicPartition, int]:
     """A concrete offset for every partition, as of now.
 
-    Offsets that a user names are taken as they are: whether they lie inside the log is the caller's to judge
-    (`log_bounds`).
+    Offsets given by the user are not checked: the caller must check that they are inside the log (`log_bounds`).
 
-    group: whose committed offsets `committed` means; a partition without one starts at its earliest offset.
-    unnamed: what a partition gets that `AtOffsets` does not name; refusing is what Spark's source does.
+    group: the group of `committed`; a partition without a committed offset starts at its earliest offset.
+    unnamed: the offset of partitions that `AtOffsets` does not name; Spark's source refuses them.
 
     Raises:
-        ConfigurationError: `committed` without a group; `log_end`; `AtOffsets` that names other partitions than these.
-        TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
-        KafkaError: the brokers cannot be asked.
+        ConfigurationError: `committed` without a group; `log_end`; `AtOffsets` with other partitions than these.
+        TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
+        KafkaError: a request to the brokers failed.
     """
     wanted = sorted(partitions)
     if isinstance(spec, AtOffsets):
@@ -211,12 +212,12 @@ def resolve_offsets(
 def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
     """Log start, last stable offset and high watermark of every partition, as of now, with their leader epoch.
 
-    The epoch is the one in the answers themselves: an epoch from metadata is that of another moment, and the end of an
-    epoch that is older than an offset lies below that offset, as if the log had been truncated (KIP-320).
+    The epoch is taken from the ListOffsets responses. An epoch from metadata may be older than the offsets; its end
+    would then be below them, as if the log had been truncated (KIP-320).
 
     Raises:
-        LeaderNotAvailable: leaders kept changing between the questions.
-        KafkaError: the cluster cannot be asked.
+        LeaderNotAvailable: leaders changed repeatedly between the requests.
+        KafkaError: a request to the cluster failed.
     """
     found: dict[TopicPartition, LogBounds] = {}
     left = sorted(partitions)
@@ -237,7 +238,7 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
 def named_offsets(
     offsets: Mapping[TopicPartition, int], wanted: list[TopicPartition], unnamed: str
 ) -> dict[TopicPartition, int]:
-    """An entry for each partition that is read, from a user's map. Raises ConfigurationError where it does not fit."""
+    """The user's offset for each partition. Raises ConfigurationError if the map has other partitions than these."""
     strangers = sorted(offsets.keys() - set(wanted))
     missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
     if strangers or missing:

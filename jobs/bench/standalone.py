@@ -1,14 +1,14 @@
-"""A real Spark standalone cluster on this machine's loopback: a master and workers, from the jars that pyspark brings.
+"""A real Spark standalone cluster on the loopback interface: a master and workers, from pyspark's jars.
 
     with StandaloneSpark(workers=2, cores=1) as cluster:
         run("spark-submit", "--master", cluster.url, …)
 
-One directory holds everything: ``master.log``, ``worker-1.log`` …, and below ``worker-1/`` what each worker keeps for
-its applications (``app-…/0/stdout``, ``stderr``) and for drivers in cluster mode (``driver-…``). Each executor is a JVM
-of its own.
+One directory has all files: ``master.log``, ``worker-1.log`` …, and in ``worker-1/`` the files of each worker's
+applications (``app-…/0/stdout``, ``stderr``) and of drivers in cluster mode (``driver-…``). Each executor is a separate
+JVM.
 
-Nothing is left behind: when this process goes, however it goes, the watchers stop master and workers
-(``kseg.jobs.broker.child``), and with a worker go its executors.
+When this process ends, even if it is killed, watchers stop the master and the workers (``kseg.jobs.broker.child``), and
+executors end with their worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HANDED_ON = ("HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER")
 
 
 def spark_home() -> Path:
-    """Where pyspark lies: the ``SPARK_HOME`` of this installation, with ``bin/spark-submit``."""
+    """The folder of pyspark: the ``SPARK_HOME`` of this installation, with ``bin/spark-submit``."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise StartFailed("pyspark is not installed.", remedy="Run `make setup`.")
@@ -46,10 +46,9 @@ def spark_home() -> Path:
 
 
 def spark_environment(conf_dir: Path, python: Path | None) -> dict[str, str]:
-    """The environment of a Spark process on the loopback. conf_dir: a folder without settings of anybody's.
+    """The environment of a Spark process on the loopback interface. conf_dir: a folder without user settings.
 
-    python: of its workers. None takes this process's own, and lets workers import what this process does: a given one
-    has nothing of ours.
+    python: the workers' Python. None: this process's Python, with its modules. Another Python gets none of our modules.
 
     Raises JavaMissing, StartFailed.
     """
@@ -72,14 +71,13 @@ class StandaloneSpark(Server[str]):
     """One master and its workers on free ports.
 
     Args:
-        directory: where to keep everything; None takes a temporary one, which is deleted at stop.
-        workers: how many workers.
-        cores: each worker's cores: so many tasks at once.
-        memory: what each worker gives away to executors (`spark.executor.memory` is 1g unless it is set).
-        python: the Python that executors start where an application names none (`python3` on their PATH), and drivers
-            in cluster mode. None takes this process's own, and lets workers import what this process does: a given one
-            has nothing of ours.
-        env: more environment of the workers, which their executors inherit; over what is set here.
+        directory: the folder of all files; None: a temporary folder, which is deleted at stop.
+        workers: the number of workers.
+        cores: each worker's cores, which is its number of parallel tasks.
+        memory: each worker's memory for executors (`spark.executor.memory` is 1g unless it is set).
+        python: the Python of executors and of drivers in cluster mode, unless an application sets one. None: this
+            process's Python, with its modules. Another Python gets none of our modules.
+        env: additional environment of the workers, which executors inherit; it overrides variables that are set here.
     """
 
     def __init__(
@@ -108,18 +106,18 @@ class StandaloneSpark(Server[str]):
 
     @property
     def ui(self) -> str:
-        """The master's web page; ``/json/`` below it has the same as JSON."""
+        """The URL of the master's web page; ``/json/`` below it returns the same data as JSON."""
         return f"http://{HOST}:{self._ports[1]}"
 
     @property
     def work_dirs(self) -> tuple[Path, ...]:
-        """Each worker's folder: of its applications, and of drivers in cluster mode."""
+        """Each worker's folder, with its applications and its drivers in cluster mode."""
         return tuple(self.directory / f"worker-{number}" for number in self._numbers)
 
     def state(self) -> dict[str, Any]:
-        """What the master reports: ``workers``, ``activeapps``, ``completedapps``, ``activedrivers`` and more.
+        """The master's state: ``workers``, ``activeapps``, ``completedapps``, ``activedrivers`` and more.
 
-        Raises OSError where it does not answer.
+        Raises OSError if the master does not respond.
         """
         with urllib.request.urlopen(f"{self.ui}/json/", timeout=10) as answer:
             text = answer.read()
@@ -140,7 +138,7 @@ class StandaloneSpark(Server[str]):
         self._await_ready(self._workers)
 
     def start_worker(self, number: int) -> None:
-        """Start a worker, 1 and up, also again after `kill`; does not wait for the master to know it."""
+        """Start worker number 1, 2, …, also again after `kill`; does not wait until it has registered."""
         folder = self.work_dirs[number - 1]
         folder.mkdir(exist_ok=True)
         port, ui = self._ports[2 * number : 2 + 2 * number]
@@ -148,7 +146,7 @@ class StandaloneSpark(Server[str]):
         self._launch_spark(f"worker-{number}", _WORKER, port, ui, *given)
 
     def kill(self, name: str) -> None:
-        """End ``master`` or ``worker-N`` as a power cut would (SIGKILL); a worker's executors end a moment later."""
+        """Kill ``master`` or ``worker-N`` with SIGKILL, like a power failure; a worker's executors end soon after."""
         self._end([name], signal.SIGKILL)
 
     # Inside

@@ -1,20 +1,20 @@
-"""What can be wrong with a log directory's files, as typed errors that cross process borders.
+"""Errors of log directories and their files. They can be pickled.
 
     LogFileError
-    ├── CorruptIndex         an .index, .timeindex or .txnindex that contradicts itself
+    ├── CorruptIndex         an .index, .timeindex or .txnindex with inconsistent entries
     ├── CorruptSnapshot      a .snapshot whose checksum or layout is wrong
     ├── CorruptCheckpoint    a text file that is not in its format
-    ├── SegmentGone          a file that was there is there no more: rolled, deleted or replaced while we read
-    ├── StoreError           where the files are kept says no
-    │   ├── StoreUnavailable     it does not answer, or not now: asking again may help
-    │   └── StoreRefused         credentials are missing or wrong, or may not read this
-    ├── LayoutError          what a remote store holds is not in the layout that was named
-    ├── LogDamaged           the bytes of a .log are no record batches at some position
-    ├── LogEndsEarly         the files end before the range that is to be read
+    ├── SegmentGone          a file no longer exists: rolled, deleted or replaced while it was read
+    ├── StoreError           the store of the files denies access
+    │   ├── StoreUnavailable     the store does not respond at the moment: a retry may help
+    │   └── StoreRefused         credentials are missing or wrong, or lack the permission
+    ├── LayoutError          the objects of a remote store are not in the configured layout
+    ├── LogDamaged           the bytes of a .log are not record batches at some position
+    ├── LogEndsEarly         the files end before the end of the requested range
     └── UndecidedTransaction a transaction that has no marker in the files: the range ends above the last stable offset
 
-What only hints at the log (indexes, snapshots) is never needed for a right answer: code that catches such an error
-there may go on without the file.
+Indexes and snapshots are only hints, and results never depend on them: if reading one fails, code may continue without
+the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 
 class LogFileError(Exception):
-    """Something about one file. Attributes: `file`, `position` (byte, None for the file as a whole), `reason`."""
+    """An error of one file. Attributes: `file`, `position` (byte; None: the whole file), `reason`."""
 
     retriable: ClassVar[bool] = False
 
@@ -39,7 +39,7 @@ class LogFileError(Exception):
 
 
 class CorruptIndex(LogFileError):
-    """An index that contradicts itself."""
+    """An index with inconsistent entries."""
 
 
 class CorruptSnapshot(LogFileError):
@@ -51,13 +51,13 @@ class CorruptCheckpoint(LogFileError):
 
 
 class SegmentGone(LogFileError):
-    """A file that was listed is there no more, or shorter than it was. Listing the folder again may help."""
+    """A listed file no longer exists, or is shorter than before. Listing the folder again may help."""
 
     retriable: ClassVar[bool] = True
 
 
 class StoreError(LogFileError):
-    """The store denies access: nothing is known of the files themselves."""
+    """The store denies access, so the state of the files is unknown."""
 
 
 class StoreUnavailable(StoreError):
@@ -67,7 +67,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreRefused(StoreError):
-    """A store wants other credentials, or these may not read this. `remedy`: what to do."""
+    """A store rejects the credentials, or they lack the permission. `remedy`: how to resolve it."""
 
     def __init__(self, file: str, position: int | None, reason: str, remedy: str) -> None:
         super().__init__(file, position, reason)
@@ -78,15 +78,14 @@ class StoreRefused(StoreError):
 
 
 class LayoutError(LogFileError):
-    """An object of a remote store that is not what its layout promises: a manifest, a chunk, a name."""
+    """An object of a remote store that does not have its layout's format: a manifest, a chunk, a name."""
 
 
 class LogDamaged(LogFileError):
-    """Bytes of a .log that are no record batches.
+    """Bytes of a .log that are not record batches.
 
-    base_offset: that of the batch where its header is plausible, else the first one that it may have.
-    length: how many bytes, and first, last: the offsets `[first, last)` that are missing for them. Those that were not
-    read are None.
+    base_offset: the batch's base offset if its header is plausible, otherwise the lowest offset that it may have.
+    length: the number of bytes. first, last: the offsets `[first, last)` that are missing. Unknown values are None.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ def _damaged(
 
 
 class LogEndsEarly(LogFileError):
-    """The files hold fewer offsets than were to be read. `offset`: the first one that is missing."""
+    """The files have fewer offsets than requested. `offset`: the first missing offset."""
 
     def __init__(self, file: str, position: int | None, offset: int) -> None:
         super().__init__(file, position, f"the log ends before offset {offset}")
@@ -134,7 +133,7 @@ class LogEndsEarly(LogFileError):
 
 
 class UndecidedTransaction(LogFileError):
-    """A transaction whose marker is not in the files, so that it is unknown whether it counts."""
+    """A transaction whose marker is not in the files, so it is unknown whether it was committed."""
 
     def __init__(self, file: str, producer_id: int, first_offset: int) -> None:
         super().__init__(

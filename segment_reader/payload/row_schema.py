@@ -1,13 +1,13 @@
-"""The columns of a table whose writers' schemas change: a tree that grows, as text, and as the type of rows.
+"""The reader's schema of a table whose writers' schemas change: a tree of columns, its text, and its Arrow type.
 
     the reader has    the writer has         merged
-    no such field     a field                the writer's field, behind all others
-    a field           no such field          the reader's
-    a type            the same, or narrower  the reader's
+    no such field     a field                the writer's field, after all others
+    a field           no such field          the reader's field
+    a type            the same, or narrower  the reader's type
     anything else                            IncompatibleSchemas, with both types
 
-For formats that have no schema resolution of their own: payloads are decoded as their writer's schema says, then each
-row gets the reader's columns (`aligned`). Fields are the same by number where they have one, else by name.
+For formats without their own schema resolution: payloads are decoded with the writer's schema, then each row gets the
+reader's columns (`aligned`). Fields are matched by number if they have one, otherwise by name.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _WORDS = {kind: word for word, kind in reversed(PRIMITIVES.items())}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """number: None where fields are known by their names.
+    """number: None if fields are matched by name.
 
-    Known of a writer's alone, for its rescued values: unwritten is the JSON text of a value that is not written, as
-    nulls are not; None where nulls are written, too. json: its texts are JSON.
+    Only for a writer's field, for its rescued values: unwritten: the JSON text of a value that is not written, like
+    null; None: nulls are written, too. json: its texts are JSON.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Field:
 
     @property
     def key(self) -> int | str:
-        """What makes two fields the same one."""
+        """The key by which two fields are matched."""
         return self.name if self.number is None else self.number
 
 
@@ -91,12 +91,12 @@ def to_arrow(kind: RowType) -> pa.DataType:
 
 
 def schema_text(schema: Record) -> str:
-    """JSON, with scalars as Spark's DDL writes them."""
+    """The schema as JSON, in which scalar types have the names of Spark's DDL."""
     return json.dumps(_document(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_schema(text: str) -> Record:
-    """What `schema_text` has written. Raises InvalidSchema."""
+    """Parse the text of `schema_text`. Raises InvalidSchema."""
     try:
         schema = _parsed(json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError, PayloadSchemaError):
@@ -143,13 +143,13 @@ def _parsed(document: Any) -> RowType:
 
 
 def merged(reader: Record, writer: Record, *, add_fields: bool = True, widen: bool = False) -> Record:
-    """The reader's columns with what the writer's have besides; the same object where that is nothing.
+    """The reader's columns with the writer's additional ones; the same object if there are none.
 
-    add_fields: False leaves fields out that the reader lacks. widen: the reader's types become the writer's where those
+    add_fields: False: fields that the reader lacks are left out. widen: the reader's types become the writer's if these
     are wider.
 
     Raises:
-        IncompatibleSchemas: a column would have to change its type; both are in the message.
+        IncompatibleSchemas: a column would have to change its type; both types are in the message.
     """
     made = _Merge(add_fields, widen).record(reader, writer, "")
     return reader if made == reader else made
@@ -193,14 +193,14 @@ class _Merge:
 
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
-    """Whether a column has all values of another type."""
+    """Whether a column can hold all values of another type."""
     if wide in _INTEGERS and narrow in _INTEGERS:
         return _INTEGERS.index(narrow) <= _INTEGERS.index(wide)
     return bool(wide == narrow or (wide == pa.float64() and narrow == pa.float32()))
 
 
 def narrowed(writer: Record, reader: Record) -> Record:
-    """The writer's columns without those that the reader lacks. The two are such that `merged` takes them."""
+    """The writer's columns without those that the reader lacks. Both must be compatible (see `merged`)."""
     known = {field.key: field.type for field in reader.fields}
     return Record(
         tuple(
@@ -226,9 +226,10 @@ def _narrowed(writer: RowType, reader: RowType) -> RowType:
 
 
 def aligned(rows: pa.Array, writer: RowType, reader: RowType) -> pa.Array:
-    """Rows of the writer's type as those of the reader's: what the writer lacks is null, what the reader lacks is gone.
+    """Convert rows of the writer's type to the reader's type.
 
-    n rows give n. The types are such that `merged` takes them.
+    Fields that the writer lacks are null; fields that the reader lacks are dropped. The number of rows does not change.
+    The types must be compatible (see `merged`).
     """
     if writer == reader:
         return rows

@@ -1,13 +1,14 @@
-"""The same commits through Spark's own Delta writer, for tables that need it (`etl.tables.delta.features`).
+"""Commits with Spark's own Delta writer, for tables that need it (`etl.tables.delta.features`).
 
-`txnAppId` and `txnVersion` make a write idempotent, but a write that was skipped looks like one that landed: so the log
-is read before and after, and a mark in the commit's `userMetadata` identifies its run. What Spark cannot do is guard
-against another driver in a store that is not put-if-absent for it: on a local disk, and on S3 with the default log
-store, two drivers can overwrite each other's commit. Such a store is an error unless the job sets `single_driver`; our
-own runs then exclude each other by the table's lease (`etl.tables.lease`), which is checked before every commit, and
-whose loss cancels Spark's job.
+`txnAppId` and `txnVersion` make a write idempotent, but Spark does not report whether a write was skipped. So the log
+is read before and after the write, and a mark in the commit's `userMetadata` identifies its run.
 
-Tables whose commits a catalog owns are seen through the commits that it has published.
+If the store is not put-if-absent for Spark (a local disk, or S3 with the default log store), two drivers can overwrite
+each other's commits. Such a store is an error unless the job sets `single_driver`. With it, our own runs exclude each
+other by the table's lease (`etl.tables.lease`): it is checked before every commit, and if it is lost, Spark's job is
+cancelled.
+
+If a catalog owns the commits of a table, only the commits that it has published are visible.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 class SparkTarget(FrameTarget):
     """A Delta table that Spark writes to: by path (or URI), or by name (`catalog.schema.name`).
 
-    open_spark: gives a session that reads and writes Delta; it is called when the table is first asked for something.
+    open_spark: returns a session that reads and writes Delta; it is called when the table is first used.
 
     single_driver: the user guarantees that only kseg's drivers write to the table during a run.
-    storage_options: for reading the table's log without Spark, as delta-rs takes them.
+    storage_options: delta-rs's options, to read the table's log without Spark.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class SparkTarget(FrameTarget):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is a Delta table."""
+        """Whether the Delta table exists."""
         if self._table is not None:
             return bool(self._spark.catalog.tableExists(self._table))
         if not hasattr(self._spark, "_jvm"):  # Connect: the log is read here, as it is when the run commits elsewhere
@@ -108,18 +109,18 @@ class SparkTarget(FrameTarget):
             return bool(DeltaTable.isDeltaTable(self._spark, str(self._path)))
 
     def access(self) -> DeltaAccess | None:
-        """The table's log, read without Spark; None where there is no table."""
+        """The table's log, read without Spark; None if there is no table."""
         if not self.exists():
             return None
         return DeltaAccess(_place(self._detail()["location"]), self._storage_options)
 
     def state(self) -> TableState | None:
-        """Id, version and number of rows; None where there is no table."""
+        """Id, version and number of rows; None if there is no table."""
         access = self.access()
         return None if access is None else access.state()
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The version of an app's last transaction; None where it has none, or there is no table."""
+        """The version of an app's last transaction; None if it has none, or there is no table."""
         access = self.access()
         return None if access is None else access.transaction_version(app_id)
 
@@ -130,7 +131,7 @@ class SparkTarget(FrameTarget):
             return rows
 
     def rows_of_run(self, run_id: str) -> int:
-        """How many rows of the table a run has landed, by `_kseg_run`."""
+        """The number of rows that a run has landed in the table, by `_kseg_run`."""
         return int(self._spark.table(self._sql_name).where(OfRun(run_id).sql()).count())
 
     def _detail(self) -> dict[str, Any]:
@@ -141,14 +142,14 @@ class SparkTarget(FrameTarget):
         return self._table if self._table is not None else f"delta.{quoted(str(self._path))}"
 
     def sql(self, statement: str) -> list[Any]:
-        """The rows of a statement about this table, which the statement names as `{table}`."""
+        """The result of an SQL statement, in which `{table}` is this table."""
         return self._spark.sql(statement.replace("{table}", self._sql_name)).collect()
 
     def set_up_for_vacuum(self) -> contextlib.AbstractContextManager[None]:
-        """Settings for VACUUM alone.
+        """Spark settings during VACUUM.
 
-        Spark does not delete files younger than a week; callers of this have checked what that protects. And it
-        lists a table's folders with 10,000 tasks, however few cores there are.
+        By default, Spark does not delete files younger than a week; callers have checked that these files are not
+        needed. By default, it also lists a table's folders with 10,000 tasks, even with few cores.
         """
         tasks = str(4 * self._spark.sparkContext.defaultParallelism)
         wanted = {_RETENTION_CHECK: "false", "spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
@@ -189,7 +190,7 @@ class SparkTarget(FrameTarget):
         return changes
 
     def _add_late_column(self) -> None:
-        """Our own marker, in a table from before the job had it. Of two drivers at once one finds it there."""
+        """Add the column of late records to an older table. If two drivers do this at once, one finds it there."""
         from pyspark.errors import PySparkException
 
         def there() -> bool:
@@ -247,14 +248,14 @@ class SparkTarget(FrameTarget):
             yield
 
     def check_lease(self) -> None:
-        """As `Exclusion.check`."""
+        """See `Exclusion.check`."""
         self._exclusion.check()
 
     def _guarded_location(self) -> tuple[bool, TableLocation | None]:
-        """Whether there is a table, and where, if Spark's commits to it need a lease.
+        """Whether the table exists, and its location, if Spark's commits to it need a lease.
 
-        Spark creates no table in a folder that has something in it. So of two drivers that create it at once one may
-        overwrite the other's version 0; the loser then finds another table id than it has read, and fails.
+        Spark creates no table in a folder that is not empty. So if two drivers create the table at once, one may
+        overwrite the other's version 0; the other driver then finds another table id than it has read, and fails.
         """
         if not self.exists():
             return False, None
@@ -275,7 +276,7 @@ class SparkTarget(FrameTarget):
         merge_schema: bool = False,
         remove: Removal | None = None,
     ) -> NewCommit | FoundCommit:
-        """As `FrameTarget.land`. remove: all new rows must be such rows, as `replaceWhere` checks."""
+        """See `FrameTarget.land`. remove: all new rows must match it too, which `replaceWhere` checks."""
         there = table_schema(self._load()[1])
         projected = as_in_table(project(rows, sink, run.run_id), sink, there)
         with both_schemas(sink, there):
@@ -317,7 +318,7 @@ class SparkTarget(FrameTarget):
         return outcome
 
     def _predicate(self, remove: Removal, run_id: str) -> str:
-        """The removal for `replaceWhere`. Rows that others land after this read are of runs that it does not name."""
+        """The removal as a condition of `replaceWhere`. Later rows of other writers belong to runs that it lacks."""
         if not isinstance(remove, OfAddresses) or remove.owner is None:
             return remove.sql()
         topic, partition, _ = (quoted(name) for name in remove.address)
@@ -356,7 +357,7 @@ class SparkTarget(FrameTarget):
             self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
 
     def _fence(self, run: RunCommit) -> NewCommit | FoundCommit:
-        """Take the run's app transaction without rows; FoundCommit: another writer has taken it meanwhile."""
+        """Commit the run's app transaction without rows; FoundCommit: another writer has committed it meanwhile."""
         columns = self._spark.table(self._sql_name).limit(0)
         return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
 
@@ -371,7 +372,7 @@ class SparkTarget(FrameTarget):
     def _find_commit(
         self, access: DeltaAccess, table: Snapshot, run: RunCommit, attempt_id: str, expected: TableState | None
     ) -> NewCommit | FoundCommit | None:
-        """The run's commit in the table; None where there is none yet."""
+        """The run's commit in the table; None if there is none yet."""
         if expected is not None:
             for incident in incidents_since(access.location.open(), expected, table.state()):
                 raise changed_table(self.name, incident.code, incident.message, incident.version)
@@ -437,7 +438,7 @@ class SparkTarget(FrameTarget):
 
 
 def _place(location: str) -> str:
-    """A path or URL of the text of a Hadoop path, which has nothing encoded, not even in a `file:` URI."""
+    """The path or URL for the text of a Hadoop path, in which nothing is percent-encoded, even in a `file:` URI."""
     return f"/{location.removeprefix('file:').lstrip('/')}" if location.startswith("file:") else location
 
 

@@ -1,13 +1,13 @@
-"""Which files make up a partition's log, and which of them a broker would use.
+"""Finds the files of a partition's log that a broker would use.
 
-A folder may hold more than the log: segments that were replaced (`.deleted`), half a result of the cleaner
-(`.cleaned`) or a whole one that was about to take its place (`.swap`) when the broker stopped. What counts follows from
-how a broker would start from such a folder (KAFKA-6264 among others):
+A folder may have more files than the log: segments that were replaced (`.deleted`), an incomplete result of the log
+cleaner (`.cleaned`), or a complete result that was about to replace segments when the broker stopped (`.swap`). The
+rules are those by which a broker starts from such a folder (KAFKA-6264 among others):
 
-    .deleted, .cleaned     never count
-    .swap                  counts, unless a .cleaned file begins at or below it: then the cleaner's work was not whole,
-                           and the segments that it was made of are still there
-    a plain segment        counts, unless it begins within what the .swap segments cover
+    .deleted, .cleaned     are ignored
+    .swap                  is used, unless a .cleaned file begins at or below it: then the cleaner had not finished, and
+                           the original segments still exist
+    a plain segment        is used, unless it begins within the offsets of the .swap segments
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 class Segment:
     """One segment: its .log (`size` in bytes when it was listed) and the paths of its other files.
 
-    is_last: nothing comes behind it, so that it may be written to.
+    is_last: it is the last segment, so a broker may be writing to it.
     """
 
     base_offset: int
@@ -53,10 +53,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """One replica of a partition, as its folder has it. Segments ascend; `topic_id` and `leader_epochs` may be missing.
+    """One replica of a partition, by its folder. Segments are ordered; `topic_id` and `leader_epochs` may be missing.
 
-    `snapshots` has (offset, path) of every .snapshot: brokers write one also at the log's end, where no segment begins.
-    `notes`: for people, about files that could not be read and are not needed.
+    `snapshots` has (offset, path) of every .snapshot; brokers also write one at the log's end, where no segment begins.
+    `notes`: messages about files that could not be read and are not needed.
     """
 
     topic: str
@@ -73,20 +73,20 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all its .log files."""
+        """The total bytes of the .log files."""
         return sum(segment.size for segment in self.segments)
 
     def following(self, number: int) -> Segment | None:
-        """The segment behind the one with this index; None behind the last."""
+        """The segment after the one with this index; None after the last."""
         return self.segments[number + 1] if number + 1 < len(self.segments) else None
 
     def segment_at(self, offset: int) -> int:
-        """The index in `segments` of the one that holds `offset`, or would; 0 where it is below all."""
+        """The index of the segment to whose offsets `offset` belongs; 0 if it is below all segments."""
         return max(0, bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 
 def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFolder]:
-    """The partitions' folders directly in one folder of `log.dirs`, by path; deleted, future and stray ones too."""
+    """Partition folders in one folder of `log.dirs`, by path, including deleted, future and stray ones."""
     folders = {}
     for entry in storage.list(log_dir):
         found = partition_folder(entry.name) if entry.is_folder else None
@@ -96,8 +96,11 @@ def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFold
 
 
 def open_logs(storage: Storage, log_dir: str) -> list[tuple[PartitionFolder, PartitionLog]]:
-    """The partitions' logs in one folder of `log.dirs`, but deleted ones; all again where a folder goes meanwhile: its
-    topic was deleted, or it has another name now. Raises SegmentGone where that is so each time."""
+    """The partitions' logs in one folder of `log.dirs`, except deleted ones.
+
+    If a folder disappears meanwhile (its topic was deleted, or it was renamed), all folders are listed again. Raises
+    SegmentGone if this happens each time.
+    """
     for _ in range(_TRIES - 1):
         folders = partition_folders(storage, log_dir)
         try:
@@ -118,10 +121,10 @@ def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list
 def retry_while_files_change(
     storage: Storage, log: PartitionLog, ask: Callable[[PartitionLog], Answer]
 ) -> tuple[PartitionLog, Answer]:
-    """Asks something of a log that may be in use. Where its files are replaced or go meanwhile they are listed again,
-    and it is asked again; the log that has answered is given back too.
+    """Call `ask` with a log that may be in use; returns the log with which it succeeded, too.
 
-    Raises what `ask` raises of files that stay what they are; SegmentGone where they change each time.
+    If files are replaced or deleted meanwhile, they are listed again and `ask` is repeated. Raises the exceptions of
+    `ask` if the files have not changed, and SegmentGone if they change each time.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -132,9 +135,10 @@ def retry_while_files_change(
 
 
 def changed_log(storage: Storage, log: PartitionLog, error: SegmentGone | LogDamaged) -> PartitionLog:
-    """The log as its folder has it now, after an error that may come of a listing that is out of date: segments that
-    were merged reach into the next one of such a listing. Raises the error where no segment has come, gone or changed
-    its name since, and no file was missing.
+    """List the log again after an error that an outdated list of files may have caused.
+
+    For example, a merged segment overlaps with the next segment of an old list. Raises the error if no segment was
+    added, removed or renamed since, and no file was missing.
     """
     again = open_log(storage, log.folder, log.topic, log.partition)
     same = [segment.path for segment in again.segments] == [segment.path for segment in log.segments]
@@ -144,8 +148,10 @@ def changed_log(storage: Storage, log: PartitionLog, error: SegmentGone | LogDam
 
 
 def open_log(storage: Storage, folder: str, topic: str, partition: int) -> PartitionLog:
-    """Lists one partition's folder; again where files go meanwhile. Raises SegmentGone where there is no such folder,
-    or its files change each time."""
+    """List one partition's folder, again if files disappear meanwhile.
+
+    Raises SegmentGone if there is no such folder, or its files change each time.
+    """
     for _ in range(_TRIES - 1):
         entries = storage.list(folder)
         try:
@@ -202,7 +208,7 @@ def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entr
 
 
 def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:
-    """The offsets [first, end) that .swap segments replace, with those between them."""
+    """The offsets [first, end) that .swap segments replace, including gaps between them."""
     logs = [file for file, _ in swapped if file.kind == "log"]
     if not logs:
         return _ALL, _ALL
@@ -219,7 +225,7 @@ def _end_of(storage: Storage, path: str, base_offset: int) -> int:
 
 
 def _grouped(folder: str, files: list[tuple[SegmentFile, Entry]]) -> dict[int, Segment]:
-    """Segments by base offset: of those whose .log is there, with their other files."""
+    """Segments that have a .log file, by base offset, with their other files."""
     others: dict[int, dict[Kind, str]] = {}
     for file, entry in files:
         if file.kind != "log":
