@@ -1,8 +1,8 @@
-"""How a driver ended, and what Airflow should make of it.
+"""Outcomes of drivers, and the resulting states of Airflow tasks.
 
-0  done                          4  a broker or a store is away: the next try may succeed
-1  failed                        5  another run of the job holds its lease: so does a later try
-2  the configuration is wrong    killed, or gone with its host: the next try continues the run from the ledger
+0  done                          4  a broker or a store is not available: the next try may succeed
+1  failed                        5  another run of the job has its lease: a later try may succeed
+2  invalid configuration         killed, or lost with its host: the next try continues the run from the ledger
 3  refused: a person decides
 """
 
@@ -27,10 +27,10 @@ _ENDED_BY_A_SIGNAL: Final = frozenset({"Terminated", "Interrupted"})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a driver ended.
+    """The outcome of a driver.
 
-    exit_code: None where it is unknown (its host was restarted, or it was killed together with the shell above it).
-    document: what `--json` printed: the result, or {"error": …, "exit_code": n}; None where there is none.
+    exit_code: None if it is unknown (the host was restarted, or the driver was killed together with its shell).
+    document: the output of `--json`: the result, or {"error": …, "exit_code": n}; None if there is none.
     detail: a message of the system that ran the driver (YARN's diagnostics, a pod's reason).
     """
 
@@ -43,13 +43,13 @@ class Outcome:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error that the driver reported; empty where it reported none."""
+        """The error that the driver reported; empty if there is none."""
         found = (self.document or {}).get("error")
         return found if isinstance(found, dict) else {}
 
     @property
     def killed(self) -> bool:
-        """Whether it was stopped from outside, and did not fail by itself."""
+        """Whether the driver was killed from outside, and did not fail by itself."""
         if self.exit_code is None or self.exit_code < 0:
             return True
         if self.exit_code > SIGNALLED and not self.error:
@@ -58,9 +58,9 @@ class Outcome:
 
 
 class Look(NamedTuple):
-    """What one look at a driver shows.
+    """The state of a driver at one poll.
 
-    outcome: how it ended; None while it runs. progress: how far it is, as a line for a log; None where that is unknown.
+    outcome: None while the driver runs. progress: its progress as a log line; None if unknown.
     """
 
     outcome: Outcome | None = None
@@ -68,9 +68,9 @@ class Look(NamedTuple):
 
 
 def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> AirflowException:
-    """The exception that a failed task raises: one that Airflow tries again, or one that it does not.
+    """The exception that a failed task raises; its class decides whether Airflow retries the task.
 
-    what: the command, as a person would say it. log: where the driver's own output is.
+    what: the command's name in the message. log: the location of the driver's output.
     """
     text = f"{what}: {_told(outcome)}"
     if log:
@@ -79,7 +79,7 @@ def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> Airflo
 
 
 def worth_a_retry(outcome: Outcome) -> bool:
-    """Whether the same again may succeed. Exit 1 is anything unforeseen, or rows that do not agree: check it."""
+    """Whether a retry may succeed. Not for exit code 1: an unexpected error, or rows that differ, must be checked."""
     return outcome.killed or outcome.exit_code in (RETRIABLE, ANOTHER_RUN_ACTIVE)
 
 

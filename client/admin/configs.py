@@ -1,12 +1,12 @@
 """Configuration of topics, brokers, broker loggers, client metrics and groups.
 
-    describe_configs               DescribeConfigs (32)           a broker's own to that very broker, all else to any
+    describe_configs               DescribeConfigs (32)           a broker's resource to this broker, others to any
     alter_configs                  IncrementalAlterConfigs (44)   single values: set, delete, append, subtract
-    replace_configs                AlterConfigs (33)              everything that is not named falls back to its default
-    list_config_resources          ListConfigResources (74)       version 0 knows client metrics alone
+    replace_configs                AlterConfigs (33)              settings that are not named get their defaults
+    list_config_resources          ListConfigResources (74)       version 0 has only client metrics
 
-A broker's resource goes to that broker: it alone knows its static values, and a logger's level is its alone. Resource
-BROKER with name "" is the default of all brokers, which any of them answers.
+Requests for a broker's resource are sent to this broker, because only it has its static values and its loggers' levels.
+The resource BROKER with the name "" is the default of all brokers; any broker returns it.
 
 Sources: KIP-133, KIP-226 (sources, synonyms), KIP-339, KIP-412 (loggers), KIP-569 (types), KIP-714, KIP-848, KIP-1142.
 """
@@ -43,7 +43,7 @@ _AT_ITS_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LO
 
 
 class ConfigResource(NamedTuple):
-    """What a configuration belongs to: a topic, a broker (its id as text; "" is the default of all), a group …"""
+    """The owner of a configuration: a topic, a broker (its id as text; "" is the default of all), a group …"""
 
     type: ConfigResourceType
     name: str
@@ -54,9 +54,7 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the settings that an entry's value may come from. Entries list them by precedence: the first one
-    counts.
-    """
+    """A setting from which an entry's value may come. Entries list them by precedence; the first one is used."""
 
     name: str
     value: str | None
@@ -65,7 +63,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting and where its value comes from. `value` is None for one that is secret.
+    """A setting and the source of its value. `value` is None for secrets.
 
     `source` is one of `CONFIG_SOURCES`; brokers before 1.1 return only whether it is the default ("default" or
     "unknown").
@@ -81,12 +79,12 @@ class ConfigEntry:
 
     @property
     def is_set(self) -> bool:
-        """Whether it was set for this very topic."""
+        """Whether it was set for this topic."""
         return self.source == "topic"
 
 
 class AlterOperation(IntEnum):
-    """What to do with a setting; APPEND and SUBTRACT are for settings that are lists."""
+    """The change of a setting; APPEND and SUBTRACT are only for lists."""
 
     SET = 0
     DELETE = 1
@@ -110,7 +108,7 @@ def describe_configs(
     synonyms: bool = False,
     documentation: bool = False,
 ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-    """The settings of each resource, defaults included. `names`: only these (None: all; none for an empty one)."""
+    """The settings of each resource, including defaults. `names`: only these settings (None: all; empty: none)."""
 
     def build(members: Sequence[ConfigResource], version: int) -> DescribeConfigsRequest:
         request = DescribeConfigsRequest(
@@ -159,7 +157,7 @@ def describe_configs(
 
 
 def describe_topic_configs(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
-    """Every setting of each topic, defaults included. Raises UnknownTopic, AuthorizationFailed …"""
+    """All settings of each topic, including defaults. Raises UnknownTopic, AuthorizationFailed …"""
     found = describe_configs(cluster, [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics])
     return {resource.name: entries for resource, entries in found.or_raise().items()}
 
@@ -167,7 +165,7 @@ def describe_topic_configs(cluster: Cluster, topics: Collection[str]) -> dict[st
 def alter_configs(
     cluster: Cluster, changes: Mapping[ConfigResource, Sequence[AlterConfig]], *, validate_only: bool = False
 ) -> Results[ConfigResource, None]:
-    """Change single settings of each resource: all of a resource's or, on an error, none of it. From Kafka 2.3 on."""
+    """Change single settings of each resource; after an error, none of the resource's changes. From Kafka 2.3 on."""
 
     def build(members: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
         return IncrementalAlterConfigsRequest(
@@ -193,9 +191,9 @@ def alter_configs(
 def replace_configs(
     cluster: Cluster, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool = False
 ) -> Results[ConfigResource, None]:
-    """Give each resource these settings *and no others*: what was set and is not named falls back to its default.
+    """Give each resource these settings *and no others*: settings that are not named get their defaults.
 
-    That is the only way on brokers before 2.3; from then on prefer `alter_configs`.
+    Brokers before 2.3 support only this; for later brokers use `alter_configs`.
     """
 
     def build(members: Sequence[ConfigResource]) -> AlterConfigsRequest:
@@ -218,9 +216,9 @@ def replace_configs(
 
 
 def list_config_resources(cluster: Cluster, types: Collection[ConfigResourceType] = ()) -> tuple[ConfigResource, ...]:
-    """What may have, or has, a configuration of these types (none named: all the broker can list). From Kafka 3.7 on.
+    """The resources of these types (none: all types that the broker can list). From Kafka 3.7 on.
 
-    Brokers before 4.1 list client metrics alone: asked for anything else there, it raises UnsupportedVersion.
+    Brokers before 4.1 list only client metrics; for other types this raises UnsupportedVersion.
     """
     only_metrics = set(types) == {ConfigResourceType.CLIENT_METRICS}
 
@@ -243,7 +241,7 @@ def list_config_resources(cluster: Cluster, types: Collection[ConfigResourceType
 
 
 def config_entry(entry: Any) -> ConfigEntry:
-    """A setting out of a DescribeConfigs or CreateTopics answer."""
+    """A setting from a DescribeConfigs or CreateTopics response."""
     default = "default" if getattr(entry, "is_default", False) else "unknown"
     return ConfigEntry(
         value=entry.value,
@@ -260,19 +258,19 @@ def config_entry(entry: Any) -> ConfigEntry:
 
 
 def address(resource: ConfigResource) -> dict[str, str]:
-    """How an error names a resource."""
+    """The name of a resource in errors."""
     if resource.type == ConfigResourceType.TOPIC:
         return {"topic": resource.name}
     return {"group": resource.name} if resource.type == ConfigResourceType.GROUP else {"resource": str(resource)}
 
 
 def _at_controllers(cluster: Cluster) -> bool:
-    """Of controllers only the active one answers for what is no single node's."""
+    """Whether the client uses controllers; only the active one responds for resources that belong to no node."""
     return bool(cluster.config.bootstrap_controllers)
 
 
 def _by_broker(resources: Collection[ConfigResource]) -> Iterator[tuple[int | None, list[ConfigResource]]]:
-    """Resources by the broker to ask: None is any broker."""
+    """Resources by the broker to which the request is sent; None: any broker."""
     groups: dict[int | None, list[ConfigResource]] = defaultdict(list)
     for resource in resources:
         own = resource.type in _AT_ITS_BROKER and resource.name

@@ -1,12 +1,12 @@
-"""A job's state in the ledger, folded from its events, and the queries of the planner on it.
+"""A job's state in the ledger, folded from its events, and the planner's queries on it.
 
-The state is a value. `etl.ledger.fold` makes the next one from events; nothing here reads or writes a table.
+The state is a value. `etl.ledger.fold` computes the next state from events; this module reads and writes no table.
 
     ┌──── landed ────┬─ given up ─┬──── landed ────┬ ─ ─ open ─ ─ ┬─ landed by a backfill ─┬ ─ ─ open ─ ─
     └ base, pinned by the first run                └ frontier: the next incremental run starts here
 
-Landed means: planned by a run whose account holds. A run that is planned and neither finished nor abandoned *reserves*
-its offsets: it may have landed rows that are not recorded yet, so no other run may plan them.
+An offset has landed if an accounted run has planned it. A run that is planned and neither finished nor abandoned
+*reserves* its offsets: it may have landed rows that are not recorded yet, so no other run may plan these offsets.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ BoundaryOffsets = Annotated[Boundaries, BeforeValidator(_boundaries_from_json), 
 
 @dataclass(frozen=True, slots=True)
 class LeaseState(Strict):
-    """A chain's lease as the ledger holds it.
+    """A chain's lease in the ledger.
 
-    attempt: number of leases taken on this chain so far. since: taken; renewed_at: last sign of life (ledger's times,
-    which are the holder's clock). duration: seconds.
+    attempt: the number of leases of this chain so far. since: when it was taken; renewed_at: its last renewal (both by
+    the holder's clock). duration: seconds.
     """
 
     chain: str
@@ -99,11 +99,11 @@ class LeaseState(Strict):
 
     @property
     def until(self) -> datetime:
-        """When it expires unless it is renewed."""
+        """The time at which the lease expires unless it is renewed."""
         return self.renewed_at + timedelta(seconds=self.duration)
 
     def live(self, now: datetime) -> bool:
-        """Whether another process needs --take-over to take it at this time."""
+        """Whether another process needs --take-over to take the lease at this time."""
         return not self.released and now < self.until
 
 
@@ -111,14 +111,14 @@ class LeaseState(Strict):
 class RunState(Strict):
     """One run, from its plan to its end.
 
-    plan: as pinned, with what `reconfigured` changed. owner: of the lease under which it ended, or last went on.
-    added: offsets that it was the first to land, once accounted.
-    kept: planned offsets whose rows it leaves as they are, where it replaces rows; None: not known.
-    attempts_kept: what each attempt of a replacement has said to keep, until the run ends (`ledger.kept_offsets`).
-    landed_in: while it is abandoned, the tables that it had landed in before its removal began; None: not recorded.
-    archived: a summary has dropped its details; plan, commits and account keep what identifies it and sums it up.
-    read_again: of an archived redrive or replacement, the offsets that it has read again: dead letters among them are
-    not open (`ledger.dead_letters`).
+    plan: the pinned plan, with the changes of `reconfigured`. owner: the owner of the run's last lease.
+    added: offsets that this run was the first to land, when it is accounted.
+    kept: for a run that replaces rows, planned offsets whose rows stay; None: unknown.
+    attempts_kept: the `kept` of each attempt of a replacement, until the run ends (`ledger.kept_offsets`).
+    landed_in: while the run is abandoned, the tables in which it had landed before the removal; None: not recorded.
+    archived: a summary has dropped the run's details; plan, commits and counts have only its identity and sums.
+    read_again: for an archived redrive or replacement, the offsets that it has read again; dead letters at these
+        offsets are not open (`ledger.dead_letters`).
     """
 
     plan: RunPlan
@@ -172,7 +172,7 @@ class RunState(Strict):
 
     @property
     def without_rows(self) -> tuple[str, ...]:
-        """Tables that no row of the run was routed to, so that it has made no commit there; () before its account."""
+        """Tables to which no row of the run was routed, so it made no commit there; () until it is accounted."""
         return tuple(table for table in self.plan.routed if table not in self.landed) if self.accounted else ()
 
     @property
@@ -181,7 +181,7 @@ class RunState(Strict):
 
     @property
     def phase(self) -> Phase:
-        """The phase that it has reached."""
+        """The run's phase."""
         if self.abandoned:
             return "abandoned"
         if self.finished:
@@ -199,9 +199,9 @@ class RunState(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Archive(Strict):
-    """Sums over the ended incremental runs that a summary has dropped from the list of runs.
+    """Sums over ended incremental runs that a summary has dropped from the list of runs.
 
-    runs: how many, abandoned ones included; the sums are of those that finished. landed: rows by table.
+    runs: their number, including abandoned runs; the sums include only finished runs. landed: rows by table.
     """
 
     runs: int = 0
@@ -215,16 +215,16 @@ class Archive(Strict):
 class JobState(Strict):
     """The state of one job in the ledger.
 
-    ledger_id: of the ledger. version: Delta version of the ledger table that was read. sequence: number of the last
-    transition, which is the version of the ledger's app transaction for this job; 0 before the first.
+    ledger_id: the ledger's id. version: the Delta version of the ledger table. sequence: number of the last transition,
+    which is the version of the ledger's app transaction for this job; 0 before the first.
     runs: by run id, in the order of their planning. incremental_sequence: number of incremental runs planned so far.
-    topics, tables: as last seen. table_records: what else plans compare tables with.
-    committed: by group, what the framework committed or accepted last.
-    unproved: boundaries that could not be pinned, with the log's start of then; what lay below is a possible loss.
-    lost_ledgers: ids of the ledgers that this one was rebuilt after; rows of their runs are the job's own.
-    reopened: by partition, from which offset on each accepted change of the source reopened it, in their order.
-    lineages: readers' schemas, by place below `decode`. schema_texts: of a registry, by hash.
-    reopened_in: the leader epochs in which these changes were accepted, as far as they are known.
+    topics, tables: their last recorded states. table_records: other recorded states with which plans compare tables.
+    committed: by group, the offsets that kseg last committed or accepted.
+    unproved: boundaries that could not be pinned, with the log's start at that time; lower offsets are possibly lost.
+    lost_ledgers: ids of the lost ledgers which this one replaces; rows of their runs belong to the job.
+    reopened: by partition, the first reopened offset of each accepted change of the source, in order.
+    lineages: readers' schemas, by place below `decode`. schema_texts: schemas of a registry, by hash.
+    reopened_in: the leader epochs in which these changes were accepted, if they are known.
     expired_letters: offsets of dead letters that retention has deleted, by run (`ledger.expired_letters`).
     """
 
@@ -264,19 +264,19 @@ class JobState(Strict):
         return 1 if before is None else before.attempt + 1
 
     def unfinished(self, chain: str = INCREMENTAL) -> RunState | None:
-        """The chain's run that has neither finished nor been abandoned; there is one at most."""
+        """The chain's unfinished run (neither finished nor abandoned), at most one; None if there is none."""
         return next((run for run in reversed(self.runs.values()) if run.chain == chain and not run.ended), None)
 
     def unfinished_runs(self) -> Iterator[RunState]:
-        """Those of all chains, in the order of their planning."""
+        """The unfinished runs of all chains, in the order of their planning."""
         return (run for run in self.runs.values() if not run.ended)
 
     def landed(self, tp: TopicPartition) -> OffsetSet:
-        """Offsets of all runs whose account holds."""
+        """Offsets of all accounted runs."""
         return self.landed_offsets.get(tp, EMPTY)
 
     def given_up(self, tp: TopicPartition) -> OffsetSet:
-        """Offsets passed over without reading them, less those that a run has landed since."""
+        """Offsets skipped without reading them, except those that a run has landed since."""
         return self.given_up_offsets.get(tp, EMPTY).subtract(self.landed(tp))
 
     def covered(self, tp: TopicPartition) -> OffsetSet:
@@ -286,7 +286,7 @@ class JobState(Strict):
     def reservations(self, *, except_chain: str | None = None) -> dict[TopicPartition, OffsetSet]:
         """Offsets planned by runs that have not ended, accounted or not; no other run may plan them.
 
-        except_chain: leave this chain's own run out.
+        except_chain: leave out this chain's run.
         """
         intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
         for run in self.unfinished_runs():
@@ -297,24 +297,25 @@ class JobState(Strict):
         return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
 
     def reserved(self, tp: TopicPartition, *, except_chain: str | None = None) -> OffsetSet:
-        """`reservations` of one partition; it goes through all runs' ranges, so ask once for many partitions."""
+        """`reservations` of one partition. It reads all runs' ranges: for many partitions use `reservations`."""
         return self.reservations(except_chain=except_chain).get(tp, EMPTY)
 
     def generation(self, tp: TopicPartition) -> int:
-        """How many accepted changes of the source have given offsets of this partition other records."""
+        """The number of accepted changes of the source after which offsets of this partition had other records."""
         return len(self.reopened.get(tp, ()))
 
     def generation_of(self, run: RunState, tp: TopicPartition) -> int:
-        """The generation of the partition that the run read, and that its rows belong to."""
+        """The partition's generation that the run read, to which its rows belong."""
         return run.plan.generations.get(tp, 0)
 
     def current_below(self, tp: TopicPartition, generation: int) -> int:
-        """Offsets below this one are the same records today as in this generation; those from it on are others."""
+        """The first offset whose record has changed since this generation; lower offsets have the same records."""
         return min(self.reopened.get(tp, ())[generation:], default=NO_END)
 
     def generation_in(self, tp: TopicPartition, leader_epoch: int) -> int:
-        """The generation of a copy of the log whose last batch has this leader epoch, or an older one: a change was
-        accepted after the log had gone on in a later epoch than that of any copy from before it."""
+        """The generation of a copy of the log whose last batch has this leader epoch, or an older one.
+
+        Copies from before an accepted change have only older leader epochs than the log had when it was accepted."""
         epochs = self.reopened_in.get(tp, ())
         if len(epochs) < self.generation(tp):  # of a rebuilt ledger, or of one that an earlier release wrote
             topic = self.topics.get(tp.topic)
@@ -323,7 +324,7 @@ class JobState(Strict):
         return sum(1 for epoch in epochs if epoch <= leader_epoch)
 
     def planned_above(self, firsts: Mapping[TopicPartition, int]) -> RunState | None:
-        """A run that has yet to land offsets from these on; one that is accounted has landed what it read."""
+        """An unfinished run that has planned these or higher offsets, and is not accounted."""
         return next(
             (
                 run
@@ -334,7 +335,7 @@ class JobState(Strict):
         )
 
     def current(self, run: RunState, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
-        """Those of these offsets at which a row of this run is today's record of that offset."""
+        """Those of these offsets at which the run's rows are still the current records."""
         return offsets.intersect(OffsetSet.single(0, self.current_below(tp, self.generation_of(run, tp))))
 
     def open_in(self, tp: TopicPartition, start: int, end: int, *, except_chain: str | None = None) -> OffsetSet:
@@ -346,7 +347,7 @@ class JobState(Strict):
     ) -> dict[TopicPartition, OffsetSet]:
         """`open_in` for many partitions at once.
 
-        Offsets given up are open to it: a backfill may land them, and the frontier keeps the chain from them.
+        Given-up offsets are included: a backfill may land them; the incremental chain skips them by its frontier.
         """
         reserved = self.reservations(except_chain=except_chain)
         return {
@@ -364,7 +365,7 @@ class JobState(Strict):
         return self.boundaries.get((tp, time_ms))
 
     def neighbours(self, time_ms: int) -> dict[TopicPartition, tuple[int, int | None]]:
-        """By partition, what is pinned for the nearest earlier and later times; 0 and None where nothing is."""
+        """By partition, the pinned offsets of the nearest earlier and later times; 0 and None if there are none."""
         earlier: dict[TopicPartition, tuple[int, int]] = {}
         later: dict[TopicPartition, tuple[int, int]] = {}
         for (tp, at), offset in self.boundaries.items():
@@ -378,14 +379,14 @@ class JobState(Strict):
         }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, GroupOffset]:
-        """What the framework last committed, or accepted, for this group."""
+        """The offsets that kseg last committed, or accepted, for this group."""
         return self.committed.get(group, {})
 
     def next_app_transaction(self, chain: str = INCREMENTAL) -> tuple[str, int]:
         """App id and version of the next run of this chain.
 
-        A backfill that was abandoned may run again under its name: its version is then one above the abandoned one's,
-        whose commit may still be in the table's log.
+        An abandoned backfill may run again with the same run id. Its version is then increased by one, because the
+        abandoned run's commit may still be in the table's log.
         """
         if chain == INCREMENTAL:
             return self.job_app, self.incremental_sequence + 1
@@ -394,13 +395,13 @@ class JobState(Strict):
 
     @property
     def job_app(self) -> str:
-        """App id of the incremental chain; those of other chains are below it."""
+        """App id of the incremental chain; the app ids of other chains begin with it."""
         return f"{APP_ROOT}/{self.ledger_id}/{self.job}"
 
     def planned_app_version(self, app_id: str) -> int:
-        """The version of the last run that this ledger has planned for an app of the job; 0 where it has planned none.
+        """The version of the last run that this ledger has planned for an app of the job; 0 if there is none.
 
-        A summary keeps this for every app: the incremental chain's number, and each backfill and interval run by name.
+        A summary keeps this for every app: the incremental chain's number, and each backfill and interval run's id.
         """
         chain = app_id.removeprefix(self.job_app)
         return self.next_app_transaction(chain[1:] or INCREMENTAL)[1] - 1
@@ -408,9 +409,9 @@ class JobState(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(Event):
-    """The state that all events up to this number add up to, so that a reader need not fold them again.
+    """The state after all events up to its number, so that a reader need not fold them again.
 
-    Runs that ended long ago are in it only as sums. Its number is that of the last event that it replaces.
+    It has only sums of runs that ended long ago. Its number is that of the last event that it replaces.
     """
 
     KIND = "summary"

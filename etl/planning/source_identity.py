@@ -128,7 +128,7 @@ def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceC
 
 
 def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) -> Iterator[SourceChange]:
-    """Partitions with a lower leader epoch. Epochs of a topic never decrease, so the topic (without id) was recreated."""
+    """Partitions with a lower leader epoch. A topic's epochs never decrease, so the topic (without id) is a new one."""
     for number, seen in known.partitions.items():
         tp = TopicPartition(topic, number)
         now = snapshot.leader_epoch(tp) if tp in snapshot.bounds else -1

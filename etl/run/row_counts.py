@@ -1,12 +1,13 @@
-"""Rows on their way into a table, counted at each step. The second equation compares the counts.
+"""Counts of rows at each step of landing. The second equation compares these counts.
 
     decoder ──► Arrow steps ──► the task's writer ──► footers of its files ──► the table's commit
     in the range results        as they come in       read back from the       read back from the
                                                       store                    table's log
 
-SQL and Python steps are a Spark query between the Arrow steps and the writer. It may drop and add rows, so their rows
-are compared from the writer on. Without a transform a table's commit has as many rows as its ranges have records, less
-the dead letters and tombstones that decoding left out. The dead-letter table has those of all ranges.
+SQL and Python steps are a Spark query between the Arrow steps and the writer. The query may drop and add rows, so
+counts are compared only from the writer on. Without a transform, a table's commit has one row for each record of its
+ranges, except dead letters and tombstones that decoding left out. The dead-letter table has the dead letters of all
+ranges.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from kseg.etl.tables.protocol import TableAccess
 class TaskRows:
     """One task of a Spark job that wrote files.
 
-    read: rows that its ranges gave after the Arrow steps; None where a query lies between. handed: rows that came to
-    its writer. passed: of these, rows of tables that had landed before. in_files: by the footers of its files.
-    attempts: whose outputs these are; one, or it counts twice.
+    read: rows of its ranges after the Arrow steps; None if a query follows them. handed: rows that its writer received.
+    passed: those of tables that had landed before. in_files: rows by the footers of its files. attempts: the attempts
+    of these outputs; there must be only one, or rows are counted twice.
     """
 
     task: int
@@ -56,10 +57,10 @@ class TaskRows:
 class TableRows:
     """One table, after its commit.
 
-    decoded: the fewest and the most rows that it may have by its ranges; None with a transform. in_files: by the
-    footers of the files that this attempt wrote; None where another attempt, or Spark, wrote them. committed: by the
-    table's log. noted: as the ledger has it. left_out, unknown: files of this attempt that the commit lacks, and files
-    that no task of it wrote.
+    decoded: the minimum and maximum number of rows by its ranges; None with a transform. in_files: rows by the footers
+    of the files that this attempt wrote; None if another attempt, or Spark, wrote them. committed: rows by the table's
+    log. noted: rows in the ledger. left_out, unknown: files of this attempt that the commit lacks, and files in the
+    commit that none of its tasks wrote.
     """
 
     table: str
@@ -84,7 +85,7 @@ class TableRows:
 
 
 def rows_of_tasks(outputs: Sequence[TaskOutput], read: Mapping[int, int] | None = None) -> tuple[TaskRows, ...]:
-    """The tasks behind these outputs. read: rows of each task's ranges, by its number; None: a query lies between."""
+    """The tasks of these outputs. read: rows of each task's ranges, by task number; None: a query follows them."""
     in_files: dict[tuple[int, int], int] = {}
     for output in outputs:
         in_files.setdefault((output.task, output.attempt), 0)
@@ -107,13 +108,16 @@ def rows_of_tasks(outputs: Sequence[TaskOutput], read: Mapping[int, int] | None 
 
 
 def rows_read(results: Iterable[RangeResult]) -> int:
-    """Rows that these ranges gave, after the Arrow steps where there are some."""
+    """The number of rows of these ranges, after the Arrow steps if there are any."""
     return sum(result.rows if result.rows_out is None else result.rows_out for result in results)
 
 
 def decoded_by_table(plan: RunPlan, accounts: Iterable[RangeAccount]) -> dict[str, RangeCounts]:
-    """What the ranges of each table hold. Where rows are routed by something else than their topic, each range has what
-    its account says for each table; what it does not hold of its offsets may have been of any."""
+    """The counts of each table's ranges.
+
+    If routes are not selected by topic, each range has the routed counts of each table; its absent offsets may have
+    belonged to any table.
+    """
     if plan.routed:
         total = sum((account.counts for account in accounts), RangeCounts())
         unknown = RangeCounts(absent=total.absent, dead_lettered=total.dead_lettered)
@@ -134,10 +138,10 @@ def allowed_rows(
     *,
     transformed: bool,
 ) -> dict[str, tuple[int, int]]:
-    """The fewest and the most rows that each table may have of its ranges. Behind a transform nothing is known.
+    """The minimum and maximum number of rows of each table by its ranges; unknown after a transform.
 
-    landed_now: tables that landed with the reading that counted; what an earlier one could read may be gone since.
-    dead_letters: the table that has those of all ranges.
+    landed_now: tables that landed with the attempt whose counts these are; an earlier attempt may have read records
+    that are gone now. dead_letters: the table of the dead letters of all ranges.
     """
     allowed: dict[str, tuple[int, int]] = {}
     if not transformed:
@@ -163,10 +167,10 @@ def rows_of_table(
     *,
     removes: bool,
 ) -> TableRows:
-    """A table's counts, the commit read back from its log.
+    """A table's counts; the commit is read back from its log.
 
-    files: that this attempt has written and committed; None where it has not. removes: the commit also removes rows,
-    and has files with those that were beside them.
+    files: the files that this attempt has written and committed; None if it has not. removes: the commit also removes
+    rows, and has rewritten files with the remaining rows.
     """
     record = None if access is None else access.recorded_commit(commit)
     in_files = None if files is None else sum(file.rows for file in files)
@@ -189,8 +193,10 @@ def rows_of_table(
 
 
 def refuse_lost_landing(table: str, access: TableAccess | None, commit: TableCommit, plan: RunPlan) -> None:
-    """Of a commit that an earlier attempt made: that the table still has it. Where the table was put back from an older
-    copy, the version may be another writer's commit, and that may have as many rows.
+    """Check that the table still has a commit that an earlier attempt made.
+
+    If the table was restored from an older copy, its version may be another writer's commit with the same number of
+    rows.
 
     Raises:
         Refused: neither that commit nor the table has the run's app transaction (`table-older-than-ledger`).
@@ -210,8 +216,10 @@ def refuse_lost_landing(table: str, access: TableAccess | None, commit: TableCom
 def routed_mismatch(
     plan: RunPlan, accounts: Iterable[RangeAccount], files: Mapping[str, Sequence[WrittenFile]]
 ) -> str | None:
-    """Where the files for a table have another number of rows than were routed to it; None where they agree. Without a
-    transform alone, which may drop rows."""
+    """The difference between rows in files and rows routed to each table; None if they agree.
+
+    Only without a transform, which may drop rows.
+    """
     decoded = decoded_by_table(plan, accounts)
     for table, of_table in files.items():
         in_files = sum(file.rows for file in of_table)
@@ -221,11 +229,11 @@ def routed_mismatch(
 
 
 def tables_without_rows(plan: RunPlan, accounts: Iterable[RangeAccount], *, transformed: bool) -> frozenset[str]:
-    """Of the tables that a run routes rows to, those that no attempt can have rows for: they need no commit.
+    """Tables of a routed run for which no attempt can have rows, so that they need no commit.
 
-    A commit without rows is else what keeps a suspended attempt from landing there later. Every attempt routes a record
-    alike, so one that has read all records of the ranges knows. It does not know where a transform makes the rows, or
-    where offsets are absent or damaged that an earlier attempt may have read.
+    In other tables, a commit without rows prevents a suspended attempt from landing later. All attempts route a record
+    to the same table, so an attempt that has read all records knows which tables have no rows. This does not hold with
+    a transform, or if offsets are absent or damaged that an earlier attempt may have read.
     """
     total = sum((account.counts for account in accounts), RangeCounts())
     if transformed or total.absent or total.dead_lettered:
@@ -234,6 +242,6 @@ def tables_without_rows(plan: RunPlan, accounts: Iterable[RangeAccount], *, tran
 
 
 def rows_mismatch(tasks: Iterable[TaskRows], tables: Iterable[TableRows]) -> str | None:
-    """Why the second equation does not hold; None where it does."""
+    """The reason why the second equation does not hold; None if it holds."""
     mismatches = chain((task.mismatch for task in tasks), (table.mismatch for table in tables))
     return next(filter(None, mismatches), None)

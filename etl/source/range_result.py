@@ -1,8 +1,8 @@
 """The result of one task: counts, gaps, lost ranges and timings. It is sent to the driver as JSON.
 
-A complete range obeys `data + control + aborted + unreadable + absent == end - start`; unreadable offsets are those of
-damage (`on_corruption: quarantine`). The sum can fail: absent offsets are counted apart from decoding, by batch headers
-(compaction) and by what the source says is gone (`on_data_loss: record`).
+For a complete range, `data + control + aborted + unreadable + absent == end - start`; unreadable offsets are those of
+damage (`on_corruption: quarantine`). This is a real check, because absent offsets are counted independently of
+decoding: from batch headers (compaction), and from offsets that the source reports as lost (`on_data_loss: record`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL_GAPS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Offsets `[first, last)` that could not be read any more, and why."""
+    """Offsets `[first, last)` that could no longer be read, and the reason."""
 
     first: int
     last: int
@@ -35,22 +35,21 @@ class LostRange:
 class RangeResult:
     """One range, read to its end.
 
-    data, control, aborted, absent, unreadable: offsets by kind. rows: that were handed on, before any step.
-    damages: damaged parts that this range reports (of two ranges that share one, one reports it); the first
-        `MAX_DAMAGES` of `damage_count`. kept: files that their bytes, and dead letters, were written to, as their
-        writers returned them.
-    batches, bytes: record batches seen, and bytes of the answers that were fetched (also those beyond the range).
-    gaps: absent offsets as `(first, last exclusive)`, without the lost ones; the first `MAX_GAPS` of them.
-    gap_count: how many gaps there are.
-    high_watermark, last_stable_offset, log_start: of the last Fetch response; -1 where none was needed.
-    fetches, waiting, decoding: answers, seconds waited for them, seconds spent decoding.
-    throttled: for each broker whose quota throttled the client, its id and the seconds.
-    rows_out: rows after the Arrow steps; None where there was no such step.
-    late: of `data`, records whose time lies before what the range was due for; 0 where none are marked.
-    decoded: of `rows`, what became of them in decoding, counted there; None where nothing is set aside in it.
-    routed: decoded rows by route, counted there; None where topics decide on tables.
-    bad_records: the first of those that have no row, a line each.
-    cost: what the attempt cost, and where; None where it was not measured.
+    data, control, aborted, absent, unreadable: offsets by kind. rows: rows before any transform step.
+    damages: damaged parts that this range reports (only one of two ranges that share a part reports it); the first
+        `MAX_DAMAGES` of `damage_count`. kept: files with damaged bytes and dead letters, as returned by their writers.
+    batches, bytes: record batches, and bytes of the fetched responses (including records outside of the range).
+    gaps: absent offsets as `(first, last exclusive)`, without lost ones; the first `MAX_GAPS`.
+    gap_count: the number of gaps.
+    high_watermark, last_stable_offset, log_start: from the last Fetch response; -1 if none was needed.
+    fetches, waiting, decoding: responses, seconds waited for them, seconds of decoding.
+    throttled: seconds for which each broker throttled the client, by broker id.
+    rows_out: rows after the Arrow steps; None without such steps.
+    late: those of `data` with a timestamp before the range's interval; 0 if late records are not marked.
+    decoded: numbers of `rows` by result of decoding; None if decoding cannot set records aside.
+    routed: decoded rows by route; None if routes are selected by topic.
+    bad_records: the first records without a row, one line each.
+    cost: the attempt's cost and host; None if it was not measured.
     """
 
     index: int
@@ -93,7 +92,7 @@ class RangeResult:
 
     @property
     def mismatch(self) -> str | None:
-        """Which counts of the range do not agree; None where all do."""
+        """The counts of the range that do not agree; None if all agree."""
         counted = self.data + self.control + self.aborted + self.unreadable + self.absent
         length = self.end - self.start
         if counted != length:
@@ -114,7 +113,7 @@ class RangeResult:
 
     @property
     def what_was_read(self) -> tuple[Any, ...]:
-        """All that two attempts of one task must agree on."""
+        """All values that must be the same in two attempts of one task."""
         return (
             *(self.index, self.topic, self.partition, self.start, self.end),
             *(self.data, self.control, self.aborted, self.absent, self.rows, self.rows_out, self.late),

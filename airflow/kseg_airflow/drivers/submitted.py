@@ -1,4 +1,4 @@
-"""Drivers that spark-submit hands over to a cluster: what they have in common before and after that."""
+"""Base class of drivers that spark-submit starts in a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USERS_EXIT_CODE: Final = re.compile(r"User application exited with (?:status )?
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """submission: the handle of spark-submit's own process."""
+    """submission: the handle of the spark-submit process."""
 
     submission: dict[str, Any]
 
@@ -32,11 +32,11 @@ class Submitted:
         return asdict(self)
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
-        """spark-submit's."""
+        """The log lines of spark-submit."""
         return self.submitter.log_lines(seen)
 
     def look(self) -> Look:
-        """How the driver ended, or how far it is; neither while spark-submit works. Raises OSError."""
+        """The driver's outcome or its progress; neither while spark-submit is running. Raises OSError."""
         asked = self.ask()
         if asked is None:
             submitted = self.submitter.poll()
@@ -50,16 +50,16 @@ class Submitted:
         return Look(outcome, None if outcome is not None else self.progress_of(*asked))
 
     def poll(self) -> Outcome | None:
-        """How the driver ended; None while it runs, or spark-submit works. Raises OSError."""
+        """The driver's outcome; None while the driver or spark-submit is running. Raises OSError."""
         return self.look().outcome
 
     def found(self) -> str | None:
-        """What the cluster calls the driver; None as long as it knows none. Raises OSError."""
+        """The driver's id in the cluster; None while the cluster does not have it. Raises OSError."""
         asked = self.ask()
         return asked[0] if asked is not None else None
 
     def stop(self, grace: float) -> bool:
-        """Kill the driver, and spark-submit where it still works. Raises OSError."""
+        """Kill the driver, and spark-submit if it is still running. Raises OSError."""
         self.submitter.stop(grace)
         found = self.found()
         if found is not None:
@@ -72,7 +72,7 @@ class Submitted:
         return True
 
     def stop_detached(self, grace: float) -> bool:
-        """The same, the driver first: spark-submit is stopped by a process of its own. Raises OSError."""
+        """Kill the driver first, then stop spark-submit from a separate process. Raises OSError."""
         found = self.found()
         if found is not None:
             self.kill(found, grace)
@@ -80,34 +80,35 @@ class Submitted:
         return self.stop(grace)
 
     def proven_dead(self, owner: str) -> bool:
-        """Whether the holder of a lease was this driver, and is no more. Raises OSError."""
+        """Whether this driver was the holder of a lease, and has ended. Raises OSError."""
         return self.is_owner(owner) and self.poll() is not None
 
     # What a cluster manager says
 
     def ask(self) -> tuple[str, Any] | None:
-        """What the cluster calls the driver, and what it says of it (None: it knows it no longer), by one request; None
-        as long as it knows none. Raises OSError where the cluster does not answer."""
+        """The driver's id and state in the cluster (state None: the cluster no longer has it), with one request.
+
+        None while the cluster does not have the driver yet. Raises OSError if the cluster does not respond."""
         raise NotImplementedError
 
     def outcome_of(self, found: str, told: Any) -> Outcome | None:
-        """How the driver ended, as `ask` was told; None while it runs."""
+        """The driver's outcome, from a response of `ask`; None while the driver runs."""
         raise NotImplementedError
 
     def progress_of(self, found: str, told: Any) -> str | None:
-        """How far it is, as `ask` was told: a line for a log."""
+        """The driver's progress, from a response of `ask`, as a log line."""
         raise NotImplementedError
 
     def kill(self, found: str, grace: float) -> None:
-        """Have the cluster kill that one. Raises OSError where it does not respond, or returns an error."""
+        """Let the cluster kill this driver. Raises OSError if the cluster does not respond, or returns an error."""
         raise NotImplementedError
 
     def is_owner(self, owner: str) -> bool:
-        """Whether a name in the ledger is the driver's. Raises OSError."""
+        """Whether a name in the ledger is this driver's name. Raises OSError."""
         raise NotImplementedError
 
 
 def exit_code_told(told: str) -> int | None:
-    """A failed driver's own exit code from a text about it; None where it has none, or the 0 of something else."""
+    """A failed driver's exit code from a text; None if the text has none, or only the 0 of another process."""
     found = _USERS_EXIT_CODE.findall(told)
     return int(found[-1]) or None if found else None

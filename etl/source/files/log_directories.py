@@ -1,7 +1,7 @@
-"""Log directories as a source: which partitions they hold, their offsets, and their records, with no broker.
+"""Log directories as a source, without a broker: their partitions, offsets and records.
 
-The counterpart of `resolve` for files. A partition may lie in several of the directories (copies from several brokers,
-a replica on its way to another disk): the one of the latest leader epoch is read, and of those the longest.
+The counterpart of `resolve` for files. A partition may be in several directories (copies from several brokers, a
+replica that is moved to another disk): the copy with the latest leader epoch is read, and of several the longest.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state",
 
 
 class LogCatalog:
-    """What the log directories hold at one moment.
+    """The content of the log directories at one moment.
 
     Raises:
-        ConfigurationError: a directory is not there; from its methods: directories do not belong together.
-        LogFileError: a log cannot be walked.
+        ConfigurationError: a directory does not exist; from its methods: directories belong to different clusters.
+        LogFileError: a log cannot be read.
     """
 
     def __init__(self, files: LogFiles) -> None:
@@ -68,7 +68,7 @@ class LogCatalog:
 
     @property
     def cluster_id(self) -> str | None:
-        """As `meta.properties` has it; None where no directory has one. Raises ConfigurationError where they differ."""
+        """The cluster id in `meta.properties`; None if there is none. Raises ConfigurationError if ids differ."""
         found: dict[str, str] = {}
         for log_dir in self._files.log_dirs:
             storage, path = self._files.open(log_dir)
@@ -90,10 +90,10 @@ class LogCatalog:
         pattern: str | None = None,
         assign: Mapping[str, Collection[int]] | None = None,
     ) -> dict[TopicPartition, TopicMetadata]:
-        """The partitions asked for (none of the three: all but internal topics), as `resolve.resolve_topics` has them.
+        """The selected partitions (without a selection: all except internal topics), like `resolve.resolve_topics`.
 
         Raises:
-            UnknownTopic: a named topic or partition is not there.
+            UnknownTopic: a named topic or partition does not exist.
         """
         found = self._metadata()
         if assign is not None:
@@ -113,8 +113,8 @@ class LogCatalog:
     def bounds(self, tp: TopicPartition) -> LogBounds:
         """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
 
-        The high watermark is not in the files, only a checkpoint of it that may be old (`confirmed`): the log's end is
-        given in its place.
+        The files do not have the high watermark, only a checkpoint of it that may be old (`confirmed`). The log's end
+        is used instead.
         """
         place = self._place(tp)
         first = place.log.segments[0].base_offset if place.log.segments else 0
@@ -141,18 +141,18 @@ class LogCatalog:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """All that the directories hold."""
+        """All partitions in the directories."""
         return self._places.keys()
 
     @property
     def cleaned_topics(self) -> frozenset[str]:
-        """Those that a log cleaner has been at: its checkpoint names no others."""
+        """Topics that the log cleaner has compacted, by its checkpoint."""
         return frozenset(topic for of_dir in self._checkpoints.values() for topic, _ in of_dir.get(CLEANER_OFFSETS, {}))
 
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int:
-        """What OffsetForLeaderEpoch returns: the first offset of a later epoch, for the newest the log's end.
+        """Like OffsetForLeaderEpoch: the first offset of a later epoch, or the log's end for the newest epoch.
 
-        -1 where the files do not know the epoch.
+        -1 if the files do not have the epoch.
         """
         place = self._place(tp)
         epochs = place.log.leader_epochs
@@ -161,13 +161,13 @@ class LogCatalog:
         return next((later.start_offset for later in epochs if later.epoch > epoch), place.end)
 
     def size(self, tp: TopicPartition) -> LogSize:
-        """As the segments were listed; each begins at its base offset."""
+        """The bytes and the number of offsets of the listed segments; each segment begins at its base offset."""
         place = self._place(tp)
         segments = place.log.segments
         return LogSize(sum(one.size for one in segments), place.end - segments[0].base_offset if segments else 0)
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
-        """The largest timestamp (ms) of the batch that holds an offset; None where there is none."""
+        """The largest timestamp (ms) of the batch of an offset; None if there is none."""
         place = self._place(tp)
         found = record_sets(
             place.storage, place.log, offset, offset + 1, read_committed=False, window_bytes=_ENOUGH_FOR_A_HEADER
@@ -177,7 +177,7 @@ class LogCatalog:
         return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
 
     def folder(self, tp: TopicPartition) -> str:
-        """Where its files are: a path or URI."""
+        """The folder of a partition's files: a path or URI."""
         place = self._place(tp)
         return child(place.log_dir, place.log.folder.rsplit("/", 1)[-1])
 
@@ -189,7 +189,7 @@ class LogCatalog:
         min_tasks: int = 1,
         topic_ids: Mapping[str, UUID | None] | None = None,
     ) -> tuple[RangeTask, ...]:
-        """The ranges cut into tasks by bytes: see `tasks.split_files`."""
+        """Split the ranges into tasks by bytes; see `tasks.split_files`."""
         ranges = list(ranges)
         places = {tp: self._place(tp) for tp in (TopicPartition(r.topic, r.partition) for r in ranges)}
         files = {tp: FilesOf(place.storage, place.log, self.folder(tp)) for tp, place in places.items()}
@@ -204,16 +204,16 @@ class LogCatalog:
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
     ) -> dict[TopicPartition, int]:
-        """A concrete offset for every partition; as `resolve.resolve_offsets`.
+        """A concrete offset for every partition, like `resolve.resolve_offsets`.
 
-        `committed` is what counts in the group's partition of `__consumer_offsets` in these directories: commits of
-        transactions that are open do not, expiry is not applied.
+        `committed` uses the group's partition of `__consumer_offsets` in these directories; commits in open
+        transactions are ignored, and offsets do not expire.
 
         Raises:
-            ConfigurationError: `committed` without a group, or where the folder that holds the group is missing; a map
-                that does not fit.
-            TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
-            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43): there is no time to go by.
+            ConfigurationError: `committed` without a group, or the folder with the group's offsets is missing; a map
+                with other partitions than these.
+            TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
+            KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43): records have no timestamps.
             UndecodableRecord: one of the group's records is damaged, or newer than this release knows.
         """
         wanted = sorted(partitions)
@@ -262,7 +262,7 @@ class LogCatalog:
         return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
 
     def first_at(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
-        """The first record at or after a time, with its timestamp, where it lies below the last stable offset.
+        """The first record at or after a time, with its timestamp, if it is below the last stable offset.
 
         Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
         """
@@ -341,12 +341,12 @@ class LogCatalog:
                 )
 
     def _confirmed(self, tp: TopicPartition) -> int | None:
-        """The highest of the high watermarks that brokers wrote down: each of them was one."""
+        """The highest checkpointed high watermark of all copies, because each of them was valid once."""
         marks = [of_dir[HIGH_WATERMARKS].get((tp.topic, tp.partition)) for of_dir in self._checkpoints.values()]
         return max((mark for mark in marks if mark is not None), default=None)
 
     def _checkpointed(self, name: str, tp: TopicPartition) -> int | None:
-        """What a checkpoint beside the partition's folder says of it."""
+        """The partition's offset in a checkpoint file next to the partition's folder."""
         return self._checkpoints[self._place(tp).log_dir][name].get((tp.topic, tp.partition))
 
 

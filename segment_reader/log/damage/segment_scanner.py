@@ -1,22 +1,21 @@
-"""One segment, batch by batch, past whatever is damaged in it.
+"""Reads one segment batch by batch, and continues after damage.
 
-    valid batches ──► ValidBatches   bytes of whole batches that may be decoded
-    all else      ──► Damage         from the first byte that is no valid batch to the next batch that is accepted
+    valid batches ──► ValidBatches   bytes of complete batches that may be decoded
+    other bytes   ──► Damage         from the first byte that is not a valid batch to the next accepted batch
 
-Whether a batch is *valid* in itself is decided by `segment_reader.log.damage.batch_validation`. The checksum does not
-cover a batch's position in the log: base offset, length, leader epoch. A flipped bit there moves valid records to other
-offsets. So a valid batch is *accepted* by its neighbours:
+`segment_reader.log.damage.batch_validation` decides whether a single batch is *valid*. The checksum does not cover a
+batch's base offset, length and leader epoch. A flipped bit there moves valid records to other offsets. So a valid batch
+is *accepted* only if its neighbours confirm its offsets:
 
-    it begins where the batch before it ends, or where a damaged one says that it ends
+    it begins where the previous batch ends, or where a damaged batch's header says that it ends
     or it ends where the next valid batch, or the next segment, begins
-    or there are gaps on both sides, and the log is one with gaps: compacted (`CompactionGaps`)
+    or there are gaps on both sides, and the log may have gaps because it is compacted (`CompactionGaps`)
 
-Where two batches claim the same offsets, the one that does not fit its other neighbour is the damaged one; both, if
-neither does.
+If two batches have the same offsets, the one that does not fit its other neighbour is damaged, or both if neither fits.
 
-All of this follows from the bytes of one segment (and the next one's name), so every reader finds the same damage,
-wherever it begins. The file's end is special: zeros in a log's last segment are preallocated, and a batch that is cut
-off there is what an unclean shutdown leaves.
+These decisions depend only on the bytes of one segment (and the name of the next), so every reader finds the same
+damage, wherever it begins. The end of the file is special: zeros at the end of a log's last segment are preallocated
+space, and an incomplete batch at its end comes from an unclean shutdown.
 """
 
 from __future__ import annotations
@@ -65,10 +64,10 @@ _PREALLOCATED_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class ValidBatches:
-    """Consecutive accepted batches, usable until the next item is asked for.
+    """Consecutive accepted batches, valid until the next item is read.
 
-    table: a row each (segment_reader.decode.table) with positions in the file; BASE is the first offset, also of a
-        compressed message of magic 0 and 1. data: their bytes. next_offset: the offset after the last of them.
+    table: one row for each batch (segment_reader.decode.table), with positions in the file; BASE is the first offset,
+        also for a compressed message of magic 0 or 1. data: their bytes. next_offset: the offset after the last batch.
     """
 
     table: Table
@@ -80,9 +79,9 @@ class ValidBatches:
 class SegmentScanner:
     """Scans one segment's .log. Iterate it once; afterwards `edge` is the offset after its last batch or damage.
 
-    low, high: the offsets that the segment may hold; high None for a log's last one.
-    position, edge: where to begin: at a batch, and the offset after the one before it.
-    has_gaps: whether the log has gaps; called only where it matters.
+    low, high: the offsets that the segment may have; high None for a log's last segment.
+    position, edge: the start: the position of a batch, and the offset after the previous batch.
+    has_gaps: returns whether the log may have gaps; called only if needed.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class SegmentScanner:
     # --- many batches at once
 
     def _valid_batches(self) -> ValidBatches | None:
-        """The batches from here on that can be accepted at once; None: the first of them has to be checked alone."""
+        """The next batches that can be accepted together; None: the first of them must be checked separately."""
         position, edge = self.position, self.edge
         data = self._view.read(position, self._window)
         size = frame_size(data)
@@ -177,7 +176,7 @@ class SegmentScanner:
     # --- one batch at a time: its neighbours decide
 
     def _next_batch(self) -> ValidBatches | Damage | None:
-        """The batch at the present position, or the damage that begins there; None at the file's end."""
+        """The batch at the current position, or the damage that begins there; None at the end of the file."""
         seen = self._view.check(self.position)
         if seen.reason is None and self._accepted(seen, None, firm=False):
             data = self._view.read(seen.position, seen.size)
@@ -190,9 +189,9 @@ class SegmentScanner:
     def _accepted(self, seen: CheckedBatch, claims: tuple[int, ...] | None, *, firm: bool) -> bool:
         """Whether its neighbours confirm a batch's offsets.
 
-        claims: for a batch behind damage, the offsets at which it begins by the damaged header. That it begins where
-            the last batch before the damage ended proves nothing, since the damage may have changed its offset.
-        firm: it contradicts a batch before it, so that a gap beside it proves nothing.
+        claims: for a batch after damage, its possible first offsets by the damaged header. A start at the end of the
+            last batch before the damage proves nothing, because the damage may have changed its offset.
+        firm: the batch contradicts an earlier batch, so a gap next to it proves nothing.
         """
         if seen.reason is not None or seen.base < self.edge:
             return False
@@ -205,7 +204,7 @@ class SegmentScanner:
         return not firm and self._has_gaps()
 
     def _damage(self, seen: CheckedBatch) -> Damage | None:
-        """From a batch that is not accepted to the next one that is, or to the end."""
+        """The damage from a batch that is not accepted to the next accepted batch, or to the end."""
         began, reason = seen, seen.reason or (OUTSIDE if seen.base < self._view.low else MISPLACED)
         if seen.reason is None and seen.base < self.edge:
             reason = Fault.OFFSET_ORDER.reason
@@ -238,7 +237,7 @@ class SegmentScanner:
         return found
 
     def _tail(self, began: CheckedBatch, last: CheckedBatch, reason: str, lost: int) -> Damage | None:
-        """Damage that no accepted batch follows."""
+        """Damage up to the end, without an accepted batch after it."""
         size = self._file.size
         if self._view.is_last and began.position == last.position and self._is_torn(began):
             self.torn = Torn(self._file.path, began.position, size - began.position)
@@ -253,7 +252,7 @@ class SegmentScanner:
         return Damage(self._file.path, began.position, end - began.position, *offsets, reason)
 
     def _is_torn(self, seen: CheckedBatch) -> bool:
-        """Whether these are the first bytes of a batch that fits here, and of one that is longer than the file."""
+        """Whether these are the first bytes of a batch that fits here and extends beyond the end of the file."""
         head = self._view.read(seen.position, min(RECORDS_AT, self._file.size - seen.position))
         if len(head) >= FRAME_OVERHEAD:
             left = self._file.size - seen.position

@@ -1,13 +1,14 @@
 """The first record at or after a time, as ListOffsets finds it (KIP-79).
 
-A segment's `.timeindex` says up to which offset all of its records are older. The batch that such an entry names is
-read (its largest time has to be the entry's), and everything behind it is searched by headers, so an index that ends
-early, or is wrong, costs time and nothing else. In the batch that is young enough, the records decide.
+An entry of a segment's `.timeindex` has an offset up to which all records are older than its timestamp. The entry's
+batch is read and verified (its largest timestamp must be the entry's). The batches after it are searched by their
+headers, so an incomplete or wrong index only costs time. In the first batch with a late enough timestamp, the records
+are compared.
 
-    for each segment   last entry below the time ─► its batch, through the .index ─► headers behind it ─► records
+    for each segment   last entry below the time ─► its batch, found with the .index ─► later headers ─► records
 
-Of a segment that is older as a whole this reads the last entries of both indexes and the headers in the .log behind the
-batch with its largest time: that batch alone, where times ascend.
+If a whole segment is older, only the last entries of both indexes are read, and the headers in the .log from the batch
+with the largest timestamp on: only this batch if timestamps ascend.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ Untimed = Literal["refuse", "begin", "pass"]
 
 
 class TimedOffset(NamedTuple):
-    """A record's offset and its timestamp, in ms; -1 for one that has none."""
+    """A record's offset and its timestamp in ms; -1 if it has no timestamp."""
 
     offset: int
     timestamp: int
 
 
 class NoTimestamps(LogFileError):
-    """Records of magic 0 are where the time was searched: they have none (a broker answers with error 43)."""
+    """The searched part of the log has records of magic 0, which have no timestamp (a broker returns error 43)."""
 
 
 def offset_for_time(
     storage: Storage, log: PartitionLog, timestamp: int, *, untimed: Untimed = "refuse"
 ) -> TimedOffset | None:
-    """The first record whose timestamp (ms) is at or after the given one; None where there is none.
+    """The first record whose timestamp (ms) is at or after the given one; None if there is none.
 
-    untimed: what records of magic 0 before it mean, which have no timestamp: a refusal; that the range begins with the
-        first of them; or nothing, so that a range that ends here has them.
+    untimed: the handling of earlier records of magic 0, which have no timestamp: an error; the range begins with the
+        first of them; or they are ignored, so that a range that ends here includes them.
     Raises NoTimestamps, LogDamaged, SegmentGone.
     """
     old_format = untimed != "pass"
