@@ -1,11 +1,11 @@
-"""What all operators share: start a driver or find it again, wait for it, and make of its end what Airflow should see.
+"""Base class of all operators: starts a driver or finds it again, waits for it, and sets the task's state.
 
     execute ──► a driver of an earlier try (previous.py): attach to it, or take its result
                    └─► none: start one ──► deferrable: trigger watches, slot is free ──► execute_complete
                                         └► else: poll it
 
-Correctness rests on the ledger, never on the files here: a second driver of the same run ends with exit 5, and a
-rerun of what has landed lands nothing.
+Correctness depends on the ledger, never on the files here: a second driver of the same run ends with exit 5, and a
+rerun of a landed run lands nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _POLL_INTERVAL = 15.0
 
 
 class KsegOperator(BaseOperator):
-    """Runs one `kseg` command as a driver of its own, and waits for it.
+    """Runs one `kseg` command as a separate driver, and waits for it.
 
     Args:
         kseg: the command; default is KSEG_BINARY of the environment, else `kseg` on the PATH.
@@ -135,28 +135,28 @@ class KsegOperator(BaseOperator):
     # What a subclass says about its command
 
     def arguments(self, context: Any) -> list[str]:
-        """The command's words without those that all commands share."""
+        """The command's arguments, without those that all commands share."""
         return [self.command, *([self.job_file] if self.job_file else []), *commands.words_of(self.options)]
 
     def interval_of_run(self) -> tuple[str, str] | None:
-        """The data interval of the run, for the asset event; None where it has none."""
+        """The data interval of the run, for the asset event; None if there is none."""
         return None
 
     def secret_environment(self) -> dict[str, str]:
-        """More environment of the driver, from connections."""
+        """Additional environment variables of the driver, from connections."""
         return {}
 
     def judge(self, outcome: Outcome) -> Outcome:
-        """Changes an outcome, for commands whose exit 1 is no failure."""
+        """Change an outcome, for commands whose exit code 1 is not a failure."""
         return outcome
 
     def conclude(self, report: Mapping[str, Any]) -> None:
-        """What follows from a success, once all of it is handed over. May raise AirflowSkipException."""
+        """Called after a success, when its result has been delivered. May raise AirflowSkipException."""
 
     # The way through
 
     def execute(self, context: Any) -> Any:
-        """Start the driver, or find it again."""
+        """Start the driver, or attach to it again."""
         if self.execution_timeout is not None:
             self._until = (datetime.now(UTC) + self.execution_timeout).isoformat()
         return self._follow(context, waited=0.0)
@@ -164,7 +164,7 @@ class KsegOperator(BaseOperator):
     def execute_complete(
         self, context: Any, event: Mapping[str, Any], waited: float = 0.0, until: str | None = None
     ) -> Any:
-        """The trigger saw the driver's end. until: when the try's `execution_timeout` is over."""
+        """Resume after the driver has ended. until: the end of the try's `execution_timeout`."""
         self._until = until
         self._folder = self._run_folder(context)
         record = self._folder.record()
@@ -180,7 +180,7 @@ class KsegOperator(BaseOperator):
     def execute_again(
         self, context: Any, event: Mapping[str, Any], waited: float = 0.0, until: str | None = None
     ) -> Any:
-        """The wait for another run's lease is over."""
+        """Resume after the wait for another run's lease."""
         self._until = until
         return self._follow(context, waited)
 
@@ -271,7 +271,7 @@ class KsegOperator(BaseOperator):
         return Previous(handle)
 
     def _tidy(self) -> None:
-        """Old run folders go. What cannot be removed is logged, and fails no task that has a driver to wait for."""
+        """Remove old run folders. Failures are logged, and do not fail the task."""
         try:
             for path in tidy(self.run_dir or default_run_dir(), retention_days(), self.log.warning):
                 self.log.info("Removed the folder of an old run: %s", path)
@@ -279,7 +279,7 @@ class KsegOperator(BaseOperator):
             self.log.warning("Old run folders cannot be removed: %s", error)
 
     def _wants_report(self) -> bool:
-        """Whether the driver writes a page into its folder: where neither job file nor an option names a place."""
+        """Whether the driver writes a page into its folder: if neither the job file nor an option sets a path."""
         if not self.report or self.command not in commands.WITH_REPORT or "report" in self.options:
             return False
         reporting = read_job(self.job_file).get("reporting") if self.job_file else None
@@ -315,10 +315,10 @@ class KsegOperator(BaseOperator):
     def _with_earlier_landings(
         self, context: Any, report: dict[str, Any]
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The report of what this task has landed, and those of its earlier tries that Airflow has no events of.
+        """The report of this task's landing, with the reports of earlier tries without asset events.
 
-        A try that died between the driver's end and its own, or whose run folder this one does not see, has left
-        nothing but the ledger's word. If the last driver found nothing more to do, the one before it is the task's.
+        If a try died after its driver had ended, or its run folder is not visible here, only the ledger has its
+        result. If the last driver found nothing to do, the report of the driver before it is the task's.
         """
         if not self.lands or self.job_file is None or getattr(context["ti"], "try_number", 1) < 2:
             return report, []
@@ -339,7 +339,7 @@ class KsegOperator(BaseOperator):
         return hook.ask("status", str(self.job_file), *words)
 
     def _after_another_run(self, context: Any, outcome: Outcome, waited: float) -> Any:
-        """Exit 5. A lease that a dead driver of this task has left is taken over; another's is waited for."""
+        """After exit 5: take over the lease of a dead driver of this task, or wait for another run's lease."""
         folder = self._folder
         assert folder is not None
         record = folder.record()
@@ -363,18 +363,18 @@ class KsegOperator(BaseOperator):
 
     @property
     def log_file(self) -> str | None:
-        """The driver's log, where it is a file that this worker sees."""
+        """The driver's log, if it is a file that this worker can read."""
         return str(self._handle.log_file) if isinstance(self._handle, LocalDriver) else None
 
     def _what(self) -> str:
         return " ".join(["kseg", self.command, os.path.basename(self.job_file or "")]).strip()  # noqa: PTH119
 
     def on_kill(self) -> None:
-        """The running task was stopped: so is its driver, with all that it has started.
+        """The running task was stopped: stop its driver and all processes that it has started.
 
-        Airflow calls this from a signal's handler, at any line of `execute`, which then goes on: so what has no driver
-        yet is kept from getting one, and the record's lock, which `execute` may hold, is not waited for. Airflow 3
-        kills the task five seconds later, so what may take longer is done by a process of its own.
+        Airflow calls this from a signal handler, at any line of `execute`, which then continues. So this prevents
+        `execute` from starting a driver, and does not wait for the record's lock, which `execute` may have. Airflow 3
+        kills the task five seconds later, so longer work is done by a separate process.
         """
         self._told_to_stop = True
         record = self._folder.record() if self._folder is not None else None
@@ -384,7 +384,7 @@ class KsegOperator(BaseOperator):
         self._handle.stop_detached(self.kill_grace)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """As Airflow's. A deferral that ran into the task's timeout leaves a driver behind, which is stopped."""
+        """Overrides Airflow's method: if a deferral ends by the task's timeout, the driver is stopped."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except Exception as error:

@@ -1,10 +1,10 @@
-"""Kinds of records with columns of their own: rows of all kinds in one batch, each table's rows of one kind.
+"""Kinds of records with separate columns: a batch has rows of all kinds, and each table has rows of one kind.
 
-A batch has a column for each name and type together that any kind has: `id (int64)` of one, `id (string)` of another.
-Kinds that agree share the column, and a row is null in those that its kind lacks. No table's column may have " (" in
-its name, so these names are no table's; each table gets those of its own kind back under their plain names.
+A batch has one column for each pair of name and type in any kind: `id (int64)` of one kind, `id (string)` of another.
+Kinds with the same pair share the column, and rows are null in columns that their kind lacks. These names cannot be
+names of table columns, which must not contain " ("; each table gets its kind's columns with their plain names.
 
-    payload ──► its schema ──► what that calls its records ──► kind ──► the kind's reader's schema
+    payload ──► its schema ──► the record's name in the schema ──► kind ──► the kind's reader's schema
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _OPENS: Final = " ("
 
 @dataclass(frozen=True)
 class Kind:
-    """Records of one table. Picklable.
+    """The records of one table. Picklable.
 
-    records: what their schemas call them, `*` for all that no other kind names. reader: the text of the rows' schema;
-    None where no schema of such a record is known yet.
+    records: the records' names in their schemas; `*`: all that no other kind names. reader: the text of the reader's
+    schema; None if no schema of these records is known yet.
     """
 
     records: tuple[str, ...]
@@ -39,36 +39,36 @@ class Kind:
 
 
 def kind_of(record: str | None, kinds: Sequence[Sequence[str]]) -> int | None:
-    """The number of a record's kind by what its schema calls it; None where there is none. kinds: `Kind.records`."""
+    """The number of a record's kind, by its name in the schema; None if there is none. kinds: `Kind.records`."""
     named = (number for number, records in enumerate(kinds) if record is not None and record in records)
     others = (number for number, records in enumerate(kinds) if OTHERS in records)
     return next(named, next(others, None))
 
 
 def column_name(name: str, kind: pa.DataType) -> str:
-    """What rows of several kinds call a column of this name and type."""
+    """The name of a column with this name and type in batches of several kinds."""
     return f"{name}{_OPENS}{kind})"
 
 
 def is_of_kinds(column: str) -> bool:
-    """Whether it is the name of a column of rows of several kinds, and so no table's."""
+    """Whether this is a column's name in batches of several kinds, which no table column can have."""
     return _OPENS in column
 
 
 def plain_name(column: str) -> str:
-    """What tables call a column of the rows; any other name is its own."""
+    """The table column's name for a column of a batch; other names are returned unchanged."""
     return column.partition(_OPENS)[0]
 
 
 def columns_named(columns: Iterable[str], name: str) -> list[str]:
-    """Those of the rows' columns that tables call so: one, or of rows of several kinds one for each type."""
+    """The batch's columns with this name in tables: one, or one for each type if there are several kinds."""
     return [column for column in columns if plain_name(column) == name]
 
 
 @dataclass(frozen=True)
 class KindColumns:
-    """types: of each kind's rows, None where it has no columns yet. rename: fields to other names. whole: what a value
-    that is no record is called."""
+    """types: each kind's row type; None if it has no columns yet. rename: new names of fields. whole: the column's name
+    for a value that is not a record."""
 
     types: tuple[pa.DataType | None, ...]
     rename: Mapping[str, str]
@@ -83,7 +83,7 @@ class KindColumns:
 
     @cached_property
     def type(self) -> pa.StructType:
-        """Of the rows of all kinds: a struct with each column once."""
+        """The row type for all kinds: a struct with each column once."""
         made: dict[str, pa.DataType] = {}
         for of_kind in self.fields:
             made |= {column_name(field.name, field.type): field.type for field in of_kind}
@@ -91,15 +91,15 @@ class KindColumns:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Of all kinds' fields, before they are renamed."""
+        """The names of all kinds' fields, before they are renamed."""
         return frozenset(name for of_kind in self._written for name, _ in of_kind)
 
     def landed(self, kind: int) -> dict[str, str]:
-        """Of a kind's table: its columns, and what rows of all kinds call them."""
+        """The columns of a kind's table, and their names in batches of all kinds."""
         return {field.name: column_name(field.name, field.type) for field in self.fields[kind]}
 
     def decoder(self, kind: int, own: PayloadDecoder) -> PayloadDecoder:
-        """A decoder of this kind's payloads whose rows have the columns' names as rows of all kinds do."""
+        """A decoder of this kind's payloads, whose columns have their names in batches of all kinds."""
         columns = {
             name: pa.field(column_name(field.name, field.type), field.type)
             for (name, _), field in zip(self._written[kind], self.fields[kind], strict=True)
@@ -108,7 +108,7 @@ class KindColumns:
 
     @cached_property
     def _written(self) -> tuple[tuple[tuple[str, pa.DataType], ...], ...]:
-        """Names and types of each kind's fields as its reader's schema has them."""
+        """Names and types of each kind's fields in its reader's schema."""
         return tuple(() if kind is None else tuple(self._of(kind)) for kind in self.types)
 
     def _of(self, kind: pa.DataType) -> Iterable[tuple[str, pa.DataType]]:
@@ -119,21 +119,21 @@ class KindColumns:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """by_record: of what schemas call their records, the columns of their tables by name, and what rows call them.
-    of_kinds: whether each kind has columns of its own; its routes are the records then."""
+    """by_record: by record name, the columns of its table, with their names in batches. of_kinds: whether each kind has
+    separate columns; then routes are named after records."""
 
     by_record: Mapping[str, Mapping[str, str]]
     of_kinds: bool = False
 
     def of(self, records: Iterable[str]) -> dict[str, str]:
-        """Those of these records together."""
+        """The columns of all of these records."""
         found: dict[str, str] = {}
         for record in records:
             found |= self.by_record.get(record, {})
         return found
 
     def beside(self, other: RecordColumns) -> RecordColumns:
-        """Those of two topics. Raises ConfigurationError where they give a column of one table two types."""
+        """The columns of two topics. Raises ConfigurationError if a table's column would have two types."""
         made = {record: dict(columns) for record, columns in self.by_record.items()}
         for record, columns in other.by_record.items():
             mine = made.setdefault(record, {})
@@ -145,7 +145,7 @@ class RecordColumns:
 
 
 class _KindDecoder:
-    """See `PayloadDecoder`. Rows may lack columns, which are null then. columns: of rows of all kinds, by field."""
+    """See `PayloadDecoder`. Columns that rows lack are null. columns: names in batches of all kinds, by field."""
 
     def __init__(self, own: PayloadDecoder, columns: Mapping[str, pa.Field], kind: pa.DataType) -> None:
         self._own, self._columns = own, columns
@@ -168,7 +168,7 @@ class _KindDecoder:
 
 
 class OfNoKind:
-    """See `PayloadDecoder`. Payloads that have no table: rows without a value, for whoever looks for their table."""
+    """See `PayloadDecoder`. For payloads without a table: rows without a value, so that routing can report them."""
 
     type = pa.struct([])
 

@@ -1,6 +1,6 @@
-"""How keys or values of a job are decoded: plain values that travel to workers, and the decoder that they make there.
+"""The plan by which keys or values are decoded, which is sent to workers, and the decoder that workers create from it.
 
-Workers load no job file: what they need of it is here.
+Workers do not load the job file: the plan has the settings that they need.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _FRAME: Final = 5
 
 @dataclass(frozen=True)
 class PayloadPlan:
-    """One of key and value. Picklable.
+    """The plan for keys or for values. Picklable.
 
-    format, schema_text, columns, json: as the job file has them (`etl.config.decoding.Payload`); json: the options of
-    its decoder by name. column: what a value that is no record is called, and a record that stays a struct.
-    into_columns: a record's fields become columns. rename: of these, by the field's name. section: path in the job file
-    of what has keys and values, empty where there is none. message, nanoseconds: of Protobuf. envelope: what is around
-    records, whose fields are those of its rows. framed: schemas of a registry, which payloads name. engine: `reference`
-    is the decoder in plain Python.
+    format, schema_text, columns, json: as in the job file (`etl.config.decoding.Payload`); json: the decoder's options
+    by name. column: the column's name for a value that is not a record, or a record that stays a struct.
+    into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the path
+    of the section with keys and values in the job file, or empty. message, nanoseconds: for Protobuf. envelope: the
+    format around records; the columns are those of the records in it. framed: schemas of a registry whose ids are in
+    payloads. engine: `reference` is the decoder in plain Python.
     """
 
     source: Literal["key", "value"]
@@ -58,12 +58,12 @@ class PayloadPlan:
 
     @property
     def place(self) -> str:
-        """Its path in the job file."""
+        """The path of this setting in the job file."""
         return f"{self.section}.{self.source}".lstrip(".")
 
     @property
     def type(self) -> pa.DataType:
-        """The type of its rows, for every payload. Raises ConfigurationError where the schema is not sound."""
+        """The row type for all payloads. Raises ConfigurationError if the schema is invalid."""
         try:
             if self.framed is None:
                 return self.decoder.type
@@ -72,10 +72,10 @@ class PayloadPlan:
             raise self._unsound(error) from None
 
     def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
-        """The keys or values of these records as rows, one each.
+        """Decode the keys or values of these records to rows, one for each record.
 
         Raises:
-            UnknownSchemas: a payload names a schema that the plan does not know.
+            UnknownSchemas: a payload has a schema id that is not in the plan.
         """
         if self.framed is not None:
             try:
@@ -87,7 +87,7 @@ class PayloadPlan:
         return self.decoder.decode(records.column(self.source))
 
     def explain(self, records: pa.RecordBatch, row: int) -> PayloadError:
-        """Why this record's key or value has no row."""
+        """The reason why this record's key or value has no row."""
         if self.framed is not None:
             one = records.slice(row, 1)
             payload, headers = one.column(self.source), _headers(one)
@@ -99,7 +99,7 @@ class PayloadPlan:
         return self.decoder.explain(records.column(self.source)[row].as_py())
 
     def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
-        """The id of the writer's schema in this record's frame; None where it has none."""
+        """The id of the writer's schema in this record; None if it has none."""
         payload = records.column(self.source)[row].as_py() if self.framed is not None else None
         if payload is None or len(payload) < _FRAME or payload[0] != 0:
             return None
@@ -107,12 +107,12 @@ class PayloadPlan:
         return found if found >= 0 else None
 
     def records_of(self, records: pa.RecordBatch) -> pa.StringArray:
-        """What the schema of each of these calls its record; null where it does not say."""
+        """The record name in the schema of each of these payloads; null if there is none."""
         return self.by_frames.records(records.column(self.source), _headers(records), self.source)
 
     @cached_property
     def decoder(self) -> PayloadDecoder:
-        """Raises ConfigurationError where the schema is not sound."""
+        """The decoder. Raises ConfigurationError if the schema is invalid."""
         try:
             return self._decoder()
         except PayloadSchemaError as error:
@@ -120,25 +120,25 @@ class PayloadPlan:
 
     @cached_property
     def by_frames(self) -> FramedDecoder:
-        """The decoder of payloads that name their schemas."""
+        """The decoder of payloads that contain schema ids."""
         assert self.framed is not None
         return FramedDecoder(self.framed, self.engine, dict(self.rename), self.column)
 
     @property
     def kinds(self) -> KindColumns | None:
-        """The columns of each kind of records; None where all records have the same. Raises ConfigurationError."""
+        """The columns of each kind of records; None if all records have the same. Raises ConfigurationError."""
         try:
             return None if self.framed is None else self.by_frames.columns
         except PayloadSchemaError as error:
             raise self._unsound(error) from None
 
     def kinds_of(self, records: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """The number of the kind of each of these records; -1 where it has none."""
+        """The number of each record's kind; -1 if it has none."""
         return self.by_frames.kinds(records.column(self.source), _headers(records), self.source)
 
     @cached_property
     def _envelopes(self) -> Envelope | None:
-        """What takes rows out of these payloads' envelopes."""
+        """The object that extracts rows from these payloads' envelopes."""
         if self.envelope == "none":
             return None
         from kseg.segment_reader.payload.debezium import Envelope
@@ -147,7 +147,7 @@ class PayloadPlan:
 
     @property
     def lineage(self) -> str:
-        """What the ledger calls the versions of its reader's schema."""
+        """The name of the reader's schema in the ledger."""
         return self.place.removeprefix("decode.")
 
     def _unsound(self, error: PayloadSchemaError) -> ConfigurationError:

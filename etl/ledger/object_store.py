@@ -1,10 +1,11 @@
-"""The store of a ledger or table through obstore, for keys of one's own choice, to which delta-rs offers no access: the
-same Rust crate (object_store), with the same options and environment variables.
+"""Access to single keys in the store of a ledger or table with obstore, because delta-rs does not offer this.
 
-Not opened: schemes that obstore does not know (HDFS among them); S3 with AWS_S3_LOCKING_PROVIDER, where delta-rs
-commits through a lock table; and Amazon S3 itself (no endpoint is given) where delta-rs finds keys or region as the AWS
-SDK does (profiles, single sign-on, roles): obstore knows only those in options and environment, and would ask the
-machine's metadata service in vain.
+obstore uses the same Rust crate as delta-rs (object_store), with the same options and environment variables.
+
+These stores are not opened: schemes that obstore does not support (such as HDFS); S3 with AWS_S3_LOCKING_PROVIDER,
+where delta-rs commits through a lock table; and Amazon S3 itself (no endpoint is set) if keys or region come from
+profiles, single sign-on or roles. delta-rs finds these like the AWS SDK; obstore uses only options and environment
+variables, and would send useless requests to the machine's metadata service.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ _CLIENT: Final = frozenset(
 
 
 def open_store(location: str, options: Mapping[str, str]) -> ObjectStore | None:
-    """The store below a location; None where it cannot be opened as delta-rs would.
+    """The store of a location; None if it cannot be opened in the same way as by delta-rs.
 
-    location: a local path or URL; a local folder is created. options: as delta-rs takes them.
+    location: a local path or URL; a local folder is created. options: delta-rs's options.
 
     Raises:
-        obstore's BaseError, OSError, ValueError: it does not take an option.
+        obstore's BaseError, OSError, ValueError: it rejects an option.
     """
     from obstore.store import LocalStore, from_url
 
@@ -75,12 +76,12 @@ def open_store(location: str, options: Mapping[str, str]) -> ObjectStore | None:
 
 
 def _given(key: str, options: Mapping[str, str]) -> bool:
-    """Whether an option of S3 is given, here or by the environment. key: with `aws_`, which an option may lack."""
+    """Whether an S3 option is set, here or in the environment. key: with `aws_`, which the option may omit."""
     return bool(options.get(key) or options.get(key.removeprefix("aws_")) or os.environ.get(key.upper()))
 
 
 def _is_amazons(options: Mapping[str, str]) -> bool:
-    """Whether it is Amazon S3, and what is given for it is not all that delta-rs goes by."""
+    """Whether this is Amazon S3 and delta-rs may use more settings than the given ones."""
     if any(_given(key, options) for key in _ENDPOINTS):
         return False
     keys = _given("aws_access_key_id", options) and _given("aws_secret_access_key", options)
@@ -89,7 +90,7 @@ def _is_amazons(options: Mapping[str, str]) -> bool:
 
 
 def _takes(url: str, key: str) -> bool:
-    """Whether the store has such an option; delta-rs has some of its own."""
+    """Whether the store supports this option; delta-rs has additional ones."""
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
     from obstore.store import from_url
 
@@ -103,9 +104,9 @@ def _takes(url: str, key: str) -> bool:
 
 
 class StoredFiles:
-    """Files below a location, read by their keys; the store is opened when it is first asked for one.
+    """Files below a location, read by their keys; the store is opened when the first file is read.
 
-    location, options: as `open_store` takes them.
+    location, options: see `open_store`.
     """
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
@@ -113,11 +114,11 @@ class StoredFiles:
         self._store: ObjectStore | None = None
 
     def read(self, key: str) -> bytes:
-        """A whole file.
+        """The content of a file.
 
         Raises:
-            FileNotFoundError: there is none of this key.
-            OSError, ValueError: the store cannot be opened, or does not answer.
+            FileNotFoundError: there is no file with this key.
+            OSError, ValueError: the store cannot be opened, or does not respond.
         """
         if is_local(self._location):
             return Path(local_path(self._location), key).read_bytes()
@@ -141,12 +142,12 @@ def is_local(location: str) -> bool:
 
 
 def local_path(location: str) -> str:
-    """Of a path or a `file:` URI."""
+    """The local path of a path or a `file:` URI."""
     return unquote(urlsplit(location).path) if location.startswith("file:") else location
 
 
 def place_of(location: str) -> str:
-    """One spelling for each place: of a local path without symbolic links, as delta-rs opens it."""
+    """The canonical form of a location: for a local path, without symbolic links, as delta-rs opens it."""
     return os.path.realpath(local_path(location)) if is_local(location) else location
 
 

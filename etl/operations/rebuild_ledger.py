@@ -1,21 +1,22 @@
-"""Rebuild a lost ledger: what has landed is read from the tables, so that nothing lands twice.
+"""Rebuilds a lost ledger: landed offsets are read from the tables, so that no record lands twice.
 
-    offsets landed    those of rows in the tables; and, as far as the tables' histories go back, the whole ranges of
-                      runs that still have rows: with markers, aborted records and what a transform left out. Of a run
-                      that routed rows of a range to several tables the rows alone: it may not have landed in all
-    the next run      starts where the group's last commit by the lost ledger is; without one at the first landed
-                      offset, or where a run began that routed rows to several tables. It passes over what has landed,
-                      and reads the offsets in between
-    whose rows        those of the lost ledger's runs: `_kseg_run`, and the app transactions of the tables
+    landed offsets    the offsets of rows in the tables. As far back as the tables' histories go, also the complete
+                      ranges of runs that still have rows, including markers, aborted records and records that a
+                      transform dropped. For a run with routes to several tables, only the rows, because the run may
+                      not have landed in all tables
+    the next run      starts at the group's last offset that the lost ledger committed; without one at the first landed
+                      offset, or at the start of a run with routes to several tables. It skips landed offsets, and reads
+                      the offsets in between
+    the job's rows    rows of the lost ledger's runs: by `_kseg_run`, and the app transactions of the tables
 
-Rows of an older generation (an accepted change of the source) count below the newest one's first offset alone, as far
-as histories name it. Offsets in between held no row: read again they land nothing twice. A row that was deleted since
-is among them, where no history shows it. Unknown for good: bases, boundaries of intervals, offsets given up, which
-backfills have run, unfinished runs, and the topics' ids: topics that were created again must not be taken for the old
-ones.
+Rows of an older generation (before an accepted change of the source) are used only below the first offset of the newest
+generation, as far as histories have it. Offsets between landed ones have no rows, so reading them again lands nothing
+twice; but rows that were deleted land again, if no history shows them. This information cannot be restored: bases,
+boundaries of intervals, offsets given up, the list of backfills, unfinished runs, and topic ids. So a topic that was
+created again is not detected.
 
-Drivers of the lost ledger are fenced first: its transactional id; and each table is closed to it, by an app transaction
-that every commit looks for.
+Drivers of the lost ledger are fenced first: by its transactional id, and by an app transaction that closes each table
+to the lost ledger, which every commit checks.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _UNMARKED: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class RebuiltPartition:
-    """frontier: where the next run starts. landed: how many offsets count as landed. committed: the group's offset."""
+    """frontier: the next run's start. landed: the number of landed offsets. committed: the group's offset."""
 
     topic: str
     partition: int
@@ -91,16 +92,16 @@ def rebuild_ledger(
     take_over: bool = False,
     progress: Progress | None = None,
 ) -> RebuildReport:
-    """Make the job's part of a new ledger from its tables and its group.
+    """Create the job's part of a new ledger from its tables and its group.
 
-    lost: ids of the ledgers that were this job's; needed where the tables name several for a job of this name.
-    accepted: TOPIC or TOPIC:PARTITION:OFFSET whose log is another one (from an offset on) than when rows were landed:
-        these rows stay, as those of an older generation, and offsets from there on are read.
+    lost: ids of this job's lost ledgers; needed if the tables have several for a job of this name.
+    accepted: TOPIC or TOPIC:PARTITION:OFFSET whose log has changed (from an offset on) since rows were landed: these
+        rows stay as an older generation, and offsets from there on are read.
 
     Raises:
-        ConfigurationError: rows have no addresses; what is accepted is no log of the job's.
-        Refused: the ledger knows this job; nothing has landed; it is not clear which ledgers or rows are this job's;
-            rows lie beyond the log's end.
+        ConfigurationError: rows have no addresses; `accepted` names a log that the job does not read.
+        Refused: the ledger already has this job; no rows have landed; it is not clear which ledgers or rows belong to
+            this job; rows are beyond the log's end.
     """
     if not job.sink.addresses:
         raise ConfigurationError.of("sink.addresses", "a ledger cannot be rebuilt from rows without addresses")
@@ -129,18 +130,18 @@ def rebuild_ledger(
 
 
 def _command(lost: Sequence[str], accepted: Sequence[str]) -> str:
-    """The same again, with all that was named before."""
+    """The same command with all ledgers and logs that were named before."""
     named = [f"{LOST} {ledger}" for ledger in lost] + [f"{OPTION} {word}" for word in dict.fromkeys(accepted)]
     return " ".join(["kseg repair JOB --rebuild-ledger", *named])
 
 
 @dataclass(slots=True)
 class _Rebuilding:
-    """tables: those that are there. found: app transactions of each. lost: ledgers whose runs are this job's.
+    """tables: existing tables. found: each table's app transactions. lost: this job's lost ledgers.
 
-    named: ledgers that the tables name. asked: what was asked to be accepted. began: first offsets of runs that routed
-    rows to several tables, which may not have landed them all. accepted: by partition the offset from which on its log
-    is another one than the tables' rows are of."""
+    named: ledgers in the tables. asked: the changes to accept. began: first offsets of runs with routes to several
+    tables, which may not have landed in all. accepted: by partition, the offset from which on the log differs from the
+    tables' rows."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -196,10 +197,11 @@ class _Rebuilding:
         return tuple(sorted(given or named))
 
     def fence_lost_drivers(self, lease: Lease) -> None:
-        """A driver of a lost ledger can neither commit offsets nor land a run in any table after this.
+        """Prevent drivers of a lost ledger from committing offsets, and from landing in any table.
 
-        Every table is closed to the ledger, also where it has not landed yet. Drivers of releases up to 0.1 do not know
-        of that: their next incremental run's app transaction is taken, which is one above the newest of all tables.
+        Every table is closed to the lost ledger, even if it has not landed there. Drivers of releases up to 0.1 do not
+        check this: for them, the app transaction of their next incremental run is committed, which is one above the
+        newest of all tables.
         """
         context, job = self.context, self.context.job
         for ledger in self.lost:
@@ -215,7 +217,7 @@ class _Rebuilding:
                     target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))
 
     def read_rows(self) -> None:
-        """Which offsets have landed, by the tables' rows and histories."""
+        """Determine the landed offsets from the tables' rows and histories."""
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = TableHistory.of(access)
@@ -307,7 +309,7 @@ class _Rebuilding:
     # --- what follows from it
 
     def committed(self, tp: TopicPartition) -> ev.GroupOffset | None:
-        """The group's offset, where the lost ledger has committed it."""
+        """The group's offset, if the lost ledger has committed it."""
         found = self.group.offsets.get(tp) if self.group is not None else None
         if found is None or found.offset < 0 or ledger_of(found.metadata) not in self.lost:
             return None

@@ -1,8 +1,8 @@
-"""When a data interval's boundary is closed in a partition, and at which offset. Pure: what was seen goes in.
+"""Decides whether a data interval's boundary is closed in a partition, and at which offset. Pure functions.
 
-A boundary is a time T; closed means that T may be pinned to an offset for good (docs/guides/intervals.md):
+A boundary is a time T. If it is closed, T may be pinned to an offset (docs/guides/intervals.md):
 
-    rule        T is closed in a partition when                                       and lies at
+    rule        T is closed in a partition when                                       and is at
     ----------  --------------------------------------------------------------------  ------------------------------
     pinned      the ledger has it; or a later T; or the partition came after T was     as pinned; its first offset
                 pinned for the others
@@ -12,16 +12,16 @@ A boundary is a time T; closed means that T may be pinned to an offset for good 
     max-wait    T + max_wait is over                                                   the same, or the last stable
                                                                                        offset
 
-A record whose time lies further ahead of the clock than `max_ahead` closes nothing and is no boundary: one record with
-a broken clock would end every interval until its time has come.
+A record whose timestamp is further ahead of the clock than `max_ahead` closes no boundary and is no boundary:
+otherwise one record of a wrong clock would end every interval until its timestamp.
 
-Where the log no longer begins at offset 0, the first record at or after T may be the first that retention has left, and
-then proves nothing of T. A boundary above 0 is proved if
+If the log no longer begins at offset 0, retention may have deleted earlier records at or after T. A boundary above 0 is
+proved if
 
-    the log still holds a record before it that is older than T,
-    or all that the log no longer holds, from the nearest earlier boundary on, has landed.
+    the log still has a record before the boundary that is older than T,
+    or all offsets that the log no longer has, from the nearest earlier boundary on, have landed.
 
-Any other one is a possible loss: it is closed, and must not be pinned.
+At any other boundary records are possibly lost: it is closed, but must not be pinned.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ OBSERVATION_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of one partition with regard to one boundary.
+    """The state of one partition for one boundary.
 
-    pinned: as the ledger has it. floor, ceiling: pinned boundaries of the nearest earlier and later times; offsets.
-    newcomer: where the partition begins, if the boundary is pinned for others and it was not there then.
-    first: the first decided record at or after T. passed: whether one at or after T + allowed_lateness is decided.
-    Both are data records: no markers, and under read_committed none of aborted transactions.
-    ahead: offset and time (ms) of a record that was passed over because its time lies too far ahead.
+    pinned: the offset in the ledger. floor, ceiling: pinned offsets of the nearest earlier and later times.
+    newcomer: the partition's first offset, if the boundary was pinned for other partitions before it was added.
+    first: the first record at or after T, below the last stable offset. passed: whether there is such a record at or
+    after T + allowed_lateness. Both are data records: no markers, and under read_committed no aborted records.
+    ahead: offset and timestamp (ms) of a record that was ignored because it is too far ahead.
     gone: offsets below the log's start that have not landed, between the floor and the ceiling.
-    older: whether the log holds a record before `first` that is older than T.
+    older: whether the log has a record before `first` that is older than T.
     """
 
     last_stable: int
@@ -74,10 +74,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One partition's answer. offset, rule: None while it is open. retry_at: when the clock alone may close it (ms).
+    """The result for one partition. offset, rule: None while it is open. retry_at: when time alone may close it (ms).
 
-    possible_loss: offsets that the log no longer holds and that may belong behind T; where there are any, the boundary
-    is not proved and must not be pinned.
+    possible_loss: offsets that the log no longer has and that may belong after T; if there are any, the boundary is not
+    proved and must not be pinned.
     """
 
     offset: int | None
@@ -135,7 +135,7 @@ def _evaluate_one(time_ms: int, seen: Observation, rules: IntervalRules, now_ms:
 
 
 def _within(seen: Observation, offset: int) -> int:
-    """Boundaries ascend with their times, whichever was pinned first."""
+    """Limit an offset so that boundaries ascend with their times, in whatever order they are pinned."""
     offset = max(offset, seen.floor)
     return offset if seen.ceiling is None else min(offset, seen.ceiling)
 

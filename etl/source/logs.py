@@ -40,7 +40,7 @@ class Logs(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """What workers read from."""
+        """The source from which workers read."""
 
     def topics(
         self,
@@ -49,15 +49,15 @@ class Logs(Protocol):
         pattern: str | None = None,
         assign: Mapping[str, Collection[int]] | None = None,
     ) -> dict[TopicPartition, TopicMetadata]:
-        """The partitions that one of the three names, sorted, each with its topic's metadata, fetched again.
+        """The selected partitions, sorted, each with its topic's metadata, which is requested again.
 
         Raises:
             UnknownTopic: a named topic or partition does not exist.
-            ConfigurationError: the pattern is not a regular expression, or there is no such place.
+            ConfigurationError: the pattern is not a regular expression, or the location does not exist.
         """
 
     def cluster_id(self, topics: Collection[str]) -> str | None:
-        """The id of the logs' cluster; None if it is not known."""
+        """The id of the logs' cluster; None if unknown."""
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
         """Log start, last stable offset and high watermark of each partition, with the leader epoch of the ends."""
@@ -71,13 +71,13 @@ class Logs(Protocol):
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
     ) -> dict[TopicPartition, int]:
-        """A concrete offset for every partition. What a user names is taken as it is.
+        """A concrete offset for every partition. Offsets given by the user are not checked.
 
-        group: whose committed offsets `committed` means. unnamed: for partitions that a map does not name.
+        group: the group of `committed`. unnamed: the offset of partitions that a map does not name.
 
         Raises:
-            ConfigurationError: `committed` where no group's offsets are known; a map of other partitions.
-            TimeNotFoundError: `AtTime(otherwise="error")` and no record is that young.
+            ConfigurationError: `committed` if no group's offsets are known; a map of other partitions.
+            TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
         """
 
     def first_at(
@@ -89,16 +89,16 @@ class Logs(Protocol):
         """
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The offset at which each leader epoch ended (KIP-320); -1 where that is not known."""
+        """The offset at which each leader epoch ended (KIP-320); -1 if unknown."""
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
-        """Those whose records compaction removes; one that nothing is known of counts as not compacted."""
+        """The compacted topics; a topic without this information counts as not compacted."""
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
-        """The largest timestamp (ms) of the batch at an offset, aborted or not; None if it is not known."""
+        """The largest timestamp (ms) of the batch at an offset, aborted or not; None if unknown."""
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
-        """The size of each partition's log on disk; those whose size is not known are left out."""
+        """The size of each partition's log on disk; partitions with an unknown size are left out."""
 
     def tasks(
         self,
@@ -109,21 +109,21 @@ class Logs(Protocol):
         topics: Mapping[str, UUID | None],
         leaders: Mapping[TopicPartition, int] | None = None,
     ) -> tuple[RangeTask, ...]:
-        """The ranges cut into tasks, always in the same way; see `etl.source.tasks.split`.
+        """Split the ranges into tasks, always in the same way; see `etl.source.tasks.split`.
 
-        topics: ids as the plan was made with. leaders: where they are known, neighbours ask different brokers.
+        topics: the plan's topic ids. leaders: if they are known, neighbouring tasks use different brokers.
         """
 
 
 @contextmanager
 def open_logs(origin: Origin) -> Iterator[Logs]:
-    """The logs at a place. Nothing is asked before a question is."""
+    """The logs at a location. No request is sent before a method is called."""
     with ExitStack() as stack:
         yield logs_at(origin, None if isinstance(origin, LogFiles) else stack.enter_context(Cluster(origin)))
 
 
 def logs_at(origin: Origin, cluster: Cluster | None, *, copy: bool = False) -> Logs:
-    """The logs at a place; `cluster` is the client for it where it is brokers. copy: see `FileLogs`."""
+    """The logs at a location; `cluster`: the client, if the location is brokers. copy: see `FileLogs`."""
     if isinstance(origin, LogFiles):
         # Walks over files with compiled code: half a second to import, of which a plan at brokers needs nothing.
         from kseg.etl.source.files.logs import FileLogs

@@ -1,6 +1,6 @@
-"""One task's range as Arrow record batches, read in the worker: fetch, decode, hand on; bounded memory.
+"""Reads one task's range in the worker as Arrow record batches, with limited memory.
 
-`read_range` gives a `RangeReader`: iterate it, then ask for its `result`.
+`read_range` returns a `RangeReader`: iterate it, then read its `result`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ T = TypeVar("T")
 
 
 class Keep(Protocol):
-    """Where the bytes of damage go to. Made for one task."""
+    """Writes damaged bytes. Created for one task."""
 
     def keep(self, damage: Damage, pieces: Iterator[bytes]) -> None:
-        """Take one damage with its bytes, in pieces of bounded size."""
+        """Write one damage with its bytes, in pieces of limited size."""
 
     def close(self) -> tuple[str, ...]:
-        """Finish; returns what the driver needs to commit the files."""
+        """Finish; returns the data that the driver needs to commit the files."""
 
     def abort(self) -> None:
         """The task has failed: files that were written are left uncommitted."""
@@ -77,11 +77,11 @@ def read_range(
     *,
     make_decoder: MakeDecoder = decoder_of,
 ) -> RangeReader:
-    """A reader of the task's rows; nothing is asked before it is iterated. See `RangeReader`.
+    """A reader of the task's rows; it sends no request before it is iterated. See `RangeReader`.
 
-    keep: gets the damage that this task reports, with `on_corruption: quarantine`.
-    together: has the answers of this and of other small ranges (`reading_together`).
-    make_decoder: for another decoder, whose counts are compared with those of the headers like any other's.
+    keep: receives the damage that this task reports, with `on_corruption: quarantine`.
+    together: has the responses for this and other small ranges (`reading_together`).
+    make_decoder: creates another decoder; its counts are compared with those of the headers, too.
     """
     return RangeReader(task, origin, options, keep, together, make_decoder)
 
@@ -90,9 +90,7 @@ def read_range(
 def reading_together(
     tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
 ) -> Iterator[RangesTogether | None]:
-    """For `read_range`, around the reading of several ranges in their order. None where reading each on its own is
-    better.
-    """
+    """For `read_range`: reads several ranges with common requests, in order. None if separate reading is better."""
     if len(tasks) < 2 or isinstance(origin, LogFiles):
         yield None
         return
@@ -104,12 +102,12 @@ class RangeReader:
     """Iterates the rows of one range, in offset order, once.
 
     Iterating raises:
-        OffsetsLost: offsets are gone, unless they are to be recorded.
-        NoProgress: the broker sends nothing any more.
-        KafkaError: the cluster cannot be asked.
+        OffsetsLost: offsets no longer exist, and losses are not recorded.
+        NoProgress: the broker sends no more records.
+        KafkaError: a request to the cluster failed.
         LogFileError: the files cannot be read.
-        RecordFormatError: what was read cannot be decoded.
-        OutOfMemoryError: what was to be read next needs more memory than there is.
+        RecordFormatError: bytes cannot be decoded.
+        OutOfMemoryError: the next batch needs more memory than is available.
     """
 
     def __init__(
@@ -135,7 +133,7 @@ class RangeReader:
 
     @property
     def result(self) -> RangeResult:
-        """What was read. Raises RuntimeError before the iteration has ended."""
+        """The result. Raises RuntimeError before the iteration has ended."""
         if self._result is None:
             raise RuntimeError(f"{self.task} has not been read to its end")
         return self._result
@@ -204,7 +202,7 @@ class RangeReader:
         )
 
     def _pass_over(self, decoder: Decoder, damage: Damage) -> None:
-        """Damage of a file, whose bytes are still there."""
+        """Skip damage in a file whose bytes still exist."""
         assert isinstance(decoder, SalvagingDecoder)
         decoder.pass_over(max(damage.first, self.task.start), damage.last)
         assert isinstance(self._origin, LogFiles)
@@ -212,7 +210,7 @@ class RangeReader:
         self._report_damage(damage, damaged_bytes(storage, damage))
 
     def _report_batch(self, bad: BadBatch, answer: RecordChunk) -> None:
-        """A batch in an answer whose records cannot be decoded."""
+        """Report a batch in a response whose records cannot be decoded."""
         data = answer.records[bad.position : bad.position + bad.size]
         position = answer.position + bad.position if answer.file else -1
         damage = Damage(answer.file or "", position, bad.size, bad.first, bad.last, bad.reason, hides_marker=False)
@@ -236,7 +234,7 @@ class RangeReader:
         return prefetch(fetched) if options.fetch_ahead else fetched
 
     def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns of ours that are wanted; no value is copied but the late ones' bits are made."""
+        """The batch with kseg's own columns that are requested. Only the bits of `_kseg_late` are computed."""
         options = self._options
         if not (options.addresses or options.marks_late):
             return batch
@@ -250,7 +248,7 @@ class RangeReader:
 
 
 def late_marks(batch: pa.RecordBatch, before: int | None) -> pa.BooleanArray:
-    """Which records' times lie before a time (ms since 1970); all null where there is none to compare with."""
+    """Whether each record's timestamp is before a time (ms since 1970); all null if there is no such time."""
     if before is None:
         return pa.nulls(batch.num_rows, pa.bool_())
     return pc.less(batch.column("timestamp"), pa.scalar(before * 1000, pa.timestamp("us", tz="UTC")))
@@ -312,7 +310,7 @@ def _range_result(
 
 
 def _without(gaps: list[tuple[int, int]], lost: list[LostRange]) -> list[tuple[int, int]]:
-    """The gaps less what was lost; both ascend."""
+    """The gaps without the lost ranges; both are sorted."""
     left = list(gaps)
     for loss in lost:
         left = [
