@@ -1,12 +1,10 @@
 """Commits with Spark's own Delta writer, for tables that need it (`etl.tables.delta.features`).
 
 `txnAppId` and `txnVersion` make a write idempotent, but Spark does not report whether a write was skipped. So the log
-is read before and after the write, and a mark in the commit's `userMetadata` identifies its run.
-
-If the store is not put-if-absent for Spark (a local disk, or S3 with the default log store), two drivers can overwrite
-each other's commits. Such a store is an error unless the job sets `single_driver`. With it, our own runs exclude each
-other by the table's lease (`etl.tables.lease`): it is checked before every commit, and if it is lost, Spark's job is
-cancelled.
+is read before and after the write, and a mark in the commit's `userMetadata` identifies its run. If the store is not
+put-if-absent for Spark (a local disk, or S3 with the default log store), two drivers can overwrite each other's
+commits. Such a store is an error unless the job sets `single_driver`. With it, our own runs exclude each other by the
+table's lease (`etl.tables.lease`): it is checked before every commit, and if it is lost, Spark's job is cancelled.
 
 If a catalog owns the commits of a table, only the commits that it has published are visible.
 """
