@@ -1,4 +1,4 @@
-"""Offsets of a log: where a partition begins and ends, where a time begins, where a leader epoch ended.
+"""Offsets of a log: a partition's start and end, the first offset at a time, the end of a leader epoch.
 
     list_offsets  ListOffsets (2)            to each partition's leader
     list_bounds   ListOffsets (2), thrice    to each partition's leader
@@ -55,7 +55,7 @@ _TOO_OLD: Final = (
 
 
 class ListedOffset(NamedTuple):
-    """An offset and, for a question by time, the timestamp (ms) of the record there. Offset -1: nothing there."""
+    """An offset and, for a search by time, the timestamp (ms) of its record. Offset -1: there is no record."""
 
     offset: int
     timestamp: int
@@ -63,7 +63,7 @@ class ListedOffset(NamedTuple):
 
 
 class ListedBounds(NamedTuple):
-    """The bounds of a log, each with the leader epoch in its answer."""
+    """The bounds of a log, each with the leader epoch in its response."""
 
     start: ListedOffset
     last_stable: ListedOffset
@@ -71,7 +71,7 @@ class ListedBounds(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch not above the one asked for, and the offset after its last record; -1, -1: not known."""
+    """The largest epoch up to the requested one, and the offset after its last record; -1, -1: unknown."""
 
     leader_epoch: int
     end_offset: int
@@ -90,24 +90,23 @@ def list_offsets(
 ) -> dict[TopicPartition, ListedOffset]:
     """The first offset at or after a time (ms), or EARLIEST, LATEST, MAX_TIMESTAMP or EARLIEST_LOCAL.
 
-    LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed: a broker too
-    old to be asked for it (before 0.11) has no transactions, and both are the same there. A time after the last
-    record's gives offset -1.
+    LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed. Brokers before
+    0.11 have no transactions, so both are the same there. For a time after the last record, the offset is -1.
 
-    Raises what `client.errors.error_from_code` makes of a partition's error. A time raises UnsupportedVersion
-    by a broker before 0.10.1, which knows where its segments begin, but not when; and with code 43 for a topic in a
-    message format before 0.10.0, whose messages have no times. MAX_TIMESTAMP and EARLIEST_LOCAL raise
-    UnsupportedVersion before 3.0.
+    Raises the error of `client.errors.error_from_code` for a partition's error code. A time raises UnsupportedVersion
+    with brokers before 0.10.1, which cannot search by time, and an error with code 43 for topics in a message format
+    before 0.10.0, whose messages have no timestamps. MAX_TIMESTAMP and EARLIEST_LOCAL raise UnsupportedVersion before
+    3.0.
     """
     answers = _ask(cluster, wanted, [_Question(wanted, isolation_code(isolation_level))])
     return {tp: listed for tp, (listed,) in answers.items()}
 
 
 def list_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ListedBounds]:
-    """Where each partition's log starts, its last stable offset and its high watermark, in one round trip.
+    """Each partition's log start, last stable offset and high watermark, in one round trip.
 
-    A leader answers the three questions in this order, and all three only grow: whatever happens in between, start <=
-    last stable <= high watermark. Raises as `list_offsets`.
+    A leader processes the three requests in this order, and all three offsets only increase, so always start <= last
+    stable offset <= high watermark. Raises the errors of `list_offsets`.
     """
     uncommitted, committed = isolation_code("read_uncommitted"), isolation_code("read_committed")
     earliest, latest = dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST)
@@ -116,7 +115,7 @@ def list_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dic
 
 
 class _Question(NamedTuple):
-    """One ListOffsets of all partitions: what is wanted of each, and the protocol's number of the isolation level."""
+    """One ListOffsets request for all partitions: the timestamp for each, and the isolation level's number."""
 
     wanted: Mapping[TopicPartition, int]
     isolation: int
@@ -125,7 +124,7 @@ class _Question(NamedTuple):
 def _ask(
     cluster: Cluster, partitions: Collection[TopicPartition], questions: Sequence[_Question]
 ) -> dict[TopicPartition, list[ListedOffset]]:
-    """Each partition's answers to all questions, from one leader."""
+    """Each partition's responses to all requests, from one leader."""
 
     def version_of(connection: BrokerConnection, _: Mapping[TopicPartition, Leader]) -> int:
         if connection.offers(ListOffsetsRequest, _FIRST_BY_TIME):
@@ -172,7 +171,7 @@ def _answers(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, in
 def _list_offsets_request(
     version: int, leaders: Mapping[TopicPartition, Leader], question: _Question, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Raises UnsupportedVersion where the leader is too old for the question."""
+    """The ListOffsets request. Raises UnsupportedVersion if the leader is too old for it."""
     wanted = question.wanted
     request = ListOffsetsRequest(
         replica_id=_CONSUMER,
@@ -202,7 +201,7 @@ def _list_offsets_request(
 
 
 def end_of_epoch(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-    """Where each partition's leader epoch ended. An end below an offset read in that epoch: the log was truncated."""
+    """The end of each partition's leader epoch. If it is below an offset read in this epoch, the log was truncated."""
 
     def build(version: int, leaders: Mapping[TopicPartition, Leader]) -> list[OffsetForLeaderEpochRequest]:
         request = OffsetForLeaderEpochRequest(

@@ -1,15 +1,14 @@
-"""The framework's errors: what happened, where, what to do, and the exit code that says it to a scheduler.
+"""kseg's errors. An error has a message, an address, a remedy, and the exit code for schedulers.
 
-    KsegError                 1   anything that is not one of the below
-    ├── ConfigurationError    2   the job file, an argument or a store's options are wrong: every error at once
+    KsegError                 1   any error that is not one of the following
+    ├── ConfigurationError    2   the job file, an argument or a store's options are wrong: all errors at once
     ├── Refused               3   state does not agree, or data would be lost: a person has to decide
-    ├── RetriableFailure      4   broker or storage away: the same command again may succeed
-    └── AnotherRunActive      5   another run of this job and chain holds a live lease
+    ├── RetriableFailure      4   a broker or the storage is not available: the same command may succeed later
+    └── AnotherRunActive      5   another run of this job and chain has a live lease
 
-An error carries its *address* (topic, partition, table, run …) as data, so that a report can show it and a test can
-compare it. All of them cross process borders, from a task to the driver as JSON (`etl.spark.error_json`): an error is
-rebuilt from its attributes rather than from its constructor's arguments, so a subclass may take whatever arguments it
-likes. Pickling does the same.
+An error has its *address* (topic, partition, table, run …) as data, so that reports can show it and tests can compare
+it. Tasks send errors to the driver as JSON (`etl.spark.error_json`). An error is rebuilt from its attributes, not from
+its constructor's arguments, so a subclass may have any constructor. Pickling works in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ AddressValue = str | int
 
 
 class ExitCode(IntEnum):
-    """The exit code of a `kseg` process. The numbers are public: schedulers decide on them."""
+    """The exit code of a `kseg` process. The numbers are public, because schedulers evaluate them."""
 
     DONE = 0
     FAILED = 1
@@ -57,12 +56,12 @@ def _rebuild(cls: type[KsegError], args: tuple[object, ...], state: dict[str, An
 
 
 class KsegError(Exception):
-    """Base of all errors that the framework raises on purpose.
+    """Base class of kseg's errors.
 
     Args:
-        message: what happened, one sentence, without a secret in it.
-        remedy: what a person can do about it.
-        address: where it happened, by name (`topic="orders", partition=3`); a None is left out.
+        message: the cause, in one sentence, without secrets.
+        remedy: what the user can do.
+        address: the place, by name (`topic="orders", partition=3`); None values are left out.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
@@ -100,7 +99,7 @@ class KsegError(Exception):
         return f"{self.kind}: {first_line}"
 
     def to_json(self) -> dict[str, Any]:
-        """What `--json` prints below "error": kind, message, address, cause (in one line), remedy, retriable."""
+        """The value of "error" with `--json`: kind, message, address, cause (one line), remedy, retriable."""
         return {
             "kind": self.kind,
             "message": self.message,
@@ -113,10 +112,10 @@ class KsegError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong in a job file or in a command's arguments.
+    """One error in a job file or in a command's arguments.
 
-    path: dotted place (`source.isolation_level`, `transform[1].sql`, `--interval`); "" is the document itself.
-    line: 1-based line in the file, where it is known.
+    path: dotted path (`source.isolation_level`, `transform[1].sql`, `--interval`); "": the whole document.
+    line: line in the file, from 1 on, if known.
     """
 
     path: str
@@ -131,7 +130,7 @@ class Fault:
 
 
 class ConfigurationError(KsegError):
-    """The configuration cannot be used. `faults` holds all of them, in the order of the file."""
+    """The configuration is invalid. `faults` has all errors, in the order of the file."""
 
     exit_code = ExitCode.BAD_CONFIGURATION
 
@@ -155,11 +154,11 @@ class ConfigurationError(KsegError):
 
     @classmethod
     def of(cls, path: str, message: str, remedy: str | None = None) -> Self:
-        """An error of a single fault."""
+        """A ConfigurationError with one fault."""
         return cls([Fault(path, message, remedy)])
 
     def __str__(self) -> str:
-        """What is wrong and what to do; of one fault in the first line, which is all that Spark and logs show of it."""
+        """Errors and remedies. A single fault is in the first line, because Spark and logs show only this line."""
         if len(self.faults) > 1:
             return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
         return self._addressed("".join(map(str, self.faults)).removeprefix("(document): "))
@@ -169,11 +168,11 @@ class ConfigurationError(KsegError):
 
 
 class Refused(KsegError):
-    """State does not agree or data is lost: going on would guess. `code` names the reason for machines.
+    """State does not agree, or data would be lost, so a person has to decide. `code` is the reason for programs.
 
     Args:
         code: kebab-case reason, stable across releases (`topic-recreated`, `group-has-members`, `table-restored` …).
-        message: what was found and what was expected.
+        message: the found and the expected state.
     """
 
     exit_code = ExitCode.REFUSED
@@ -187,7 +186,7 @@ class Refused(KsegError):
 
 
 class RetriableFailure(KsegError):
-    """A broker or a store did not answer within the deadline; nothing was decided that a rerun would not take up."""
+    """A broker or a store did not respond within the deadline; a rerun continues where this run stopped."""
 
     exit_code = ExitCode.RETRIABLE
     retriable = True
@@ -197,8 +196,8 @@ class AnotherRunActive(KsegError):
     """The lease of this job and chain is live and belongs to another run.
 
     Args:
-        owner: who holds it (host, process, run), by the ledger.
-        until: when it expires unless renewed (aware, UTC).
+        owner: the lease's holder in the ledger (host, process, run).
+        until: the time at which it expires unless renewed (aware, UTC).
     """
 
     exit_code = ExitCode.ANOTHER_RUN_ACTIVE

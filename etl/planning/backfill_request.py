@@ -1,15 +1,15 @@
-"""What a backfill asks for: offsets, times or a data interval, and what happens to rows that have landed before.
+"""The request of a backfill: offsets, times or a data interval, and the mode for rows that have landed before.
 
     --from orders:0:100 --from orders:1:0 --to orders:0:200 --to orders:1:50     offsets, end exclusive
-    --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z                         records' times
+    --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z                         record timestamps
     --interval 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z                          pinned boundaries
-    --segments /mnt/broker-1/data                                                 all that these files hold
+    --segments /mnt/broker-1/data                                                 all offsets of these files
 
-With `segments` records are read from files, and offsets or times may be left out or narrow it down.
+With `segments`, records are read from files; offsets or times are then optional, and select a part of them.
 
-A request is a value: its `identity()` (mode, what was asked, label) is what a run id is made of, together with the
-ledger, so that asking the same thing again finds the run that was made before. Whether offsets are committed afterwards
-is no part of it, and neither is where the records are read from.
+A request is a value. A run id is made from the ledger and the request's `identity()` (mode, range, label), so the same
+request finds its earlier run. The identity does not include the commit of the group's offsets, and not the source from
+which records are read.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def parse_interval(text: str) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """One backfill as asked for; exactly one of (from_, to) and interval is set.
+    """The request of one backfill; exactly one of (from_, to) and interval is set.
 
-    from_, to: offsets of the partitions to read (end exclusive; partitions that neither side names are not read), or a
-        time. Where both are offsets they name the same partitions.
-    mode: `missing` lands what the ledger says has not landed; `replace` removes the rows of these addresses and adds
-        the new ones in one commit; `append` lands again, under a label.
+    from_, to: offsets of the partitions to read (end exclusive; other partitions are not read), or a time. If both are
+        offsets, they name the same partitions.
+    mode: `missing` lands offsets that have not landed, by the ledger; `replace` removes the rows of these addresses and
+        adds the new ones in one commit; `append` lands all again, under a label.
     commit_offsets: advance the group's offsets too.
-    segments: folders of log files to read in place of the brokers: absolute paths, or URLs.
-    drop_compacted: `replace` removes rows of compacted-away records, too, although nothing takes their place.
-    drop_older_generations: `replace` removes rows that were landed before the offsets were reopened, too.
-    adopt: ledgers whose rows `replace` counts as this job's, where they are of the same topic: absolute paths, or URLs.
+    segments: folders of log files to read instead of the brokers: absolute paths, or URLs.
+    drop_compacted: `replace` also removes rows whose records were removed by compaction, without replacement.
+    drop_older_generations: `replace` also removes rows that landed before the offsets were reopened.
+    adopt: ledgers whose rows of the same topic `replace` treats as this job's: absolute paths, or URLs.
     """
 
     from_: Bound | None = None
@@ -110,7 +110,7 @@ class BackfillRequest:
         adopt: Sequence[str] = (),
         drop_older_generations: bool = False,
     ) -> BackfillRequest:
-        """From a command line's words. Raises ConfigurationError with every fault found."""
+        """Parse command line arguments. Raises ConfigurationError with all errors."""
         faults: list[Fault] = []
         parsed_from = _bound("--from", from_, faults)
         parsed_to = _bound("--to", to, faults)
@@ -142,19 +142,19 @@ class BackfillRequest:
 
     @property
     def unbounded(self) -> bool:
-        """All that the files hold is asked for: offsets follow from them."""
+        """Whether all offsets of the files are requested."""
         return self.from_ is None and self.to is None and self.interval is None
 
     @property
     def partitions(self) -> frozenset[tuple[str, int]] | None:
-        """The partitions that are asked for; None: all of the job's source."""
+        """The requested partitions; None: all partitions of the job's source."""
         for bound in (self.from_, self.to):
             if isinstance(bound, tuple):
                 return frozenset((o.topic, o.partition) for o in bound)
         return None
 
     def identity(self) -> dict[str, Any]:
-        """What makes two requests the same: mode, what was asked, label; whatever the spelling and the order."""
+        """The request's identity: mode, range and label, independent of notation and order."""
         return {
             "mode": self.mode,
             "from": _bound_json(self.from_),
@@ -187,7 +187,7 @@ class BackfillRequest:
         )
 
     def digest(self, job_name: str) -> str:
-        """Hash of job, mode, what was asked and label: 32 hex digits. Up to 0.1 it was the run's id."""
+        """Hash of job, mode, range and label: 32 hex digits. In releases up to 0.1, this was the run's id."""
         text = json.dumps([job_name, self.identity()], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -229,8 +229,8 @@ def _bound(option: str, words: Sequence[str], faults: list[Fault]) -> Bound | No
 
 
 def _is_time(word: str, *, also_an_address: bool) -> bool:
-    """`2026-01-01T10:00:00` reads as topic `2026-01-01T10` too. What can be a time is one: without a zone it is
-    a fault, where a guess would read the wrong records."""
+    """Whether a text is a time. `2026-01-01T10:00:00` could also mean the topic `2026-01-01T10`; it counts as a time,
+    which is an error without a time zone, because a guess could read the wrong records."""
     if not looks_like_instant(word):
         return False
     try:

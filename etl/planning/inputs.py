@@ -1,4 +1,4 @@
-"""What plans are made from, read from logs, the consumer group and the ledger."""
+"""Reads the inputs of plans from logs, the consumer group and the ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TargetTables(Protocol):
-    """What a plan asks about target tables (`etl.tables.targets`)."""
+    """The interface through which plans use target tables (`etl.tables.targets`)."""
 
     def examine(
         self, table: str, known: Callable[[TableState | None], KnownTable], app: str, app_ids: Collection[str] = ()
@@ -43,7 +43,7 @@ class TargetTables(Protocol):
         """
 
     def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
-        """Raises Refused (`ledger-lost`) where the job landed rows in the table with another ledger than these."""
+        """Raises Refused (`ledger-lost`) if the job landed rows in the table with another ledger than these."""
 
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
@@ -51,7 +51,7 @@ class TargetTables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InputReader:
-    """Reads a job's planning inputs. Each call asks the brokers again.
+    """Reads a job's planning inputs. Each call sends new requests to the brokers.
 
     cluster, registry: None for a job without brokers, without a schema registry. copy: the job's files are an older
     copy of some of its partitions.
@@ -69,11 +69,11 @@ class InputReader:
     def snapshot(self, known: Mapping[str, TopicIdentity] | None = None) -> SourceSnapshot:
         """Partitions, log bounds, and the configured start and end offsets.
 
-        known: topics as the ledger knows them; answers that are older than these are asked for again.
+        known: the topics in the ledger; if responses are older than these, the requests are repeated.
 
         Raises:
-            RetriableFailure: the brokers' answers stay older than what is known.
-            Refused: `topic-missing`, where the ledger knows the topic.
+            RetriableFailure: the brokers' responses stay older than the ledger.
+            Refused: `topic-missing`, if the ledger has the topic.
             ConfigurationError: the job names a topic or partition that does not exist.
             KafkaError, LogFileError: the logs cannot be read.
         """
@@ -86,7 +86,7 @@ class InputReader:
         return snapshot
 
     def bounds(self, known: Mapping[str, TopicIdentity]) -> SourceSnapshot:
-        """As `snapshot`, without the configured offsets."""
+        """Like `snapshot`, without the configured offsets."""
         with self._typed_missing_topic():
             return until_current(
                 lambda: take_bounds(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known)
@@ -96,8 +96,8 @@ class InputReader:
         """Estimated bytes of an offset of each partition.
 
         Raises:
-            ConfigurationError: the brokers tell no sizes.
-            KafkaError, LogFileError: the logs cannot be asked.
+            ConfigurationError: the brokers return no sizes.
+            KafkaError, LogFileError: the logs cannot be read.
         """
         found = self.logs.sizes(snapshot.partitions)
         if snapshot.partitions and not found:
@@ -110,7 +110,7 @@ class InputReader:
         return mean_sizes(found, snapshot.partitions)
 
     def at_brokers(self) -> InputReader:
-        """These inputs with the brokers' logs in place of files. Not for a job without brokers."""
+        """These inputs with the brokers' logs instead of files. Not for a job without brokers."""
         if not isinstance(self.logs.origin, LogFiles):
             return self
         assert self.cluster is not None
@@ -123,9 +123,9 @@ class InputReader:
             return tuple(self.logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign))
 
     def group_view(self, partitions: tuple[TopicPartition, ...], *, accept: bool = False) -> GroupView | None:
-        """The group's stable committed offsets; None where the job has no group, or no brokers.
+        """The group's stable committed offsets; None if the job has no group, or no brokers.
 
-        A group whose offsets are never committed still determines where the first run starts.
+        Even if the job never commits the group's offsets, they determine the start of the first run.
         accept: the user accepts offsets that another client committed (`--accept-group-offsets`).
         """
         if self.job.group is None or self.cluster is None:

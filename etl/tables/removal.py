@@ -1,7 +1,8 @@
-"""Which rows a commit removes: those of given addresses (replace), or those that one run landed (abandon).
+"""Rows that a commit removes: the rows of given addresses (replace), or the rows of one run (abandon).
 
-A removal is decided per file: by the file's statistics where they are enough, else by reading the columns that decide.
-A table may hold rows of several sources at one address: a replacement removes those of its own source (`RowOwner`).
+A removal is evaluated for each file: by its statistics if they are sufficient, otherwise by reading the relevant
+columns. A table may have rows of several sources at one address: a replacement removes only rows of its own source
+(`RowOwner`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kseg.etl.tables.parquet.statistics import STRING_PREFIX
 
 
 class Verdict(Enum):
-    """What statistics say of a file: none of its rows, all of them, or that it has to be read."""
+    """The result of a file's statistics: no rows match, all rows match, or the file must be read."""
 
     NONE = "none"
     ALL = "all"
@@ -32,9 +33,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a column in one file. `None` where nothing is known; nulls: how many, None where unknown.
+    """Bounds of a column in one file; None if unknown. nulls: number of nulls, None if unknown.
 
-    A bound of a long string is a prefix (lower) or a prefix with a tie-breaker (upper): it bounds, it is no value.
+    For long strings, a bound is a prefix (lower) or a prefix with a tie-breaker (upper), and not a value of the column.
     """
 
     low: Any = None
@@ -43,7 +44,7 @@ class Bounds:
 
     @property
     def constant(self) -> Any:
-        """The one value that all rows of the file have; None where they differ, or where it is unknown."""
+        """The value that all rows of the file have; None if they differ, or if it is unknown."""
         if self.low is None or self.low != self.high or self.nulls != 0:
             return None
         if isinstance(self.low, str) and len(self.low) >= STRING_PREFIX:
@@ -59,10 +60,10 @@ class Removal(Protocol):
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns that decide, as the table calls them, and the types that `mask` wants."""
+        """The relevant columns, with their names in the table and the types that `mask` requires."""
 
     def verdict(self, bounds: Mapping[str, Bounds]) -> Verdict:
-        """By statistics; columns that a file has no bounds for are left out."""
+        """The result by statistics; `bounds` lacks columns for which the file has no bounds."""
 
     def mask(self, columns: Mapping[str, pa.Array], rows: int) -> pa.BooleanArray:
         """True for the rows to remove, never null."""
@@ -95,24 +96,24 @@ class OfRun:
 
 
 class RowOwner(Protocol):
-    """Whether a row is of the source whose offsets are replaced, by the run that landed it."""
+    """Decides by a row's run whether the row belongs to the source whose offsets are replaced."""
 
     def owned_below(self, run_id: str | None, tp: TopicPartition) -> int:
-        """Rows of this run are the partition's own at offsets below this one; 0 for rows of another source or ledger.
+        """The offset below which rows of this run belong to the partition; 0 for rows of another source or ledger.
 
         Raises:
-            Refused: it is not known whose they are.
+            Refused: the run's source is unknown.
         """
 
     def owns_all(self, lowest: str, highest: str, tp: TopicPartition) -> bool:
-        """Whether all rows are its own whose run ids lie between these two; False where that is not sure."""
+        """Whether all rows with run ids between these two belong to the source; False if this is not certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfAddresses:
-    """The rows of given offsets. address: the columns that hold it; offsets: by partition.
+    """The rows of given offsets. address: the address columns; offsets: by partition.
 
-    owner: rows of other sources at the same addresses stay; None: whichever run landed them.
+    owner: rows of other sources at the same addresses stay; None: rows of all runs are removed.
     """
 
     address: AddressColumns
@@ -174,7 +175,7 @@ class OfAddresses:
     def _owned_below(
         self, owner: RowOwner, tp: TopicPartition, runs: pa.Array, hit: np.ndarray[Any, Any]
     ) -> np.ndarray[Any, Any]:
-        """By row, the offset below which the row's run is the partition's own; asked for the runs of hit rows alone."""
+        """By row, the offset below which its run's rows belong to the partition; only for runs of matching rows."""
         encoded = pc.dictionary_encode(runs, null_encoding="encode")
         encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
         numbers = encoded.indices.to_numpy(zero_copy_only=False)
@@ -186,9 +187,9 @@ class OfAddresses:
         return of_rows
 
     def of_runs(self, found: Iterable[tuple[TopicPartition, str | None]], own: str) -> OfAddresses:
-        """The same rows for a writer that takes a predicate only.
+        """The same removal for a writer that accepts only a predicate.
 
-        found: the runs of all rows at these addresses. own: the run that replaces; a predicate must allow its rows.
+        found: the runs of all rows at these addresses. own: the replacing run, whose rows must match the predicate.
         """
         owner = self.owner
         assert owner is not None

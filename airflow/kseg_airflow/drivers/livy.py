@@ -7,12 +7,12 @@
     GET    /batches/ID/log   {"id": 7, "from": 0, "total": 202, "log": ["stdout: ", …, "\\nstderr: ", …]}
     DELETE /batches/ID       {"msg": "deleted"}: spark-submit has ended by then
 
-404 is the answer for a batch that was deleted, that ended long ago (`livy.server.session.state-retain.sec`, ten
-minutes), or that a Livy knew which was restarted without `livy.server.recovery.mode`. Such a one counts from 0 again,
-so an id may be reused for another batch: the name distinguishes them. Of a driver's lines Livy keeps the last 200
+Livy responds with 404 if a batch was deleted, if it ended long ago (`livy.server.session.state-retain.sec`, ten
+minutes), or if Livy was restarted without `livy.server.recovery.mode`. After such a restart, Livy counts from 0 again,
+so an id may be reused for another batch: batches are distinguished by name. Livy keeps the last 200 lines of a driver
 (`livy.cache-log.size`).
 
-Source: https://livy.apache.org/docs/latest/rest-api.html, and what a Livy 0.7.1 answered (test_on_livy.py).
+Source: https://livy.apache.org/docs/latest/rest-api.html, and responses of Livy 0.7.1 (test_on_livy.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DIAGNOSTICS: Final = "YARN Diagnostics:"
 
 @dataclass(frozen=True, slots=True)
 class LivyDriver:
-    """name: the batch's own, and no other's. mark: what the driver's name in the ledger has, and no other's."""
+    """name: the batch's unique name. mark: the unique part of the driver's name in the ledger."""
 
     batch_id: int
     conn_id: str
@@ -47,21 +47,21 @@ class LivyDriver:
         return asdict(self)
 
     def is_owner(self, owner: str) -> bool:
-        """Whether a name in the ledger is this driver's: Livy need not know where it runs, so it was given a mark."""
+        """Whether a name in the ledger is this driver's, by its mark, because Livy may not know the driver's host."""
         return owner.rpartition(":")[2].startswith(f"{self.mark}-")
 
     def proven_dead(self, owner: str) -> bool:
-        """Whether the holder of a lease was this driver, and has ended: this is unknown, as a driver may outlive the
-        Livy that knew it."""
+        """Whether the holder of a lease was this driver, and has ended. This is never certain, because a driver may
+        continue after its Livy has ended."""
         return False
 
     def poll(self) -> Outcome | None:
-        """How the batch ended. Raises OSError where Livy does not answer, or cannot."""
+        """The batch's outcome. Raises OSError if Livy does not respond, or responds with an error."""
         batch = self._ask("GET")
         return self._ended(batch, self._ask("GET", "/log")) if self._has_ended(batch) else None
 
     def look(self) -> Look:
-        """How the batch ended, or its number. Raises OSError as `poll` does."""
+        """The batch's outcome, or its number as progress. Raises OSError as `poll` does."""
         return Look(self.poll(), self._name)
 
     async def alook(self) -> Look:
@@ -71,19 +71,19 @@ class LivyDriver:
         return Look(ended, self._name)
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
-        """What Livy keeps of its lines: the last, without a number, so that they are to be had at the end alone."""
+        """The driver's last lines in Livy. They have no numbers, so they are read only when the batch has ended."""
         batch = self._ask("GET")
         lines = _lines(self._ask("GET", "/log")) if self._is_ours(batch) else []
         return lines, seen + len(lines)
 
     def stop(self, grace: float) -> bool:
-        """Delete the batch: Livy ends spark-submit, and kills the application that it knows of."""
+        """Delete the batch: Livy ends spark-submit, and kills the application if it knows its id."""
         if self._is_ours(self._ask("GET")):
             self._ask("DELETE")
         return True
 
     def stop_detached(self, grace: float) -> bool:
-        """The same: one request does it."""
+        """The same as `stop`, because it is only one request."""
         return self.stop(grace)
 
     async def astop(self, grace: float) -> bool:
@@ -95,7 +95,7 @@ class LivyDriver:
     # Asking
 
     def _ask(self, method: str, path: str = "") -> dict[str, Any] | None:
-        """Livy's answer; None where there is no such batch. Raises OSError."""
+        """Livy's response; None if there is no such batch. Raises OSError."""
         answer = hook_of(self.conn_id).run_method(
             endpoint=f"batches/{self.batch_id}{path}", method=method, data=_ALL if path else None
         )
@@ -152,14 +152,14 @@ class LivyDriver:
 
 
 def hook_of(conn_id: str) -> Any:
-    """The Apache provider's hook, whose `run_method` gives answers of any status. Raises ImportError."""
+    """The Apache provider's hook, whose `run_method` returns responses with any status. Raises ImportError."""
     from airflow.providers.apache.livy.hooks.livy import LivyHook
 
     return LivyHook(livy_conn_id=conn_id, extra_options={"check_response": False, "timeout": _TIMEOUT})
 
 
 def batch_named(hook: Any, name: str) -> int | None:
-    """The id of the batch of this name; None where Livy has none. Raises OSError."""
+    """The id of the batch with this name; None if there is none. Raises OSError."""
     answer = hook.run_method(endpoint="batches", method="GET", data=_ALL)
     answer.raise_for_status()
     return next((int(batch["id"]) for batch in answer.json()["sessions"] if batch.get("name") == name), None)
@@ -170,13 +170,13 @@ def _lines(log: dict[str, Any] | None) -> list[str]:
 
 
 def _diagnostics(lines: Sequence[str]) -> str:
-    """What YARN said of the application. A driver's own lines are full of numbers that are no exit codes of it."""
+    """YARN's diagnostics of the application. The driver's log is not used: it has other numbers than exit codes."""
     found = next((number for number, line in enumerate(lines) if line.startswith(_DIAGNOSTICS)), len(lines))
     return "\n".join(lines[found:])
 
 
 def _printed_document(lines: Sequence[str]) -> dict[str, Any] | None:
-    """What the driver printed for `--json`, out of a log that has all else as well."""
+    """The driver's output of `--json`, extracted from its log."""
     for line in reversed(lines):
         start = line.find("{")
         if start < 0:
