@@ -92,7 +92,7 @@ class _Loading:
     @property
     def context(self) -> dict[str, Any]:
         """What values are validated with (`etl.config.values`)."""
-        return {"folder": self.folder, "restrictions": self.restrictions}
+        return {"folder": self.folder, "restrictions": self.restrictions, "pinned": self.filled}
 
     def job(self) -> Job:
         value = self.document.value

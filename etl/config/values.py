@@ -40,7 +40,7 @@ from kseg.etl.config.times import (
     parse_duration,
     parse_instant,
 )
-from kseg.etl.places import unusable
+from kseg.etl.places import WRITE_AS_IT_IS, has_escape, is_file_url, unusable
 from kseg.etl.transform.step import ROWS_VIEW
 
 FAULT = "kseg"
@@ -197,9 +197,22 @@ def absolute(text: str, info: ValidationInfo) -> str:
         raise fault(str(error), "a local path, or a URL as in s3://bucket/folder") from None
 
 
-def _openable(place: str) -> str:
-    """A table's place or the ledger's, if there can be a Delta table."""
-    if (found := unusable(place)) is not None:
+def _unescaped(text: str) -> str:
+    """A table's place or the ledger's as it is written: a `file:` URL has nothing encoded."""
+    if is_file_url(text.strip()) and has_escape(text):
+        raise fault("is a file URL with an escape", WRITE_AS_IT_IS)
+    return text
+
+
+def _openable(place: str, info: ValidationInfo) -> str:
+    """A table's place or the ledger's, if there can be a Delta table.
+
+    A run of an earlier release may have pinned a URL with escapes, and is finished by that name. An untrusted job file
+    is not: `%2e%2e` leads out of its root.
+    """
+    context = info.context or {}
+    may_escape = bool(context.get("pinned")) and context.get("restrictions") is None
+    if (found := unusable(place, may_escape=may_escape)) is not None:
         raise fault(*found)
     return place
 
@@ -308,18 +321,25 @@ Sql = Annotated[str, AfterValidator(_sql), InSchema(pattern="__[Rr][Oo][Ww][Ss]_
 Column = Text
 Columns = Annotated[tuple[Column, ...], Loose, AfterValidator(unique), InSchema(uniqueItems=True)]
 SomeColumns = Annotated[tuple[Column, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]
-PathTemplate = Annotated[Text, AfterValidator(_placeholders), AfterValidator(absolute), AfterValidator(_openable)]
+PathTemplate = Annotated[
+    Text,
+    AfterValidator(_placeholders),
+    AfterValidator(_unescaped),
+    AfterValidator(absolute),
+    AfterValidator(_openable),
+]
 TableTemplate = Annotated[
     str,
     AfterValidator(_placeholders),
     AfterValidator(_matching(_TABLE, "is not a table name", "catalog.schema.name of letters, digits and underscores")),
     InSchema(pattern=whole(_TABLE)),
 ]
-PlainPath = Annotated[
-    Text,
-    AfterValidator(_matching(re.compile(r"[^{}]*"), "has a placeholder", "write the path without a placeholder")),
-    AfterValidator(absolute),
+_WITHOUT_PLACEHOLDER = AfterValidator(
+    _matching(re.compile(r"[^{}]*"), "has a placeholder", "write the path without a placeholder")
+)
+PlainPath = Annotated[Text, _WITHOUT_PLACEHOLDER, AfterValidator(absolute)]
+TablePath = Annotated[
+    Text, _WITHOUT_PLACEHOLDER, AfterValidator(_unescaped), AfterValidator(absolute), AfterValidator(_openable)
 ]
-TablePath = Annotated[PlainPath, AfterValidator(_openable)]
 Location = Annotated[Text, AfterValidator(_location)]
 Locations = Annotated[tuple[Location, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), NAMED_ONCE]

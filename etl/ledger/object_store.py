@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from kseg.etl.places import store_scheme
+from kseg.etl.places import literal, store_scheme
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -147,8 +147,9 @@ def local_path(location: str) -> str:
 
 
 def place_of(location: str) -> str:
-    """The canonical form of a location: for a local path, without symbolic links, as delta-rs opens it."""
-    return os.path.realpath(local_path(location)) if is_local(location) else location
+    """The canonical form of a location: for a local path, without symbolic links, as delta-rs opens it; for a URL,
+    without escapes."""
+    return os.path.realpath(local_path(location)) if is_local(location) else literal(location)
 
 
 def _unprefixed(key: str) -> str:

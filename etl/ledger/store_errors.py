@@ -127,15 +127,16 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
             raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is not a URL", remedy)], **address)
 
 
-def check_place(place: str, *, setting: str, **address: str) -> None:
+def check_place(place: str, *, setting: str, may_escape: bool = True, **address: str) -> None:
     """Refuse a place that delta-rs takes for another one, or panics over: by its text, and without symbolic links.
 
-    place, setting: as of `check_endpoint`.
+    place, setting: as of `check_endpoint`. may_escape: whether a URL may have escapes. A ledger may know a table by
+    such a name, and what reads and writes the table decodes them, except for Hadoop.
 
     Raises:
         ConfigurationError
     """
-    found = unusable(place)
+    found = unusable(place, may_escape=may_escape)
     if found is None and is_local(place) and (leads_to := place_of(place)) != place:
         found = unusable(leads_to)
         place = f"leads to {leads_to}, which"

@@ -17,6 +17,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
+from kseg.etl.places import literal
 from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -170,7 +171,7 @@ class Targets:
         single = self._job.sink.single_driver
         if is_name(table):
             return SparkTarget(self._spark, table=table, single_driver=single)
-        return SparkTarget(self._spark, path=table, single_driver=single)
+        return SparkTarget(self._spark, path=literal(table), single_driver=single)  # Hadoop decodes nothing
 
     def _at_path(self, table: str) -> DeltaAccess:
         return DeltaAccess(table, snapshots=self._snapshots)

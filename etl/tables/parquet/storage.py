@@ -6,6 +6,7 @@ same value. Whoever names a place but opens nothing does not load pyarrow.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.store_errors import store_error
+from kseg.etl.places import is_file_url, literal
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -32,6 +34,8 @@ _S3_OPTIONS = {
 }
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _BUCKETS = ("s3", "gcs")
+_UNRESERVED = "/:@!$&'()*+,;=~"
+_FILE = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
 
 
 class Opened(NamedTuple):
@@ -82,12 +86,18 @@ class TableLocation:
 
     @classmethod
     def of(cls, place: str | Path, options: Mapping[str, str] | None = None) -> TableLocation:
-        """A path (made absolute), a `file:` URI (made a path) or another URI (`s3a:` becomes `s3:`)."""
+        """A path (made absolute), a `file:` URI (made a path; nothing in it is encoded) or another URI (`s3a:` becomes
+        `s3:`).
+
+        Raises:
+            ConfigurationError: a `file:` URI names a host.
+        """
         text = str(place)
-        parts = urlsplit(text)
-        if parts.scheme == "file":
-            text = unquote(parts.path)
-        elif parts.scheme in _S3_SCHEMES:
+        if is_file_url(text):
+            text = _FILE.sub("", text)
+            if text.startswith("//"):
+                raise ConfigurationError.of("sink", f"{place} names a host in a file URL", "write file:///folder")
+        elif urlsplit(text).scheme in _S3_SCHEMES:
             text = f"s3://{text.partition('://')[2]}"
         if "://" not in text:
             text = str(Path(text).absolute())
@@ -119,7 +129,7 @@ class TableLocation:
             return Opened(pafs.LocalFileSystem(), self.uri, self.uri)
         scheme = urlsplit(self.uri).scheme
         if scheme in _S3_SCHEMES and self.options:
-            return Opened(self._s3(), self.uri.removeprefix("s3://"), self.uri)
+            return Opened(self._s3(), self._s3_root, self.uri)
         try:
             fs, root = pafs.FileSystem.from_uri(self._encoded)
         except (ValueError, NotImplementedError, ImportError) as error:
@@ -132,17 +142,27 @@ class TableLocation:
         """
         if urlsplit(self.uri).scheme in _S3_SCHEMES:
             if self.options:
-                return Opened(self._s3(allow_delayed_open=True), self.uri.removeprefix("s3://"), self.uri)
+                return Opened(self._s3(allow_delayed_open=True), self._s3_root, self.uri)
             import pyarrow.fs as pafs
 
-            fs, root = pafs.FileSystem.from_uri(f"{self._encoded}?allow_delayed_open=true")
+            encoded = self._encoded
+            more = "&" if "?" in encoded else "?"
+            fs, root = pafs.FileSystem.from_uri(f"{encoded}{more}allow_delayed_open=true")
             return Opened(fs, root.rstrip("/"), self.uri)
         return self.open()
 
     @property
     def _encoded(self) -> str:
-        """As Arrow wants a URL; no part of it is encoded yet (`etl.places`)."""
-        return quote(self.uri, safe="/:@!$&'()*+,;=~")
+        """The URL as Arrow wants it, for the keys that delta-rs has of it: what is encoded already stays so. Options of
+        Arrow's store behind `?` stay as they are; a table's URL has none (`etl.places`)."""
+        scheme, _, rest = self.uri.partition("://")
+        host, slash, path = rest.partition("/")
+        path, mark, options = path.partition("?")
+        return f"{scheme}://{host}{slash}{quote(unquote(path), safe=_UNRESERVED)}{mark}{options}"
+
+    @property
+    def _s3_root(self) -> str:
+        return literal(self.uri).removeprefix("s3://")
 
     def _s3(self, **more: Any) -> pafs.FileSystem:
         import pyarrow.fs as pafs

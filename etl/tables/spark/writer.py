@@ -44,6 +44,7 @@ from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.protocol import FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.exclusion import Exclusion
+from kseg.etl.tables.spark.hadoop_place import hadoop_place
 from kseg.etl.tables.spark.making import check_partitions, create_table
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.widening import widen
@@ -110,7 +111,7 @@ class SparkTarget(FrameTarget):
         """The table's log, read without Spark; None if there is no table."""
         if not self.exists():
             return None
-        return DeltaAccess(_place(self._detail()["location"]), self._storage_options)
+        return DeltaAccess(hadoop_place(self._detail()["location"]), self._storage_options)
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None if there is no table."""
@@ -260,7 +261,7 @@ class SparkTarget(FrameTarget):
         detail = self._detail()
         if _CATALOG_FEATURES.intersection(detail["tableFeatures"] or ()) or not self._unsafe(detail["location"]):
             return True, None
-        return True, TableLocation.of(_place(detail["location"]), self._storage_options)
+        return True, TableLocation.of(hadoop_place(detail["location"]), self._storage_options)
 
     # --- committing --------------------------------------------------------------------------------------------------
 
@@ -433,11 +434,6 @@ class SparkTarget(FrameTarget):
         finally:
             for key, value in before.items():
                 conf.unset(key) if value is None else conf.set(key, value)
-
-
-def _place(location: str) -> str:
-    """The path or URL for the text of a Hadoop path, in which nothing is percent-encoded, even in a `file:` URI."""
-    return f"/{location.removeprefix('file:').lstrip('/')}" if location.startswith("file:") else location
 
 
 def _metric(commit: Commit, name: str) -> int | None:

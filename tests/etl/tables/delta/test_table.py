@@ -74,6 +74,22 @@ def test_a_table_in_a_bucket_has_the_keys_that_are_named(
     assert (table.target.state().rows, table.target.missing_files()) == (10, ())
 
 
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_table_that_a_ledger_knows_by_a_url_with_an_escape_is_the_one_without(
+    memory_s3: Any, lander: Callable[..., Any], rows: Callable[..., Any], by_environment: bool
+) -> None:
+    """Earlier releases took such a name, and delta-rs, Arrow and obstore decode it alike."""
+    table = lander()
+    options = {} if by_environment else memory_s3.options
+    table.target = DeltaTarget("s3a://logs/a%20b/%C3%A4/t", options)
+    table.land(rows(0, 10))
+    assert {key.partition("/t/")[0] for key in memory_s3.objects} == {"a b/ä"}
+    assert (table.target.state().rows, table.target.missing_files()) == (10, ())
+    same = DeltaAccess("s3://logs/a b/ä/t", options)
+    assert same.state() == table.target.state()
+    assert same.location.place == table.target.location.place
+
+
 def test_nothing_of_a_url_is_dropped() -> None:
     with pytest.raises(ConfigurationError, match="'#'"):
         DeltaAccess("s3a://logs/a#b")

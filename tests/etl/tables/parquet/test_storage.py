@@ -12,7 +12,11 @@ from kseg.etl.tables.parquet.storage import TableLocation
     ("place", "uri"),
     [
         ("/lake/orders/", "/lake/orders"),
-        ("file:///lake/a%20b", "/lake/a b"),
+        ("file:///lake/a b", "/lake/a b"),
+        ("file:///lake/a%20b", "/lake/a%20b"),
+        ("file:///lake/a#b", "/lake/a#b"),
+        ("file:///lake/a?b", "/lake/a?b"),
+        ("FILE://localhost/lake/a", "/lake/a"),
         ("file:/lake/orders", "/lake/orders"),
         ("s3a://bucket/lake/orders/", "s3://bucket/lake/orders"),
         ("abfss://lake@account.dfs.core.windows.net/orders", "abfss://lake@account.dfs.core.windows.net/orders"),
@@ -28,6 +32,20 @@ def test_a_place_is_the_same_behind_symbolic_links(tmp_path):
     (tmp_path / "alias").symlink_to(tmp_path / "lake")
     assert TableLocation.of(tmp_path / "alias/orders").place == TableLocation.of(tmp_path / "lake/orders/").place
     assert TableLocation.of("s3n://bucket/t/").place == TableLocation.of("s3a://bucket/t").place
+
+
+def test_a_url_with_an_escape_is_the_place_that_it_names():
+    assert TableLocation.of("s3a://bucket/a%20b").place == TableLocation.of("s3://bucket/a b").place
+    options = {"region": "eu-central-1", "access_key_id": "id", "secret_access_key": "secret"}
+    for url in ("s3a://bucket/a%20b/100%", "s3://bucket/a b/100%"):
+        assert TableLocation.of(url, options).open().root == "bucket/a b/100%"
+    by_options = TableLocation.of("gs://bucket/a%20b/ä#b?endpoint_override=localhost:1").open()
+    assert (by_options.fs.type_name, by_options.root) == ("gcs", "bucket/a b/ä#b")
+
+
+def test_a_file_url_of_a_host_is_refused():
+    with pytest.raises(ConfigurationError, match="names a host"):
+        TableLocation.of("file://elsewhere/lake")
 
 
 def test_relative_paths_are_made_absolute():
