@@ -23,7 +23,7 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import format_duration
-from kseg.etl.errors import ConfigurationError, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import RunState
@@ -31,6 +31,7 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import TableState
 from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
 from kseg.etl.run.context import JobContext, Observer
+from kseg.etl.tables.errors import VacuumOfNested
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
@@ -131,7 +132,8 @@ def maintain_job(
     take_over: take the place of another maintenance whose lease is still live; it stops before its next table.
 
     Raises:
-        ConfigurationError: a retention that could harm readers; columns to order by that a table does not have.
+        ConfigurationError: a retention that could harm readers; columns to order by that a table does not have;
+            at the end, when all else is done, tables that Spark must not vacuum since others lie inside of them.
         AnotherRunActive: another maintenance, or a run that has a table which must have one writer.
         LeaseLost: another maintenance has taken this one's place.
         Refused: there is no ledger, or a table's state is not the one that the ledger has.
@@ -149,6 +151,7 @@ def maintain_job(
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         others = OtherJobs(context.clients.ledger, job.name)
+        left: list[Fault] = []
         if request.letters:
             context.progress.phase("maintain dead letters")
             report.letters = expire_letters(context, lease, job.dead_letter_retention)
@@ -156,11 +159,13 @@ def maintain_job(
         for table in sorted(state.tables):
             context.progress.phase(f"maintain {table}")
             context.targets.check(table, state.tables[table])
-            report.tables.append(_maintain_table(context, lease, table, request, others, report.notes))
+            report.tables.append(_maintain_table(context, lease, table, request, others, report.notes, left))
         if request.ledger:
             context.progress.phase("maintain ledger")
             report.ledger = _maintain_ledger(context, request)
         report.seconds = context.stopwatch.seconds()
+        if left:
+            raise VacuumOfNested(left)
         return report
 
 
@@ -171,19 +176,20 @@ def _maintain_table(
     request: MaintenanceRequest,
     others: OtherJobs,
     notes: list[str],
+    left: list[Fault],
 ) -> TableMaintenance:
-    """lease: of the maintenance; None for a dry run."""
+    """lease: of the maintenance; None for a dry run. left: gets why the table is not vacuumed."""
     maintenance = context.targets.maintenance(table, z_order=bool(request.z_order))
     if maintenance.because:
         notes.append(f"{table}: {maintenance.because}")
     if lease is None:
-        return _maintain(context, maintenance, table, request, others, notes)
+        return _maintain(context, maintenance, table, request, others, notes, left)
     lease.read()  # another may have taken it since
     maintenance.check_store()
     with maintenance.exclusively(lease, wait=timedelta(0)):
         if maintenance.because and context.job.sink.single_driver:
             _refuse_unfinished(context, table, others)
-        return _maintain(context, maintenance, table, request, others, notes)
+        return _maintain(context, maintenance, table, request, others, notes, left)
 
 
 def _refuse_unfinished(context: JobContext, table: str, others: OtherJobs) -> None:
@@ -208,6 +214,7 @@ def _maintain(
     request: MaintenanceRequest,
     others: OtherJobs,
     notes: list[str],
+    left: list[Fault],
 ) -> TableMaintenance:
     before, live, stored = maintenance.version(), maintenance.live(), maintenance.stored()
     done = TableMaintenance(table, maintenance.by, before, before, live, live, stored, stored)
@@ -225,8 +232,11 @@ def _maintain(
         retention = timedelta(hours=-(-(read_at - newest) // HOUR))
         if newest < read_at - request.vacuum:
             notes.append(f"{table}: files younger than {format_duration(retention)} stay: a run may commit them yet")
-        done.vacuumed = maintenance.vacuum(request.vacuum, newest, dry_run=request.dry_run)
-        done.retention = format_duration(retention)
+        try:
+            done.vacuumed = maintenance.vacuum(request.vacuum, newest, dry_run=request.dry_run)
+            done.retention = format_duration(retention)
+        except VacuumOfNested as error:
+            left.extend(error.faults)
     if not request.dry_run:
         done.version_after, done.live_after, done.stored_after = (
             maintenance.version(),

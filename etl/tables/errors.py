@@ -253,15 +253,18 @@ def nested_tables(inner: str, outer: str) -> ConfigurationError:
     )
 
 
-def vacuum_of_nested(table: str, inside: Sequence[str]) -> ConfigurationError:
-    """A table that Spark alone may vacuum, and other tables' folders inside its own."""
+class VacuumOfNested(ConfigurationError):
+    """A table that Spark alone may vacuum has other tables' folders inside its own: it is not vacuumed."""
+
+
+def vacuum_of_nested(table: str, inside: Sequence[str]) -> VacuumOfNested:
+    """inside: the folders of the other tables."""
     more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-    return ConfigurationError.of(
+    return VacuumOfNested.of(
         "sink",
         f"{table} is not vacuumed: the table {inside[0]}{more} lies inside its folder, and Spark's VACUUM would delete "
         "its files",
-        "move that table out of the folder; until then `kseg maintain JOB --optimize --dead-letters --ledger` does "
-        "the rest",
+        "move that table out of the folder; `kseg maintain JOB` does everything else meanwhile",
     )
 
 
