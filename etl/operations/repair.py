@@ -20,6 +20,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.pipeline import execute
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import report_of
+from kseg.etl.tables.errors import landed_by
 from kseg.etl.telemetry.progress import Progress
 
 
@@ -41,6 +42,8 @@ def finish(
         pinned = as_planned(job, planned)
         of_files = pinned.source.segments is not None and planned.mode != ev.INCREMENTAL
         if dry_run:
+            if planned.accounted is None:
+                examine_tables(outer.inputs, outer.clients.read_state(), planned.chain, planned.plan.tables)
             return report_of(job.name, planned, status="dry-run")
     with (
         JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
@@ -54,14 +57,15 @@ def finish(
                 remedy=f"finish that: `kseg repair JOB --abandon {run.run_id}`",
                 run=run.run_id,
             )
-        if run.account_failed is not None:
-            if run.account_failed.final:
-                raise failed(run.plan, run.account_failed)
-            lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
-        state = context.clients.read_state()
-        if run.accounted is None:
+        if run.account_failed is not None and run.account_failed.final:
+            raise failed(run.plan, run.account_failed)
+        if run.accounted is None:  # before anything is recorded: what is refused leaves the run as it is
+            state = context.clients.read_state()
             check_again(context.inputs, state)
             examine_tables(context.inputs, state, run.chain, run.plan.tables)
+        if run.account_failed is not None:
+            lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
+        state = context.clients.read_state()
         return execute(context, lease, state, state.runs[run.run_id])
 
 
@@ -97,7 +101,7 @@ def abandon(
             )
         if dry_run:
             return report_of(job.name, run, status="dry-run")
-        with context.run_lease(run.chain, take_over=take_over, repair=True) as lease:
+        with context.run_lease(run.chain, take_over=take_over, repair=True) as lease, landed_by(run.run_id):
             return abandon_run(context, lease, _unfinished(context, run.run_id), "kseg repair --abandon")
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NoReturn
 
-from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.lease import Lease
@@ -46,7 +45,7 @@ from kseg.etl.run.row_counts import (
 )
 from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
-from kseg.etl.tables.errors import name_abandoning, one_table, routed_by_spark
+from kseg.etl.tables.errors import landed_by, one_table, routed_by_spark
 from kseg.etl.tables.parallel import AT_ONCE, parallel_map, parts
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import WrittenFile
@@ -181,16 +180,10 @@ class _Landing:
         tables = [*self.plan.tables]
         tables += [table for table in self.beside.names if table not in tables]
 
-        def check(table: str, commit: ev.TableCommit) -> None:
-            try:
-                targets.check(table, commit.after)
-            except Refused as refused:
-                name_abandoning(refused, self.plan.run_id)
-                raise
-
         def find(table: str) -> ev.TableCommit | None:
             if table in self.commits:
-                check(table, self.commits[table])
+                with landed_by(self.plan.run_id):
+                    targets.check(table, self.commits[table].after)
                 return None
             target = targets.target(table)
             if not isinstance(target, FileTarget):
@@ -198,7 +191,8 @@ class _Landing:
             found = target.found_commit(self._run_commit(table))
             if found is None:
                 return None
-            check(table, found.commit)
+            with landed_by(self.plan.run_id):
+                targets.check(table, found.commit.after)
             return found.commit
 
         for table, found in parallel_map(tables, find).items():
@@ -396,17 +390,18 @@ class _Landing:
         decoded = allowed_rows(self.plan, reading.accounts, self.landed_now, letters, transformed=transformed)
 
         def count(table: str) -> TableRows:
-            access = self.context.targets.access(table)
-            if table not in self.landed_now:
-                refuse_lost_landing(table, access, self.commits[table], self.plan)
-            return rows_of_table(
-                table,
-                access,
-                self.commits[table],
-                self.landed_now.get(table),
-                decoded.get(table),
-                removes=self.plan.mode == "backfill-replace" and table not in beside.names,
-            )
+            with landed_by(self.plan.run_id):
+                access = self.context.targets.access(table)
+                if table not in self.landed_now:
+                    refuse_lost_landing(table, access, self.commits[table], self.plan)
+                return rows_of_table(
+                    table,
+                    access,
+                    self.commits[table],
+                    self.landed_now.get(table),
+                    decoded.get(table),
+                    removes=self.plan.mode == "backfill-replace" and table not in beside.names,
+                )
 
         # A table without a commit is right if no row of the ranges is one of its own.
         empty = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
@@ -16,12 +17,27 @@ ACCEPT_TABLE: Final = (
 
 def name_abandoning(refused: Refused, run_id: str) -> None:
     """Where a refusal's remedy is to accept the table: a run that has landed there and not ended is abandoned first."""
-    if "--accept-table" in (refused.remedy or ""):
-        refused.remedy = (
-            f"restore the table as the ledger has it; or abandon run {run_id}, which has landed there and has not "
-            f"ended, `kseg repair JOB --abandon {run_id}`, and run the job again, which then says how to accept the "
-            "table as it is"
-        )
+    remedy = refused.remedy or ""
+    if "--accept-table" not in remedy:
+        return
+    abandon = (
+        f"abandon run {run_id}, which has landed there and has not ended, `kseg repair JOB --abandon {run_id}`, and "
+        "run the job again, which then says how to accept the table as it is"
+    )
+    if refused.code == "table-log-damaged":  # no run can be abandoned as long as the table cannot be read
+        refused.remedy = remedy.replace(_NEW_TABLE, f"{_IN_ITS_PLACE}; then {abandon}")
+    else:
+        refused.remedy = f"restore the table as the ledger has it; or {abandon}"
+
+
+@contextmanager
+def landed_by(run_id: str) -> Iterator[None]:
+    """Around what reads a table that an unfinished run has landed in: of a refusal as of `name_abandoning`."""
+    try:
+        yield
+    except Refused as refused:
+        name_abandoning(refused, run_id)
+        raise
 
 
 REPLACE: Final = "`kseg backfill JOB --mode replace --from BOUND --to BOUND` (TOPIC:PARTITION:OFFSET or a time)"
@@ -70,9 +86,9 @@ def changed_table(table: str, code: str, message: str, version: int | None) -> R
     return Refused(code, message, remedy=ACCEPT_TABLE, table=table, version=version)
 
 
+_IN_ITS_PLACE: Final = "without one, put a new table of the rows that can be read in its place"
 _NEW_TABLE: Final = (
-    "without one, put a new table of the rows that can be read in its place, and accept it, which compares its rows "
-    "with Kafka first: `kseg repair JOB --accept-table TABLE`"
+    f"{_IN_ITS_PLACE}, and accept it, which compares its rows with Kafka first: `kseg repair JOB --accept-table TABLE`"
 )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from kseg.etl.config.load import load_job
+from kseg.etl.errors import Refused
+from kseg.etl.operations import repair
 from kseg.etl.operations.repair import as_planned
 
 
@@ -30,3 +35,33 @@ def test_a_run_is_finished_with_the_brokers_and_the_registry_of_today() -> None:
     made = as_planned(today, run)
     assert (made.kafka, made.registry) == (today.kafka, today.registry)
     assert made.config_hash == planned.config_hash != today.config_hash
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_tables_are_examined_before_anything_is_recorded(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    """The failed account was cleared though the table was refused, and a dry run promised what was refused."""
+    failed = SimpleNamespace(final=False)
+    plan = SimpleNamespace(tables={"/t": None})
+    run = SimpleNamespace(
+        run_id="r", chain="c", mode="incremental", plan=plan, ended=False, abandoning=False, accounted=None
+    )
+    run.account_failed = failed
+    recorded: list[Any] = []
+    context = SimpleNamespace(
+        inputs=None,
+        clients=SimpleNamespace(read_state=lambda: None),
+        run_lease=lambda *_, **__: nullcontext(SimpleNamespace(transition=recorded.append)),
+    )
+
+    def examine(*_: Any) -> None:
+        raise Refused("table-older-than-ledger", "it is")
+
+    monkeypatch.setattr(repair.JobContext, "open", lambda *_, **__: nullcontext(context))
+    monkeypatch.setattr(repair, "_unfinished", lambda *_: run)
+    monkeypatch.setattr(repair, "as_planned", lambda *_: SimpleNamespace(source=SimpleNamespace(segments=None)))
+    monkeypatch.setattr(repair, "check_again", lambda *_: None)
+    monkeypatch.setattr(repair, "examine_tables", examine)
+    monkeypatch.setattr(repair, "report_of", lambda *_, **__: None)
+    with pytest.raises(Refused, match="it is"):
+        repair.finish(cast("Any", SimpleNamespace(name="job")), "r", dry_run=dry_run)
+    assert not recorded

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ from kseg.etl.run.account import ReadCounts
 from kseg.etl.run.land import _Landing, land_and_account
 from kseg.etl.run.row_counts import TaskRows
 from kseg.etl.run.spark_jobs import Written
+from kseg.etl.tables.errors import log_damaged
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 
 NOTHING = cast("Any", None)
@@ -39,3 +42,28 @@ def test_rows_that_a_writer_lost_stop_the_run_before_anything_lands() -> None:
     assert caught.value.code == "account-failed"
     (event,) = noted
     assert (event.KIND, event.equation) == ("account_failed", "rows")
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_damaged_table_that_the_run_has_landed_in_is_put_back_or_its_run_abandoned(earlier: bool) -> None:
+    """Accepting the table is refused as long as the run has not ended."""
+
+    def read(*_: Any) -> Any:
+        raise log_damaged("/t", "_delta_log/1.json")
+
+    state = ev.TableState(id="t", version=1, rows=0)
+    commits = {"/t": ev.TableCommit(1, rows=0, after=state, found=True)}
+    access = SimpleNamespace(recorded_commit=read)
+    targets = SimpleNamespace(check=read, access=lambda _: access)
+    plan = replace(PLAN, tables={"/t": state})
+    job = SimpleNamespace(transform=(), quarantine=None, dead_letters=None)
+    landing = _Landing(cast("Any", SimpleNamespace(targets=targets, job=job)), NOTHING, plan, commits, True)
+    reading = ReadCounts(accounts=(), gaps=(), lost=(), rows_in=0)
+    step = landing._find_earlier_commits if earlier else partial(landing._table_rows, reading)
+    with pytest.raises(Refused) as caught:
+        step()
+    remedy = str(caught.value.remedy)
+    assert remedy.startswith("put the file back")
+    assert "then abandon run r," in remedy
+    assert "`kseg repair JOB --abandon r`" in remedy
+    assert "--accept-table" not in remedy
