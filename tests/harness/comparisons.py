@@ -53,7 +53,8 @@ class Comparisons:
         self._test = ""
         self._failed: set[str] = set()
         self._brokers: dict[int, tuple[psutil.Process, str]] = {}
-        self._asked: dict[int, str | None] = {}
+        self._kafkas: set[int] = set()  # ports of this test
+        self._others: set[int] = set()
         self._whole = True
 
     def compared(self, kind: str, message: str, version: int) -> None:
@@ -80,9 +81,12 @@ class Comparisons:
 
     def _release(self, port: int) -> str | None:
         """The release of the Kafka that listens on this port; None for anything else, such as a scripted broker."""
-        if port not in self._asked:  # in this test
-            self._asked[port] = None if _listens_here(port) else self._release_of_child(port)
-        return self._asked[port]
+        if port in self._others or (port not in self._kafkas and _listens_here(port)):
+            release = None
+        else:  # asked each time: a node that a test stops may leave its port to another one
+            release = self._release_of_child(port)
+        (self._kafkas if release else self._others).add(port)
+        return release
 
     def _release_of_child(self, port: int) -> str | None:
         """The same, looked for in processes that this one has started: of a Spark or a Kafka with hundreds of open
@@ -115,7 +119,9 @@ class Comparisons:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._test = item.nodeid
-        self._asked.clear()  # another test may have another broker on the same port
+        # Another test may have another broker on the same port.
+        self._kafkas.clear()
+        self._others.clear()
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

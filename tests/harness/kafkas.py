@@ -47,7 +47,9 @@ class WhileUsed(Generic[T]):
         self._asked = 0.0
 
     def __call__(self) -> T:
-        """Those that run; they are started if none do."""
+        """Those that run; they are started if none do. Counts as asking for them: a test that runs may ask for a
+        fixture by its name."""
+        self._asked = time.monotonic()
         if not self._running:
             self._running.append(self._open.enter_context(self._make()))
         return self._running[0]

@@ -91,15 +91,24 @@ def test_what_a_scripted_broker_answers_does_not_count_and_no_process_is_asked(
     assert (row(table, "Heartbeat").endswith("none"), asked) == (True, [])
 
 
-def test_a_port_is_looked_at_again_in_the_next_test(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There another broker may have it; in one test it is asked for once."""
-    releases = iter(["3.9.2", "4.3.1"])
+def test_a_port_of_no_kafka_is_looked_at_again_in_the_next_test(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a broker may have it; in one test it is asked for once."""
+    asked: list[int] = []
+    monkeypatch.setattr(table, "_release_of_child", lambda port: asked.append(port))
+    for expected in (1, 2):
+        for version in (0, 1):
+            table.answered(1, "Heartbeat", version, HeartbeatResponse())
+        assert len(asked) == expected
+        next(table.pytest_runtest_protocol(SimpleNamespace(nodeid="tests/b")))
+
+
+def test_a_port_that_another_release_takes_within_a_test_counts_as_that(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releases = iter(["3.9.2", "3.9.2", "4.3.1"])
     monkeypatch.setattr(table, "_release_of_child", lambda _: next(releases))
-    for version in (0, 1):
+    for version in (0, 1, 4):
         table.answered(1, "Heartbeat", version, HeartbeatResponse())
-    of_the_next_test = table.pytest_runtest_protocol(SimpleNamespace(nodeid="tests/b"))
-    next(of_the_next_test)
-    table.answered(1, "Heartbeat", 4, HeartbeatResponse())
     assert "4.3.1 v4; 3.9.2 v0-1" in row(table, "Heartbeat")
 
 

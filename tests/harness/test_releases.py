@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,7 +134,7 @@ def test_servers_that_tests_do_not_ask_for_any_more_are_stopped_and_started_agai
     for asks, seconds in ((False, 60), (True, 10), (False, 60)):
         now[0] += seconds
         servers.before_a_test(asks)
-        assert servers() is first
+        assert events == ["start"]
     now[0] += 1
     servers.before_a_test(asks=False)
     assert events == ["start", "stop"]
@@ -143,3 +143,17 @@ def test_servers_that_tests_do_not_ask_for_any_more_are_stopped_and_started_agai
     servers.stop()
     servers.stop()
     assert events == ["start", "stop"] * 2
+
+
+def test_servers_that_a_running_test_asks_for_are_not_stopped_before_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fixture that is asked for by its name (`request.getfixturevalue`) is not among those that a test lists."""
+    now = [100.0]
+    monkeypatch.setattr("kafkas.time", SimpleNamespace(monotonic=lambda: now[0]))
+    servers = WhileUsed(lambda: nullcontext(object()), idle=60)
+    servers.before_a_test(asks=False)
+    first = servers()
+    now[0] += 60
+    servers.before_a_test(asks=False)
+    assert servers() is first
