@@ -217,9 +217,9 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "restore them; or deltalake's `DeltaTable.repair()`, then `kseg backfill --mode replace` for their offsets",
     ),
     "table-log-damaged": Explanation(
-        "a file of the table's log is missing that cleaning the log leaves alone",
+        "an entry or a checkpoint of the table's log is missing that cleaning the log leaves alone",
         "restore the file; or make a new table of the rows that can be read in its place, and `kseg repair JOB "
-        "--accept-table TABLE`",
+        "--accept-table TABLE`, after `kseg repair JOB --abandon RUN` where an unfinished run has landed there",
     ),
     "table-lost-rows": Explanation(
         "rows are gone from a table whose log was cleaned",

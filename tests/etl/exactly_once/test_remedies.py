@@ -98,3 +98,23 @@ def test_what_stops_a_commit_has_the_remedy_that_the_next_run_has(topic, home, r
     job.accept_table("first")
     job.ingest()
     job.assert_complete(runs=2)
+
+
+def test_a_damaged_table_that_an_unfinished_run_has_landed_in_leads_out_by_abandoning(topic, home, records):
+    """Both commands named `--accept-table`, which is refused as long as the run has not ended."""
+    job = home(topic)
+    job.ingest()
+    records.write(topic, 0, 7)
+    job.die("land:first:after")
+    run = job.state.unfinished()
+    folder = job.folder / "lake" / "first"
+    rows = job.table("first").to_pyarrow_table()
+    (folder / "_delta_log" / f"{1:020d}.json").unlink()
+    for step in (job.ingest, lambda: job.finish(run.run_id), lambda: job.abandon(run.run_id)):
+        code, commands = refusal(step)
+        assert (code, commands) == ("table-log-damaged", [f"repair JOB --abandon {run.run_id}"])
+    shutil.rmtree(folder)
+    write_deltalake(folder, rows)
+    job.abandon(run.run_id)
+    job.accept_table("first", verify_rows=False)
+    assert job.ingest().counts["records"] == 7
