@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from kseg.client.admin.topics import NewTopic, create_topics
+from kseg.client.admin.topics import NewTopic, create_topics, delete_topics
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.producer import produce
 from kseg.client.protocol.partition import TopicPartition
@@ -81,6 +81,7 @@ def _partitions(servers: str, folder: Path, count: int) -> dict[str, Any]:
     plan = _run(job, "--plan")
     ingest = _run(job)
     files = len(list((folder / "table").glob("*.parquet")))
+    _drop(servers, topics)
     return {"partitions": count, "plan": plan, "ingest": ingest, "ledger_bytes": _ledger_bytes(folder), "files": files}
 
 
@@ -99,6 +100,13 @@ def _fill(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
         produce(cluster, {tp: encode_batch(records) for tp in partitions[first : first + 500]})
 
 
+def _drop(servers: str, topics: Sequence[str]) -> None:
+    """A broker keeps each partition's files open, and may open some 20,000: half of what the section makes."""
+    with _patient(servers) as cluster:
+        for start in range(0, len(topics), _AT_ONCE):
+            delete_topics(cluster, topics[start : start + _AT_ONCE]).or_raise()
+
+
 # --- tables
 
 
@@ -112,6 +120,7 @@ def _tables(servers: str, folder: Path, count: int) -> dict[str, Any]:
         first = _run(job)
         _fill(cluster, partitions)
     again = _run(job)
+    _drop(servers, [tp.topic for tp in partitions])
     return {"tables": count, "first": first, "again": again, "ledger_bytes": _ledger_bytes(folder)}
 
 
