@@ -46,6 +46,11 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "add the store's jars to Spark (`spark.jars.packages` of `spark.conf`), or let delta-rs write the table, which "
         "needs none ([remote stores](../guides/clusters.md#remote-stores))",
     ),
+    "VacuumOfNested": Explanation(
+        "another table lies inside the folder of a table that Spark vacuums, and Spark's VACUUM would delete its files",
+        "move the inner table out of the folder; `kseg maintain` does everything else meanwhile "
+        "([maintenance](../guides/intervals.md#maintenance-and-audit))",
+    ),
     "NotInstalled": Explanation(
         "`kseg package` packs what is installed, and the distribution or a part of it is not",
         "install the wheel (`pip install`), or run `make setup` in a checkout",
