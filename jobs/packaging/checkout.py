@@ -5,9 +5,10 @@
     site-packages/kafka-segment-etl.checkout.pth                          names that folder for Python's path
 
 `make setup` runs this file as a script, before `kseg` can be imported; so it imports the standard library alone. An
-editable install of setuptools resolves the same names by an import hook, which mypy and import-linter cannot follow; a
-folder on Python's path comes before that hook. The links do not lie in `site-packages/kseg`: pip would write through
-them into the repository when it installs a wheel there, and delete the repository's files when it uninstalls one.
+editable install of setuptools resolves the same names by an import hook, which mypy and import-linter cannot follow,
+and which costs every Python process of the environment 10 ms at its start: the file that installs the hook is deleted.
+The links do not lie in `site-packages/kseg`: pip would write through them into the repository when it installs a wheel
+there, and delete the repository's files when it uninstalls one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from pathlib import Path
 
 FOLDERS = ("client", "etl", "jobs", "segment_reader")
 _NAME = "kafka-segment-etl.checkout"
+_HOOKS = "__editable__.kafka_segment_etl-*.pth"
+"""By such a file setuptools installs the import hook of an editable install; `make setup` links after it."""
 
 
 def link(repository: Path, site_packages: Path) -> None:
-    """Make the folder of links and its .pth file, or bring them up to date.
+    """Make the folder of links and its .pth file, or bring them up to date, and delete the import hook's file.
 
     Raises OSError: they cannot be written, or the folder has something else than links in it.
     """
@@ -38,6 +41,8 @@ def link(repository: Path, site_packages: Path) -> None:
         if not (package / name).is_symlink():
             (package / name).symlink_to(target)
     (site_packages / f"{_NAME}.pth").write_text(f"{_NAME}\n")
+    for hook in site_packages.glob(_HOOKS):
+        hook.unlink()
 
 
 if __name__ == "__main__":

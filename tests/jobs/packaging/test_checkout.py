@@ -42,6 +42,15 @@ def test_python_follows_the_links_and_bare_names_are_not_importable(checkout: Pa
     assert not folder.name.isidentifier()
 
 
+def test_no_import_hook_of_an_editable_install_runs_in_every_process(checkout: Path, tmp_path: Path) -> None:
+    ours, another = (tmp_path / f"__editable__.{name}-0.1.0.pth" for name in ("kafka_segment_etl", "another"))
+    for hook in (ours, another):
+        hook.write_text("import sys\n")
+    link(checkout, tmp_path)
+    assert not ours.exists()
+    assert another.exists()
+
+
 def test_a_checkout_that_moved_is_found_again(checkout: Path, tmp_path: Path) -> None:
     link(checkout, tmp_path)
     moved = checkout.rename(tmp_path / "there")
