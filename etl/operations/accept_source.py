@@ -1,7 +1,7 @@
-"""Accept a source that has changed: the remedy where runs are refused because of their topic or cluster.
+"""Accept a changed source (a recreated topic, a truncated log, another cluster), because of which runs are refused.
 
-What was landed from the source as it was stays in the tables, marked by the run that landed it; the ledger keeps each
-run's generation of every partition. The next run reads from the reopened offsets on.
+Rows of the old source stay in the tables, with the id of the run that landed them; for each run, the ledger keeps the
+generation of every partition. The next run reads from the reopened offsets on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kseg.etl.telemetry.progress import Progress
 class ReopenedPartition:
     """A partition whose offsets from `offset` on are read again, as records of a new generation.
 
-    landed: offsets from there on that had landed; their rows stay, with their runs of older generations.
+    landed: number of offsets at or above `offset` that had landed; their rows stay, as rows of older generations.
     """
 
     topic: str
@@ -56,14 +56,14 @@ def accept_source(
     take_over: bool = False,
     progress: Progress | None = None,
 ) -> SourceReport:
-    """Record the source as it is now, and reopen the offsets that mean other records since. Only the ledger is written.
+    """Record the current source, and reopen the offsets that now belong to other records. Only the ledger is written.
 
     named: TOPIC, TOPIC:PARTITION or TOPIC:PARTITION:OFFSET, as `NamedSource` describes them.
 
     Raises:
-        ConfigurationError: what is named cannot be accepted like that.
-        Refused: a run has yet to land offsets that would be reopened, or there is no ledger.
-        AnotherRunActive: the incremental chain is running.
+        ConfigurationError: `named` is invalid, or does not fit the source.
+        Refused: an unfinished run has planned offsets that would be reopened, or there is no ledger.
+        AnotherRunActive: an incremental run is active.
     """
     words = [NamedSource.parse(word) for word in named]
     with JobContext.open(job, progress, ledger="required") as context:

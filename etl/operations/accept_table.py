@@ -1,12 +1,13 @@
-"""Accept a table as it is, after something happened to it that runs refuse: RESTORE, overwrite, lost rows.
+"""Accept a table's current state after a change because of which runs are refused: RESTORE, overwrite, lost rows.
 
-    restored forward again, recreated with all rows     verify finds nothing: accepted, and runs go on
-    rows are gone, or other ones are there              refused, unless the user accepts that
-    data files are not in the store                     refused in any case: no run and no reader can read it
-    landed with a later state of the ledger             refused: only the ledger's newest version, or a new one, helps
+    restored to its newest version, or recreated with all rows   `verify` finds nothing: accepted, and runs continue
+    rows are missing, or differ                                  refused, unless the user skips the comparison
+    data files are not in the store                              always refused: nobody can read the table
+    has runs that the ledger does not know                       refused: restore the ledger's newest version, or start
+                                                                 with a new ledger
 
-What has landed stays landed: rows that are gone come back by a backfill alone (`land_again`). So the rows of every
-run that has landed must be known to the ledger, and an unfinished run that has rows in the table is abandoned first.
+Offsets stay landed in the ledger: only a backfill lands missing rows again (`land_again`). So the ledger must know
+every run that has landed in the table, and an unfinished run with rows in the table must be abandoned first.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _MOST_FILES: Final = 3
 class AcceptReport:
     """The result of `kseg repair --accept-table`.
 
-    status: accepted, dry-run, or nothing-to-do, where no run would refuse the table. incident: its code. before, after:
-    the table in the ledger; None: no table. verified: whether its rows were compared with Kafka; rows: how many were.
+    status: accepted, dry-run, or nothing-to-do if no run would refuse the table. incident: the code with which runs
+    refuse it. before: the table's state in the ledger. after: its current state; None: no table. verified: whether its
+    rows were compared with Kafka. rows: the number of compared rows.
     """
 
     job: str
@@ -64,14 +66,14 @@ def accept_table(
     take_over: bool = False,
     progress: Progress | None = None,
 ) -> AcceptReport:
-    """Record a table's present state in the ledger as the one that later plans compare with.
+    """Record a table's current state in the ledger; later plans compare the table with it.
 
-    verify_rows: compare the table with Kafka first, as far as the job's offsets have landed there.
+    verify_rows: first compare the rows that the job has landed in the table with Kafka.
 
     Raises:
-        Refused: the ledger knows no such table; its data files are missing; rows differ; a run that has not ended has
-            rows in it; or the table was landed with a later state of the ledger.
-        AnotherRunActive: a scheduled run holds the lease.
+        Refused: the ledger has no such table; its data files are missing; rows differ; an unfinished run has rows in
+            it; or the table has runs that the ledger does not know.
+        AnotherRunActive: an incremental run holds the lease.
     """
     with JobContext.open(job, progress, ledger="required") as context:
         state = context.clients.read_state()
@@ -102,7 +104,7 @@ def accept_table(
 
 
 def _known_name(state: JobState, table: str) -> str:
-    """The name that the ledger has for a table, which may be given by another spelling of its path."""
+    """The ledger's name of a table; `table` may spell the same path differently. Raises Refused."""
     if table in state.tables:
         return table
     place = TableLocation.of(table).place
@@ -140,7 +142,7 @@ def _refuse_missing_files(name: str, access: TableAccess, *, routed: bool) -> No
 
 
 def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: TableAccess | None) -> None:
-    """Rows of a run that has not ended: it would land them again if the table has lost the run's app transaction."""
+    """Refuse if an unfinished run has rows in the table: it lands them twice if its app transaction is lost."""
     for run in state.unfinished_runs():
         if run.accounted is not None or name not in run.plan.tables:
             continue

@@ -22,7 +22,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.tables.names import is_name
 
 COMMITS_CHECKED = 200
-"""Newest landings of each table whose commits are looked up in its log."""
+"""How many of each table's newest landings are compared with the commits in its log."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class AuditReport:
 
 
 def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditReport:
-    """Compare. events: as `parse_events` gives them; None: ledger, tables and group alone.
+    """Compare all of them. events: from `parse_events`; None: compare only ledger, tables and group.
 
     Raises:
         Refused: there is no ledger, or it is damaged.
@@ -75,7 +75,7 @@ def audit(job: Job, events: Sequence[Mapping[str, Any]] | None = None) -> AuditR
 
 
 def _source(context: JobContext, state: JobState) -> Iterator[Difference]:
-    """The topics are those that the ledger knows."""
+    """Whether the topics are still those that the ledger has recorded."""
     try:
         check_again(context.inputs, state)
     except Refused as refused:
@@ -108,7 +108,7 @@ def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterat
 
 
 def _commits(context: JobContext, state: JobState, table: str, report: AuditReport) -> Iterator[Difference]:
-    """Each landing is in the version that the ledger names, as far as the table's history goes back."""
+    """Whether the table versions in the ledger are the runs' commits, as far back as the table's log goes."""
     access = context.targets.access(table)
     assert access is not None  # it was checked
     runs = [run for run in state.runs.values() if table in run.landed and not run.abandoned]
@@ -116,7 +116,7 @@ def _commits(context: JobContext, state: JobState, table: str, report: AuditRepo
         version = run.landed[table].version
         commit = access.recorded_commit(run.landed[table])
         if commit is None:
-            continue  # cleaned, and its outcome is in a checkpoint
+            continue  # log cleanup has removed this commit; a checkpoint contains its result
         report.checked["commits"] += 1
         if commit.transactions.get(run.plan.app_id) != run.plan.app_version:
             yield Difference(
@@ -129,7 +129,8 @@ def _commits(context: JobContext, state: JobState, table: str, report: AuditRepo
 
 
 def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
-    """The group's offsets are those that the job committed: the frontier, or behind it if only backfills moved it."""
+    """Whether the group's offsets are those that the job committed: the frontier, or lower ones if only backfills have
+    advanced the frontier since."""
     if not context.job.commits_offsets:
         return
     snapshot = context.inputs.snapshot()

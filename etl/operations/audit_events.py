@@ -1,14 +1,14 @@
 """Compare asset events of a job's runs with its ledger. Pure functions of events and the ledger's state.
 
 An event's `extra` is `{"kseg": {"version": 1, "job", "run", "mode", "interval", "ranges", "counts", "tables", "group",
-"report"}}`, out of the run's own report. A run that landed in several tables has an event for each of them, all alike.
+"report"}}`, from the run's report. A run that landed in several tables has an identical event for each of them.
 
     kind                    what
     ----------------------  -----------------------------------------------------------------------------------------
     event-unknown-run       its run is not in the ledger
-    event-of-abandoned-run  the rows of its run were removed since
+    event-of-abandoned-run  its run was abandoned: the rows were removed
     event-contradicts       other ranges, counts or versions than in the ledger, or in another event of the run
-    event-duplicate         more events of a run than tables that it landed in
+    event-duplicate         a run has more events than tables that it landed in
     event-missing           a run in the ledger has no event, and there are events of earlier runs
 """
 
@@ -30,7 +30,7 @@ EXTRA_KEY = "kseg"
 EXTRA_VERSION = 1
 
 GRACE = timedelta(minutes=10)
-"""How long after a run's end its event may be on its way."""
+"""How long after a run's end its event may still arrive: it is not reported as missing before."""
 
 _COUNTS = ("records", "control", "aborted", "absent", "quarantined", "offsets", "rows_in", "rows_out", "late")
 
@@ -55,10 +55,10 @@ class Difference:
 
 
 def parse_events(text: str) -> list[Mapping[str, Any]]:
-    """A JSON list of extras, each with or without the key `kseg` around it; extras of others are left out.
+    """Parse a JSON list of extras, each with or without the key `kseg` around it. Other extras are ignored.
 
     Raises:
-        ConfigurationError: it is no such list, or of a version that this release does not know.
+        ConfigurationError: the text is not such a list, or an event has a version that this release does not know.
     """
     remedy = "write a JSON list of the events' extras"
     try:

@@ -43,7 +43,7 @@ def run_backfill(
             context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")
         if request.commit_offsets:
             context.refuse_live_group()
-        adopted_jobs(request)  # what it names has to be there before a run is pinned to it
+        adopted_jobs(request)  # raises if a ledger that it names does not exist, before a run is planned with it
         if not request.unbounded:
             return _run(context, request, take_over=take_over)
         left = unfinished_from_files(context.clients.read_state())

@@ -1,4 +1,4 @@
-"""A job's dead letters as their tables have them: how many, and what of the job's rows is not due because of them."""
+"""A job's dead letters, read from their tables: their number by state, and the addresses at which they replace rows."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kseg.etl.run.context import JobContext
 
 
 def dead_letter_tables(context: JobContext, state: JobState) -> tuple[str, ...]:
-    """Those of the job file and of its runs: the file may name another one by now, or none."""
+    """The dead-letter tables of the job file and of all runs: the job file may have changed since a run."""
     named = [context.job.dead_letters, *(run.plan.dead_letters for run in state.runs.values())]
     return tuple(dict.fromkeys(table for table in named if table is not None))
 
 
 def dead_letter_counts(context: JobContext, state: JobState) -> dict[str, int]:
-    """Dead letters by their state (`etl.ledger.dead_letters`); empty where the job has none."""
+    """Number of dead letters by state (`etl.ledger.dead_letters`); empty if the job has none."""
     return DeadLetters.read(context, state).counts
 
 
 class DeadLetters:
-    """The dead letters of a job; those of other jobs in the same tables are left out."""
+    """The dead letters of a job; those of other jobs in the same tables are ignored."""
 
     def __init__(self, by_table: Mapping[str, Iterable[Letter]], state: JobState) -> None:
-        """by_table: those of each table of dead letters that the job has had, as far as it is there."""
+        """by_table: the dead letters in each existing dead-letter table that the job has or had."""
         self._state = state
         states = LetterStates(state)
         self._by_table: dict[str, Counter[str]] = {}
@@ -41,7 +41,7 @@ class DeadLetters:
             for letter in letters:
                 gone = has_expired(state.expired_letters, letter.run_id, letter.tp, letter.offset)
                 if (now := states.of(letter)) == "other" or gone != (table is None):
-                    continue  # one that is still in the table is about to be deleted, and counted as it will be
+                    continue  # an expired letter that is not deleted yet is counted once, as expired
                 counts[now] += 1
                 by_run.setdefault(letter.run_id, []).append(letter)
                 if table is not None:
@@ -54,7 +54,7 @@ class DeadLetters:
 
     @classmethod
     def read(cls, context: JobContext, state: JobState) -> DeadLetters:
-        """From all tables of dead letters that the job has had, as far as they are there."""
+        """Read all existing dead-letter tables that the job has or had."""
         by_table: dict[str, list[Letter]] = {}
         for table in dead_letter_tables(context, state):
             access = context.targets.access(table)
@@ -66,8 +66,8 @@ class DeadLetters:
 
     @property
     def excusable(self) -> bool:
-        """Whether it is known of each where its row is due: as many are there as runs have set aside, and none is of a
-        ledger that was lost."""
+        """Whether the addresses without a row are all known: the tables have as many dead letters as the runs wrote,
+        and none is of a lost ledger."""
         number = sum((of_table for of_table in self._by_table.values()), self._expired)
         runs = [run for run in self._state.runs.values() if run.accounted is not None and not run.abandoned]
         left_out = {r.run_id: r.accounted.rows_in - r.accounted.rows_out for r in runs if r.accounted is not None}
@@ -80,9 +80,9 @@ class DeadLetters:
         )
 
     def notes(self, table: str | None) -> list[str]:
-        """What `kseg verify` says of them: how many there are, and how many that the ledger counted are not there.
+        """Notes for `kseg verify`: the number of dead letters, and how many that the ledger counted are missing.
 
-        table: that of the job file.
+        table: the dead-letter table in the job file.
         """
         notes = []
         if self.counts:
@@ -113,8 +113,8 @@ class DeadLetters:
         return notes
 
     def excused(self, landed: TableLandings) -> dict[TopicPartition, OffsetSet]:
-        """Take the dead letters out of what runs have landed in a table, and give the compared addresses at which no
-        row is due: those of open dead letters that no other run has landed."""
+        """Subtract the dead letters from what runs have landed in a table (this changes `landed`). Returns the compared
+        addresses at which no row is due: open or expired dead letters that no other run has landed."""
         for by_run in (landed.standing, landed.kept):
             for run_id, partitions in by_run.items():
                 for tp, letters in self._by_run.get(run_id, {}).items():
@@ -136,7 +136,7 @@ class DeadLetters:
 
 
 def addresses_of(letters: Iterable[Letter]) -> dict[TopicPartition, OffsetSet]:
-    """Their offsets by partition."""
+    """The letters' offsets by partition."""
     offsets: dict[TopicPartition, list[tuple[int, int]]] = {}
     for letter in letters:
         offsets.setdefault(letter.tp, []).append((letter.offset, letter.offset + 1))

@@ -1,10 +1,10 @@
-"""Compare one small table with Kafka in this process: by the rules of `spark_comparison`, without a JVM.
+"""Compare one small table with Kafka in this process, without a JVM, by the same rules as `spark_comparison`.
 
     rows of the table (delta-rs) ─► in a compared range? ─► which claim has its run here? ─► by address ─┐
     rows of Kafka (the tasks' reader, in turn) ───────────────────────────────────────────► by address ─┴─► verdicts
 
-Spark takes longer to start and to plan its query than this takes for a hundred thousand rows. Neither side's rows are
-kept: of each there is a digest by its address.
+For 100,000 rows, this takes less time than Spark needs to start and to plan its query. Of each row, only a digest is
+kept in memory, by address.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, AddressColum
 from kseg.etl.transform.topics import rows_by_topic
 
 MOST_ROWS: Final = 100_000
-"""Rows of a table, and offsets that are read again, up to which there is no need of Spark."""
+"""Spark compares tables with more rows, or with more offsets to read again."""
 
 MOST_FILE_BYTES: Final = 64 << 20
 MOST_ROW_BYTES: Final = 512 << 20
-"""Of both sides, as they are in memory; one batch of them at a time."""
+"""Limit of the Arrow data of both sides together. Only one batch of it is in memory at a time."""
 
 _STANDS: Final = (STANDING, KEPT, OLDER)
 
 _Address = tuple[str, int, int]
 _Digest = tuple[int, bytes] | None
-"""Of a row, with its kind; None where its address alone is compared."""
+"""A row's kind and digest; None if only its address is compared."""
 
 
 class TooLarge(Exception):
-    """The rows are longer than their files let expect: Spark has to compare them."""
+    """The rows take more memory than the size of their files suggests: Spark has to compare them."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Due:
-    """What is due at an address. exact: whether rows are compared."""
+    """The rows that are due at an address. exact: whether whole rows are compared, and not only the address."""
 
     digests: list[_Digest]
     exact: bool
@@ -82,9 +82,10 @@ class _Due:
 
 @dataclass
 class DriverComparison:
-    """The comparison of one table, whose rows `scan` gives.
+    """The comparison of one table, read with delta-rs.
 
-    others: what the run ids of other jobs in the table begin with. schema: the table's; address: of its rows.
+    others: marks (prefixes of the run ids) of other jobs in the table. schema: the table's. address: its address
+    columns.
     """
 
     expected: ExpectedRows
@@ -106,13 +107,13 @@ class DriverComparison:
             KafkaError, KsegError: either side cannot be read.
         """
         columns = self.expected.columns(self.schema.names)
-        # The table first: the state was read before it, and what Kafka gets meanwhile is above the offsets compared.
+        # The table first: the state was read before it, and records produced since are above the compared offsets.
         rows = self._rows_of_table(columns)
         due = self._rows_of_kafka(columns)
         return self._judged(rows, due)
 
     def with_record(self, topics: Collection[str]) -> list[Group]:
-        """Of the rows without a record that is due in the table, those at whose address these topics have one."""
+        """The rows whose record is not due in the table although these topics have a record at their address."""
         part = self.expected.of_all_records()
         there = {
             address
@@ -129,11 +130,11 @@ class DriverComparison:
         ]
 
     def late_marks(self) -> tuple[int, Sequence[FoundAt]]:
-        """Rows whose late mark is not what their time and their run's interval say; the first of them."""
+        """The number of rows whose late mark contradicts their timestamp and their run's interval; the first ones."""
         return len(self._late), sorted(self._late)[:MAX_FINDINGS]
 
     def rows_by_run(self) -> Mapping[str | None, int]:
-        """The rows of the whole table."""
+        """The number of rows by run id, in the whole table."""
         return self._by_run
 
     # --- the two sides
@@ -178,7 +179,7 @@ class DriverComparison:
         return due
 
     def _records(self, reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows that the part's records make."""
+        """The rows that the part's records make, in batches."""
         origin, options = self.expected.context.clients.logs.origin, reading.options
         topics = {task.topic: None for task in reading.tasks}
         made = rows_by_topic(reading.steps, options.schema, topics) if reading.steps else {}
@@ -242,7 +243,7 @@ class DriverComparison:
 
 
 def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...]:
-    """In the order in which `_judged` takes them."""
+    """The fields of `Seen` for one address, in the order that `_judged` expects."""
     claims = {row.run: row.claim for row in rows}
     standing = sum(claim in _STANDS for claim in claims.values())
     of_claim = Counter(claims.values())
@@ -258,7 +259,7 @@ def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...
 
 
 class Intervals:
-    """Values by ranges of offsets of partitions: (topic, partition, start, end, value), which do not overlap."""
+    """A value for each range of offsets. ranges: (topic, partition, start, end, value); they do not overlap."""
 
     def __init__(self, ranges: Iterable[tuple[str, int, int, int, int]]) -> None:
         self._of: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
@@ -277,7 +278,7 @@ class Intervals:
 
 
 class RowClaims:
-    """Which claim the run of a row has at its address. others: what the run ids of other jobs begin with."""
+    """The claim (`verdicts`) of a row's run at the row's address. others: marks of other jobs in the table."""
 
     def __init__(self, landed: TableLandings, state: JobState, others: frozenset[str]) -> None:
         of_run: dict[str, list[tuple[str, int, int, int, int]]] = {}
@@ -291,7 +292,7 @@ class RowClaims:
         self._others = others
 
     def of(self, address: _Address, run: str | None) -> int:
-        """One of `verdicts.STANDING` and so on."""
+        """The claim: `verdicts.STANDING`, `KEPT` …"""
         mine = self._of_run.get(run) if run is not None else None
         claim = mine.at(address) if mine is not None else None
         if claim is not None:
@@ -309,13 +310,13 @@ class RowClaims:
 
 
 class _Budget:
-    """Bytes of rows that are still compared here."""
+    """The number of bytes of rows that this process may still compare."""
 
     def __init__(self) -> None:
         self._left = MOST_ROW_BYTES
 
     def spent_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """These batches. Raises TooLarge."""
+        """The same batches, with their bytes subtracted from the budget. Raises TooLarge."""
         for batch in batches:
             self._left -= batch.nbytes
             if self._left < 0:
@@ -328,8 +329,8 @@ def _addresses(batch: pa.RecordBatch, address: AddressColumns) -> Iterator[_Addr
 
 
 def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> list[bytes]:
-    """128 bits of each row's values in these columns; null where rows lack one. Names are found as Spark finds them, in
-    upper or lower case."""
+    """A 128-bit digest of each row's values in these columns. Missing columns count as null. Names are matched as Spark
+    does, without regard to case."""
     if not columns:
         return [b""] * batch.num_rows
     spelled = {name.lower(): at for at, name in enumerate(batch.schema.names)}
@@ -340,7 +341,7 @@ def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> list[bytes]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Values that are equal where Spark finds them equal, and have a text: not all moments are one of Python's."""
+    """Values that are equal if Spark's are. Times become integers: Python's datetime cannot represent all of them."""
     kind = column.type
     values = column.cast(_plain(kind)).to_pylist()
     return [*map(_ordered, values)] if pa.types.is_nested(kind) else values
@@ -366,7 +367,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _ordered(value: Any) -> Any:
-    """A struct without its fields' names, a map by its keys."""
+    """A struct as a tuple without field names, a map sorted by its keys."""
     if isinstance(value, dict):
         return tuple(map(_ordered, value.values()))
     if isinstance(value, list):
@@ -377,7 +378,7 @@ def _ordered(value: Any) -> Any:
 
 
 def _late(batch: pa.RecordBatch) -> list[tuple[bool | None, int | None]]:
-    """Mark and time (ms) of each row."""
+    """Late mark and timestamp (µs) of each row."""
     micros = batch.column("timestamp").cast(pa.int64())
     return list(zip(batch.column(LATE_COLUMN).to_pylist(), micros.to_pylist(), strict=True))
 

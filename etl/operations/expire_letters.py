@@ -2,9 +2,9 @@
 
     ledger: these have expired ──► rows deleted from the table ──► ledger: the table as it is now
 
-All of a run's letters expire at once, but for a run of which an unfinished redrive has planned one. The first event is
-decided on the state that it is appended to, as a redrive's plan is: so neither takes what the other needs. What is
-interrupted behind it is repeated by the next maintenance.
+All letters of a run expire together, and none of them while an unfinished redrive has planned one of them. The first
+event is decided from the ledger state that it is appended to, like a redrive's plan: so the two cannot use the same
+letters. If a later step is interrupted, the next maintenance repeats it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kseg.etl.operations.dead_letters import addresses_of, dead_letter_tables
 from kseg.etl.run.context import JobContext
 
 AT_ONCE = 500
-"""Runs whose letters are deleted in one commit: its predicate names them."""
+"""The number of runs whose letters are deleted in one commit: its predicate lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLetters:
-    """One table of dead letters. expired: how many have now, by the state that they had. deleted: rows; None: none yet
-    (a dry run)."""
+    """One dead-letter table. expired: number of letters that expire now, by their state before. deleted: number of
+    deleted rows; None in a dry run."""
 
     path: str
     expired: dict[str, int] = field(default_factory=dict)
@@ -39,13 +39,13 @@ class ExpiredLetters:
 
 
 def expire_letters(context: JobContext, lease: Lease | None, retention: timedelta | None) -> list[ExpiredLetters]:
-    """Delete the job's dead letters that are older, table by table; what an earlier attempt has left in any case.
+    """Delete dead letters older than `retention`, table by table, and those that an interrupted attempt has left.
 
-    lease: of the maintenance; None: nothing is changed. retention: None: none expire.
+    lease: the maintenance's; None: a dry run, nothing is changed. retention: None: no letters expire.
 
     Raises:
         RetriableFailure: another writer changed a table meanwhile.
-        LeaseLost: another maintenance has taken this one's place.
+        LeaseLost: another maintenance has taken over.
     """
     found = []
     state = context.clients.read_state()
@@ -85,7 +85,7 @@ def _expire(
     details = {"job": context.job.name, "ledger": context.clients.ledger.id}
     with maintenance.exclusively(lease, wait=timedelta(0)):
         for first in range(0, len(runs), AT_ONCE):
-            lease.read()  # another may have taken it since
+            lease.read()  # raises LeaseLost if another maintenance has taken over
             deleted += maintenance.delete_runs(runs[first : first + AT_ONCE], details=details)
     context.observe("expire:deleted")
     access = context.targets.access(table)
@@ -95,7 +95,7 @@ def _expire(
 
 
 def _event(state: JobState, table: str, letters: Iterable[Letter], before: datetime | None) -> LettersExpired:
-    """What expires by this state of the ledger, besides what has."""
+    """The event with the letters that expire by this state of the ledger and have not expired before."""
     states, reserved = LetterStates(state), state.reservations()
     by_run: dict[str, list[Letter]] = {}
     for letter in letters:
@@ -115,9 +115,9 @@ def _event(state: JobState, table: str, letters: Iterable[Letter], before: datet
 
 
 def _ended_before(state: JobState, run_id: str, before: datetime) -> bool:
-    """Of a run that the ledger's summary has dropped from its list: it is older than all that are there.
+    """Whether a run ended before this time. A run that a summary has dropped is older than all runs in the ledger.
 
-    A backfill that was abandoned may run again by its name, and set the same records aside.
+    False for an abandoned backfill: it may run again with the same id, and write the same dead letters again.
     """
     run = state.runs.get(run_id)
     if run is not None:

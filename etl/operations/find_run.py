@@ -1,4 +1,4 @@
-"""Find a run by its id, or by a unique part of it, as users copy it from `kseg status` or a row's `_kseg_run`."""
+"""Find a run by its id or a unique prefix of it, as users copy it from `kseg status` or a row's `_kseg_run`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST_LISTED: Final = 5
 
 
 def find_run(state: JobState, given: str) -> RunState:
-    """The run with this id; otherwise the only run whose id, with or without its mark, begins with it.
+    """The run with this id; otherwise the only run whose id, with or without its mark, begins with `given`.
 
-    All ids of a job in a ledger begin with the same mark (`etl.ledger.run_ids`), so the first digits identify no run.
+    All run ids of a job in a ledger begin with the same mark (`etl.ledger.run_ids`), so a mark alone identifies no run.
 
     Raises:
         Refused: there is no such run (`no-such-run`), or more than one (`ambiguous-run`).
@@ -42,5 +42,5 @@ def find_run(state: JobState, given: str) -> RunState:
 
 
 def matches(run_id: str, given: str) -> bool:
-    """Whether a run's id, with or without its mark, begins with this."""
+    """Whether a run's id, with or without its mark, begins with `given`."""
     return run_id.startswith(given) or run_id.partition("-")[2].startswith(given)

@@ -1,4 +1,4 @@
-"""Rows as an address and a 128-bit fingerprint, in Spark; and what the ledger knows of addresses as small tables."""
+"""Rows as an address and a 128-bit fingerprint, in Spark; and the ledger's ranges as small DataFrames to join with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 BROADCAST_ROWS: Final = 200_000
-"""Ranges and claims up to this number go to every worker; of more, Spark chooses how it joins them."""
+"""Ranges and claims up to this number are broadcast; with more of them, Spark chooses the join strategy."""
 
 
 def fingerprints(
@@ -24,8 +24,8 @@ def fingerprints(
 ) -> DataFrame:
     """Address and fingerprint of each row, and the columns to keep beside them.
 
-    columns: null where rows lack one. kind: which kind of row each is. Rows of different kinds differ; rows of
-    `ADDRESS_ALONE` do not.
+    columns: a missing one counts as null. kind: the kind of each row (`expected_rows.Part`). Fingerprints of different
+    kinds differ; those of `ADDRESS_ALONE` are all equal.
     """
     from pyspark.sql import functions as f
 
@@ -44,7 +44,7 @@ def fingerprints(
 
 
 def _hashable(value: Column, kind: DataType) -> Column:
-    """A value for Spark's hashes, which take no maps, skip nulls within a value, and see no ends of arrays."""
+    """A value as Spark can hash it: its hashes reject maps, skip nulls inside of values, and ignore where arrays end."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -85,7 +85,7 @@ def is_within(address: AddressColumns, prefix: str) -> Column:
 
 
 def side_table(context: JobContext, values: Iterable[Sequence[Any]], names: Sequence[str]) -> DataFrame:
-    """What the ledger knows as a DataFrame. Names that end in topic or run are strings, others are numbers."""
+    """Values of the ledger as a DataFrame. Columns named `…_topic` or `…_run` are strings, others are longs."""
     from pyspark.sql import functions as f
 
     columns = list(zip(*values, strict=True)) or [()] * len(names)

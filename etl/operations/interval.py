@@ -1,4 +1,4 @@
-"""`kseg interval`: whether a data interval is closed, so that it may run."""
+"""`kseg interval`: whether a data interval is closed, so that its run can be planned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kseg.etl.run.context import JobContext
 
 
 def interval_status(job: Job, interval: Interval) -> IntervalStatus:
-    """Ask ledger and brokers whether an interval is closed; nothing is written.
+    """Whether an interval is closed, by the ledger and the brokers; nothing is written.
 
     Raises:
         ConfigurationError: a topic of the job does not exist.

@@ -1,4 +1,4 @@
-"""What of a job's state needs a person: failed and interrupted runs, what differs, and what is late."""
+"""Problems of a job that a person must solve: failed and interrupted runs, differing offsets or tables, late records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kseg.etl.run.data_freshness import Freshness
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that needs a person.
+    """One problem that a person must solve.
 
-    code: of the refusal, or the class of the error; `interrupted` for a run that ended without one.
-    at: when it was found; None where that is not known, or where it was found now. run: the unfinished run.
+    code: of the refusal, or the class of the error; `interrupted` for a run that stopped without an error.
+    at: when it was found; None if that is not known, or if it was found now. run: the unfinished run.
     """
 
     code: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
-    """Chains whose last attempt failed. One that a process holds the lease of is at work, whatever happened before."""
+    """Chains whose last attempt failed. A chain whose lease is held by a live process is running: it is no problem."""
     chains = dict.fromkeys([INCREMENTAL, *(run.chain for run in state.unfinished_runs())])
     for chain in chains:
         lease = state.lease(chain)
@@ -61,7 +61,7 @@ def _unfinished(run: RunState) -> Problem:
 
 
 def _continues(run: RunState) -> str:
-    """What completes an unfinished run: the next ingest takes up runs of its own chain alone."""
+    """What completes an unfinished run: the next ingest continues only runs of the incremental chain."""
     if run.chain == INCREMENTAL:
         return f"run the job again: it continues run {run.run_id}"
     if run.mode == REDRIVE:
@@ -88,7 +88,7 @@ def freshness_problem(found: Freshness) -> Iterator[Problem]:
 
 
 def table_problem(error: KsegError) -> Problem | None:
-    """Why a run would reject a table; None where its store is not available at the moment."""
+    """Why a run would refuse a table; None if its store is only unavailable at the moment."""
     if error.retriable:
         return None
     return Problem(error.code if isinstance(error, Refused) else error.kind, str(error), error.remedy)

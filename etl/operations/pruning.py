@@ -1,4 +1,4 @@
-"""Which files a comparison need not open: a short predicate that holds for all offsets that are compared."""
+"""Data skipping for a comparison: a short predicate that is true for all compared offsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PREDICATE_TERMS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Addresses between these, all inclusive but `end`; topic None: of any."""
+    """Addresses of these partitions (first and last, inclusive) and offsets [start, end). topic: None: of any topic."""
 
     topic: str | None
     partitions: tuple[int, int]
@@ -28,7 +28,7 @@ class Box:
 
 
 def boxes(offsets: Mapping[TopicPartition, OffsetSet], most: int = MAX_PREDICATE_TERMS) -> list[Box]:
-    """A few boxes that hold all of these offsets: of each range, or partition, or topic, or one for all."""
+    """At most this many boxes that contain all of these offsets: one a range, or a partition, or a topic, or only one."""
     ranges = [
         Box(tp.topic, (tp.partition, tp.partition), *one) for tp, intervals in offsets.items() for one in intervals
     ]
@@ -57,7 +57,7 @@ def _merged(several: list[Box], key: Any) -> list[Box]:
 
 
 def pruning(offsets: Mapping[TopicPartition, OffsetSet], address: AddressColumns) -> Column:
-    """A short predicate that holds for all of these offsets, by which whole files are passed over."""
+    """A short predicate that is true for all of these offsets, with which whole files are skipped."""
     from pyspark.sql import functions as f
 
     def inside(box: Box) -> Column:
