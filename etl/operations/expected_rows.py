@@ -1,10 +1,10 @@
-"""What a table's rows should be: the records in Kafka, read again, and decoded as the runs that landed them did.
+"""The rows that a table should have: the records in Kafka, read again and decoded as the runs that landed them did.
 
-A run's decoding is its plan's: the job file and the schemas that it has pinned, whatever both say today. Runs that
-decode alike are one `Decoding`, read together. Rows of runs whose decoding is not known any more, or that a transform
-made, are compared by their addresses alone.
+A run is decoded with the job file and the schemas that its plan has pinned, even if both have changed since. Runs with
+the same decoding form one `Decoding` and are read together. Only the addresses are compared of rows whose run's
+decoding is no longer known, and of rows that a transform made.
 
-Which records make which rows is said here; who compares reads them (`spark_comparison`, `driver_comparison`).
+This module decides which records make which rows; `spark_comparison` and `driver_comparison` read them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from kseg.etl.transform.transform import BatchSteps, transform_of
 ByPartition = dict[TopicPartition, OffsetSet]
 
 TypesOf = Callable[[list[str]], pa.Schema]
-"""The types of these columns of a table, as rows are landed in it."""
+"""Columns of a table -> their types, as rows are landed in it."""
 
 RAW: Final = 0
 """The kind of rows that are records as they are, without any decoding."""
@@ -64,17 +64,17 @@ ADDRESS_ALONE: Final = -1
 """The kind of rows that are compared by their addresses alone."""
 
 SAMPLE: Final = 20_000
-"""Records of a table that the decoder in plain Python decodes, where it is asked for; in blocks of `SAMPLE_BLOCK`."""
+"""The number of records of a table that the reference decoder (plain Python) decodes, in blocks of `SAMPLE_BLOCK`."""
 
 SAMPLE_BLOCK: Final = 500
 
 _SMALL_HOLE: Final = 5_000
-"""Offsets that are read for nothing where they lie between two ranges: a Fetch for each range takes longer."""
+"""Gaps of up to this many offsets between two ranges are read and dropped: a Fetch for each range takes longer."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How some runs decoded and routed. job: as pinned. schemas: by lineage. redriven: they read dead letters."""
+    """How some runs decoded and routed. job: as pinned. schemas: by lineage. redriven: whether they are redrives."""
 
     job: Job
     schemas: Mapping[str, FramedSchemas]
@@ -82,7 +82,7 @@ class Decoding:
     runs: tuple[str, ...]
 
     def steps(self, engine: Engine = "fast") -> BatchSteps:
-        """Without those of the user: what they make of rows is not compared."""
+        """The steps without the user's transform, whose output is not compared."""
         made = transform_of(self.job, self.schemas).on_batches.steps
         kept = made[:1] if self.transformed else made
         return BatchSteps(tuple(as_landed(step, engine) for step in kept))
@@ -116,17 +116,16 @@ class Decoding:
         }
         for schema, sink in self._landed(topics, routes):
             landed = set(sink.columns.names)
-            # Addresses are what rows are found by here, landed or not.
+            # Rows are found by their address columns here, whether these are landed or not.
             without |= {name for name in schema.names if name not in landed and name not in KSEG_ADDRESS}
         return frozenset(without - {ROUTE_COLUMN})
 
     def sources(self, topics: Iterable[str], routes: Iterable[str]) -> dict[str, str]:
-        """What rows of these topics call the columns of the table that these routes lead to, where that is not their
-        name."""
+        """By column of the table that these routes lead to: its name in the rows of these topics, if it differs."""
         return {name: column for _, sink in self._landed(topics, routes) for name, column in sink.sources}
 
     def _landed(self, topics: Iterable[str], routes: Iterable[str]) -> Iterator[tuple[pa.Schema, SinkSchema]]:
-        """Of a table that does not get all columns of the rows: the rows', and those that it gets."""
+        """If the table of these routes gets only some columns of the rows: the rows' schemas, and what it gets."""
         # By the run's own name for the table, which may have moved since.
         table = next((str(self.job.sink.targets[route]) for route in routes), None)
         if table is None:
@@ -139,7 +138,7 @@ class Decoding:
 
 
 def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
-    """How these runs decoded, those that did it alike together; without runs of which that is not known."""
+    """How these runs decoded, one `Decoding` for all with the same one. Runs whose decoding is unknown are left out."""
     alike: dict[str, list[RunState]] = {}
     for run_id in runs:
         run = state.runs.get(run_id)
@@ -159,7 +158,7 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
         try:
             pinned_job = as_planned(job, first)
         except ConfigurationError:
-            continue  # an earlier release took what this one refuses
+            continue  # an earlier release accepted a job file that this one rejects
         plan = replace(first.plan, schemas=_all_writers(of_one))
         schemas = {name: replace(known, closed=True) for name, known in framed_schemas(pinned_job, plan, state).items()}
         found.append(Decoding(pinned_job, schemas, first.mode == REDRIVE, tuple(run.run_id for run in of_one)))
@@ -167,7 +166,8 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
 
 
 def _all_writers(runs: list[RunState]) -> dict[str, PinnedSchemas]:
-    """What these runs have pinned together. A schema that one did not know is another's, if that knew it."""
+    """The writer schemas that these runs have pinned, merged. A schema that one run could not resolve is taken from a
+    run that could."""
     made: dict[str, PinnedSchemas] = {}
     for run in runs:
         for lineage, pinned in run.plan.schemas.items():
@@ -179,8 +179,8 @@ def _all_writers(runs: list[RunState]) -> dict[str, PinnedSchemas]:
 
 @dataclass(frozen=True)
 class Part:
-    """Offsets that are read in one way. kind: of their rows, which differ from those of other kinds. decoding: None
-    where they are raw, or compared by address alone."""
+    """Offsets that are read in the same way. kind: of their rows; rows of different kinds are never equal. decoding:
+    None if the rows are raw records, or compared by address alone."""
 
     kind: int
     offsets: ByPartition
@@ -189,7 +189,7 @@ class Part:
 
     @property
     def address(self) -> AddressColumns:
-        """Where rows have their address as they are read."""
+        """The address columns of the rows as they are read."""
         return KSEG_ADDRESS if self.decoding is not None else OWN_ADDRESS
 
     def holds(self, address: tuple[str, int, int]) -> bool:
@@ -200,8 +200,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of a part are made, wherever they are read. steps: on the records. routes: of its rows those that
-    have one of these are meant; none: all are. beyond: whether offsets are read with them that are not the part's."""
+    """How the rows of a part are made, in Spark or in this process. steps: applied to the records. routes: only rows
+    with one of these routes belong to the part; empty: all rows. beyond: whether offsets outside of the part are read,
+    too."""
 
     tasks: tuple[RangeTask, ...]
     options: DecodeOptions
@@ -210,7 +211,7 @@ class Reading:
     beyond: bool = False
 
     def is_routed(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        """Of each row, whether it has one of the routes."""
+        """For each row, whether it has one of the routes."""
         return pc.is_in(rows.column(ROUTE_COLUMN), pa.array(self.routes, pa.string()))
 
 
@@ -218,11 +219,12 @@ class Reading:
 class ExpectedRows:
     """The rows that one table should have.
 
-    offsets: that are compared. absent: of these, where no row is due. whole: whether rows are compared, and not their
-    addresses alone. decoded: whether they are decoded. reference: a sample of them by the decoders in plain Python.
+    offsets: the compared offsets. absent: those of them at which no row is due. whole: whether whole rows are compared,
+    and not only addresses. decoded: whether records are decoded. reference: whether a sample is decoded with the
+    reference decoders (plain Python). sampled: the number of offsets in that sample.
 
-    Of runs that routed rows of a range to several tables, records are read as they read them, and those are left out
-    that had another table's route.
+    If runs routed rows of one range to several tables, the range is read as the runs read it, and rows routed to other
+    tables are left out.
     """
 
     context: JobContext
@@ -252,7 +254,7 @@ class ExpectedRows:
 
     @cached_property
     def kinds(self) -> dict[str, int]:
-        """By run, the kind of its rows; of all others it is `kind_of_others`."""
+        """The kind of rows by run id. Rows of all other runs have the kind `kind_of_others`."""
         return {run: self._kind(number, one) for number, one in enumerate(self.decodings, 1) for run in one.runs}
 
     def _kind(self, number: int, one: Decoding) -> int:
@@ -291,7 +293,7 @@ class ExpectedRows:
         return length != sum(of_tp.length for of_tp in union_of(offsets).values())
 
     def columns(self, names: Iterable[str]) -> list[str]:
-        """Of the table's columns those that are compared."""
+        """Those of the table's columns that are compared."""
         ours = {RUN_COLUMN, LATE_COLUMN, *KSEG_ADDRESS} if self.decoded else {RUN_COLUMN, LATE_COLUMN}
         columns = [name for name in names if name not in ours] if self.whole else []
         if not self.decoded:
@@ -303,7 +305,7 @@ class ExpectedRows:
         return [name for name in columns if name.lower() in made]
 
     def of_all_records(self) -> Part:
-        """The addresses of all records that are there, whatever table they are due in."""
+        """A part with the addresses of all records at the compared offsets, whichever table they are due in."""
         return Part(ADDRESS_ALONE, dict(self.offsets))
 
     def reading(
@@ -311,7 +313,8 @@ class ExpectedRows:
     ) -> Reading:
         """How the part's rows are read.
 
-        types, columns: of the table, those that are compared. partition_by: the table's. cores: that will read.
+        types: of the table's columns. columns: the compared ones. partition_by: the table's partition columns.
+        cores: the number of cores that will read.
         """
         context = self.context
         wanted = {tp: of_tp for tp, of_tp in part.offsets.items() if of_tp}
@@ -322,7 +325,7 @@ class ExpectedRows:
         options = read_options(context.job)
         how = part.decoding
         if how is None:
-            # Of raw rows the steps make the partition columns that are made of others; addresses alone need none.
+            # For raw rows the steps make partition columns that are derived from others. Addresses need no steps.
             made_of = transform_of(context.job).on_batches.steps if part.kind == RAW else ()
             return Reading(tasks, options, BatchSteps(tuple(map(as_landed, made_of))), beyond=beyond)
         own = read_options(how.job)
@@ -347,7 +350,7 @@ def _within(offsets: ByPartition, others: Mapping[TopicPartition, OffsetSet]) ->
 
 
 def _without_holes(offsets: OffsetSet) -> OffsetSet:
-    """With the offsets of small holes."""
+    """The same offsets with small gaps filled."""
     made: list[Interval] = []
     for start, end in offsets:
         if made and start - made[-1][1] <= _SMALL_HOLE:
@@ -358,7 +361,7 @@ def _without_holes(offsets: OffsetSet) -> OffsetSet:
 
 
 def _sample(offsets: ByPartition, most: int, block: int = SAMPLE_BLOCK) -> ByPartition:
-    """About so many of these offsets, in blocks at equal distances; all where there are no more."""
+    """About `most` of these offsets, in blocks at equal distances; all of them if there are no more."""
     length = sum(of_tp.length for of_tp in offsets.values())
     if length <= most:
         return dict(offsets)

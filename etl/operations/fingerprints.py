@@ -44,7 +44,7 @@ def fingerprints(
 
 
 def _hashable(value: Column, kind: DataType) -> Column:
-    """A value as Spark can hash it: its hashes reject maps, skip nulls inside of values, and ignore where arrays end."""
+    """A value for Spark's hash functions, which reject maps, skip nulls inside of values, and ignore array lengths."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StructType
 

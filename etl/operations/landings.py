@@ -5,13 +5,13 @@ An address may be in a table once for each run that landed it, and never twice f
     claim       a run and a range of offsets that it landed in the table
     standing    not replaced since: the row has to be there
     kept        a later run of mode `replace` could not read the offset again: the row stays, though Kafka may have none
-    replaced    a later run of mode `replace` has taken the row away; where it read no record and an early release did
-                not note what it kept, the row may still be there
+    replaced    a later run of mode `replace` has removed the row; if it read no record at the offset, and an early
+                release did not record which rows it kept, the row may still be there
     superseded  an accepted change of the source has given the offset another record: the row stays, and belongs to an
                 earlier generation of the partition
-    older       offsets of runs whose ranges a summary has dropped: one row each, of a run that is not known any more
-                (so are those of a lost ledger that this one was rebuilt after)
-    open        offsets of runs without an account: what is there is not decided, so nothing is compared
+    older       offsets of runs whose ranges a summary has dropped: one row each, of a run that is no longer known (also
+                offsets that a rebuilt ledger has taken over from a lost one)
+    open        offsets of runs that are not accounted for yet: their rows are not final, so nothing is compared
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A range in which another number of runs than one has rows."""
+    """A range in which several runs have a row for each offset. copies: the number of these runs."""
 
     topic: str
     partition: int
@@ -63,13 +63,13 @@ class Copies:
 class TableLandings:
     """What the ledger says of one table.
 
-    standing, kept, replaced, superseded: by run. compared: the offsets whose rows are decided.
-    older: those that runs have landed whose ranges are dropped. older_replaced, older_superseded: where rows of those
-    runs may be left.
+    standing, kept, replaced, superseded: by run id. compared: the offsets whose rows are final.
+    older: offsets landed by runs whose ranges a summary has dropped. older_replaced, older_superseded: offsets at which
+    rows of those runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
-    unknown: offsets that cannot be compared, since a summary has dropped in which table their run landed them.
-    routes: of runs that had rows of one range for several tables, the routes that lead to this one (`sink.routes`): of
-    the offsets that they have landed, those of other routes have no row here.
+    unknown: number of offsets that cannot be compared, because a summary has dropped in which table they landed.
+    routes: by run id, for runs that had rows of one range for several tables: the routes that lead to this table
+    (`sink.routes`). Records with other routes have no row here.
     """
 
     table: str
@@ -88,17 +88,17 @@ class TableLandings:
     _covered: ByPartition = field(default_factory=dict)
 
     def land(self, run_id: str, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """A run's rows are there, beside those of earlier runs."""
+        """A run has landed its rows, beside those of earlier runs."""
         self.standing[run_id] = dict(offsets)
         _add(self._covered, offsets)
 
     def replace(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Rows of earlier runs are gone from here."""
+        """Rows of earlier runs were removed at these offsets."""
         self._move(offsets, self.standing, self.replaced)
         self._move(offsets, self.kept, self.replaced)
 
     def keep(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """Rows of earlier runs are still here, since they could not be read again."""
+        """Rows of earlier runs stay at these offsets, because the offsets could not be read again."""
         self._move(offsets, self.standing, self.kept)
         _add(self.older_replaced, offsets)
 
@@ -126,8 +126,8 @@ class TableLandings:
                         yield Claim(tp.topic, tp.partition, start, end, run_id, status)
 
     def copies(self) -> Iterator[Copies]:
-        """Where another number of rows than one is due, over the compared offsets. Runs of different routes may have
-        landed a record in different tables: then one row may be all that is due here."""
+        """Ranges in which more than one row is due at an offset. Only runs with the same routes count together: runs
+        with different routes may have landed a record in different tables, so that one row may be all that is due."""
         by_partition: dict[tuple[TopicPartition, tuple[str, ...]], list[OffsetSet]] = {}
         for run_id, partitions in self.standing.items():
             for tp, offsets in partitions.items():
@@ -139,7 +139,7 @@ class TableLandings:
 
 
 def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
-    """The rows of each table by the ledger: in those of the job file, then in those that it named before."""
+    """What has landed in each table by the ledger: first the job file's tables, then those that it named before."""
     names = _Names(job, state)
     found: dict[str, TableLandings] = {}
     undecided: list[ByPartition] = []
@@ -164,7 +164,7 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
                 of_table.keep(kept)
                 _add(of_table.older_replaced, here)
             elif not run.abandoned:
-                # What it was the first to land has no rows of earlier runs: an abandoned replacement took them along.
+                # The offsets that it was the first to land have no older rows: an abandoned replacement removed them.
                 of_table.replace(_common(run.added, here))
             if not run.abandoned:
                 of_table.land(run.run_id, here)
@@ -247,10 +247,10 @@ def _depths(sets: list[OffsetSet]) -> Iterator[tuple[Interval, int]]:
 
 
 class _Names:
-    """One name for each table: two names with one table id in the ledger are one table, called as in the job file.
+    """Maps each table to one name: names with the same table id in the ledger are one table, named as in the job file.
 
-    tables: those of the job file. current: the one that each topic lands in by the job file, where its topic decides on
-    that. beside: tables of runs that take no rows.
+    tables: those of the job file. current: by topic, the table of the job file that it lands in, unless rows are
+    routed by other values. beside: tables of runs that get no rows of records.
     """
 
     def __init__(self, job: Job, state: JobState) -> None:
@@ -272,13 +272,13 @@ class _Names:
         return any(self.of(name) == table for name in (*run.landed, *(run.landed_in or ())))
 
     def routes(self, run: RunState, table: str) -> dict[str, tuple[str, ...]]:
-        """The run's routes that lead to a table, under its id; empty where topics decide on its tables."""
+        """The run's routes that lead to a table, by its run id; empty if rows are routed by topic."""
         found = tuple(sorted(route for route, name in run.plan.routes.items() if self.of(name) == table))
         return {run.run_id: found} if found else {}
 
     def ranges(self, run: RunState) -> dict[str, ByPartition]:
-        """What the run has planned, by table: where its rows are routed by something else than their topic, all ranges
-        for each table. A range that an early release planned names no table."""
+        """The run's planned offsets by table; all of them for each table if rows are routed by other values than their
+        topic. Ranges that an early release planned name no table: they belong to their topic's current table."""
         if run.plan.routed:
             return {self.of(table): run.plan.offsets() for table in run.plan.routed if run.plan.ranges}
         if run.run_id not in self._ranges:
@@ -300,7 +300,7 @@ class _Names:
 
 @dataclass(frozen=True, slots=True)
 class CountFault:
-    """Rows of these runs together: as many as the ledger says are due, and as many as are there."""
+    """Runs whose rows together are not as many as the ledger says. due, there: numbers of rows."""
 
     runs: tuple[str, ...]
     due: int
@@ -310,10 +310,10 @@ class CountFault:
 def miscounted(
     found: TableLandings, state: JobState, there: Mapping[str | None, int], *, job: Job, exact: bool
 ) -> tuple[list[CountFault], list[str]]:
-    """Runs whose rows are not as many as the ledger says; and those that cannot be compared alone or at all.
+    """Runs whose number of rows differs from the ledger's; and notes on runs that cannot be compared.
 
-    there: rows in the table by run. exact: rows that are missing are a fault, too; else only rows too many, since those
-    of offsets that cannot be read any more may have been deleted on purpose.
+    there: number of rows in the table by run id. exact: missing rows are a fault, too; otherwise only surplus rows are,
+    because rows whose offsets cannot be read any more may have been deleted on purpose.
     """
     names = _Names(job, state)
     groups = _Groups()
@@ -373,7 +373,7 @@ def _meet(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition
 
 
 class _Groups:
-    """Runs that a replacement connects: how many of an earlier run's rows it removed is known as a sum alone."""
+    """Groups of runs connected by replacements, of which only the sum of the rows removed from earlier runs is known."""
 
     def __init__(self) -> None:
         self._of: dict[str, list[str]] = {}

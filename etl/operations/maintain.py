@@ -9,8 +9,8 @@ No row of a target table changes.
     vacuum      the same                                               leaves files that a run may still commit
     ledger      delta-rs                                               as at the end of every run
 
-Only one maintenance of a job runs at a time (a lease of its own). Where Spark writes in a store that does not keep two
-drivers apart (`sink.single_driver`), it has the table's lease meanwhile, so that no run can commit to it.
+Only one maintenance of a job runs at a time (it has its own lease). If Spark writes to a store in which two drivers'
+commits could overwrite each other (`sink.single_driver`), maintenance holds the table's lease, so that no run commits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kseg.etl.tables.values import FileCount
 from kseg.etl.telemetry.progress import Progress
 
 CHAIN = "maintenance"
-"""The chain whose lease excludes a second maintenance. It is no run's id: those are 32 hexadecimal digits."""
+"""The chain whose lease excludes a second maintenance. No run has this id (`etl.ledger.run_ids`)."""
 
 SAFE_RETENTION = timedelta(days=7)
 """Delta's default retention: readers of older versions and writers of other jobs have this much time."""
@@ -133,10 +133,10 @@ def maintain_job(
 
     Raises:
         ConfigurationError: a retention that could harm readers; columns to order by that a table does not have;
-            at the end, when all else is done, tables that Spark must not vacuum since others lie inside of them.
-        AnotherRunActive: another maintenance, or a run that has a table which must have one writer.
-        LeaseLost: another maintenance has taken this one's place.
-        Refused: there is no ledger, or a table's state is not the one that the ledger has.
+            at the end, after all other work, tables that Spark must not vacuum because other tables are inside them.
+        AnotherRunActive: another maintenance is active, or a run holds the lease of a table with a single writer.
+        LeaseLost: another maintenance has taken over.
+        Refused: there is no ledger, or a table's state differs from the ledger's.
         RetriableFailure: the store is not available, or other writers caused a conflict on every try.
     """
     if request.vacuum is not None and request.vacuum < SAFE_RETENTION and not request.allow_short:
@@ -178,13 +178,13 @@ def _maintain_table(
     notes: list[str],
     left: list[Fault],
 ) -> TableMaintenance:
-    """lease: of the maintenance; None for a dry run. left: gets why the table is not vacuumed."""
+    """lease: the maintenance's; None for a dry run. left: the reasons why a table is not vacuumed are appended to it."""
     maintenance = context.targets.maintenance(table, z_order=bool(request.z_order))
     if maintenance.because:
         notes.append(f"{table}: {maintenance.because}")
     if lease is None:
         return _maintain(context, maintenance, table, request, others, notes, left)
-    lease.read()  # another may have taken it since
+    lease.read()  # raises LeaseLost if another maintenance has taken over
     maintenance.check_store()
     with maintenance.exclusively(lease, wait=timedelta(0)):
         if maintenance.because and context.job.sink.single_driver:
@@ -193,7 +193,7 @@ def _maintain_table(
 
 
 def _refuse_unfinished(context: JobContext, table: str, others: OtherJobs) -> None:
-    """Of a table that Spark commits to for the first time: runs that have begun may not know that it has a lease.
+    """Refuse a table with a lease while a run is unfinished: the run may have begun before the table had a lease.
 
     Raises:
         RetriableFailure: there is such a run.
@@ -247,13 +247,13 @@ def _maintain(
 
 
 def cut_off(unfinished: Iterable[RunState], asked: timedelta, read_at: datetime) -> datetime:
-    """The time of writing from which on VACUUM must not delete a file: a run may still commit it.
+    """VACUUM must not delete files written at or after this time: a run may still commit them.
 
-    A run's tasks write files after it was planned, and these are in no commit until it lands; it may be continued at
-    any later time. So neither what an unfinished run has written since its plan may go, nor what a run may write that
+    A run's tasks write files after it was planned, and no commit contains these until it lands; it may be continued at
+    any later time. So VACUUM must keep what unfinished runs have written since their plans, and what a run writes that
     was planned after the state was read.
 
-    unfinished: those that may land in the table. read_at: from before these were read.
+    unfinished: the runs that may land in the table. read_at: a time before these were read.
     """
     planned = [run.planned_at for run in unfinished]
     return min(read_at - asked, min([read_at, *planned]) - MARGIN)
@@ -263,9 +263,9 @@ def cut_off(unfinished: Iterable[RunState], asked: timedelta, read_at: datetime)
 class OtherJobs:
     """The other jobs in the ledger, whose unfinished runs may land in this job's tables.
 
-    Their states are read once for all tables, since a ledger may have many jobs; and again once there is a new job.
+    Their states are read once for all tables, because a ledger may have many jobs; and again if there is a new job.
 
-    read_at: from before they were read.
+    read_at: a time before they were read.
     """
 
     ledger: Ledger
@@ -275,7 +275,7 @@ class OtherJobs:
     runs: tuple[RunState, ...] = ()
 
     def planning(self, table: str, known: TableState | None) -> Iterator[RunState]:
-        """Those runs that have planned this table, by whichever of its names. known: the table by the ledger."""
+        """The unfinished runs that have planned this table, by any of its names. known: the table in the ledger."""
         self._read()
         place = None if is_name(table) else TableLocation.of(table).place
         for run in self.runs:

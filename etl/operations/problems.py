@@ -1,4 +1,4 @@
-"""Problems of a job that a person must solve: failed and interrupted runs, differing offsets or tables, late records."""
+"""Problems of a job that a person must solve: failed and interrupted runs, different offsets or tables, stale data."""
 
 from __future__ import annotations
 

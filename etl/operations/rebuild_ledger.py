@@ -107,7 +107,7 @@ def rebuild_ledger(
         raise ConfigurationError.of("sink.addresses", "a ledger cannot be rebuilt from rows without addresses")
     with JobContext.open(job, progress, ledger="optional" if dry_run else "create") as context:
         state = context.clients.read_state()
-        if state.bases or state.runs:  # one that a refused run has just made knows of its lease alone
+        if state.bases or state.runs:  # a ledger that a refused run has just created contains only its lease
             raise Refused(
                 "ledger-exists",
                 "the ledger has this job: there is nothing to rebuild",
@@ -221,7 +221,8 @@ class _Rebuilding:
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = TableHistory.of(access)
-            # As many changes as generations: later runs go on counting. Where the earlier ones began is not known.
+            # One entry for each change of generation, because later runs continue to count them. The first offsets of
+            # earlier generations are not known.
             self.reopened |= {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
             for tp, intervals, runs, rows in self._rows(table, access, by_run):

@@ -1,6 +1,6 @@
 """Recover: readable records of log directories go to a table, damaged batches to a quarantine table beside it.
 
-It is an incremental run up to the log ends, of a job that is made here. The job's ledger lies beside the table: a
+It is an incremental run up to the log ends, of a job that this module builds. The ledger is stored beside the table: a
 second run over the same directories changes nothing, and one over directories that have grown continues.
 """
 
@@ -143,7 +143,7 @@ def recover(job: Job, *, take_over: bool = False, progress: Progress | None = No
     """Land readable records, and keep damaged batches in the quarantine table.
 
     Raises:
-        what `etl.run.pipeline.run_ingest` raises; never for damage.
+        As `etl.run.pipeline.run_ingest`; damaged batches raise nothing.
     """
     progress = progress or NULL_PROGRESS
     quarantine = job.quarantine

@@ -1,8 +1,8 @@
 """Redrive: land dead letters after the job file or a schema was corrected. Each record lands once.
 
-A redrive is a run of its own, whose ranges are the addresses of open dead letters that can be decoded now; those that
-cannot stay open. What it has landed follows from the ledger (`etl.ledger.dead_letters`), so one that was killed is
-continued by the same command, and two at once plan no address twice.
+A redrive is a separate run, whose ranges are the addresses of open dead letters that can be decoded now; the others
+stay open. The ledger records what it has landed (`etl.ledger.dead_letters`). So the same command continues a killed
+redrive, and two concurrent redrives never plan the same address.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
 
 MAX_RANGES = 10_000
-"""Ranges of one redrive, which its plan in the ledger lists."""
+"""The most ranges of one redrive: its plan in the ledger lists them."""
 
 MAX_BYTES = 256 << 20
-"""Bytes of the records of one redrive, about: what the driver holds of them. A larger one is redriven by itself."""
+"""About how many bytes of records one redrive takes: the driver holds them in memory."""
 
 MAX_LETTERS = 100_000
-"""Dead letters of one redrive."""
+"""About how many dead letters one redrive takes."""
 
 
 def run_redrive(
@@ -53,12 +53,13 @@ def run_redrive(
     progress: Progress | None = None,
     observe: Observer | None = None,
 ) -> RunReport:
-    """Land the open dead letters that can be decoded now; first the redrive that was not finished, if there is one.
+    """Land the open dead letters that can be decoded now; an unfinished redrive is finished first.
 
-    where: SQL over the columns of the dead-letter table. run_id: only those of this run (or a part of its id).
+    where: an SQL condition on the columns of the dead-letter table. run_id: only those of this run; may be a unique
+    prefix.
 
     Raises:
-        ConfigurationError: the job has no dead-letter table, or `where` is no condition.
+        ConfigurationError: the job has no dead-letter table, or `where` is not a valid condition.
         Refused, AnotherRunActive: as for any run.
     """
     if job.dead_letters is None:
@@ -66,7 +67,7 @@ def run_redrive(
     with JobContext.open(job, progress, observe, ledger="required") as context:
         access = context.targets.access(job.dead_letters)
         if where is not None and access is not None:
-            next(access.scan(ADDRESS, where=where), None)  # before anything else: it may be no condition
+            next(access.scan(ADDRESS, where=where), None)  # raises before anything else if the condition is invalid
         only = _run_of(context, access, run_id) if run_id is not None else None
         state = context.clients.read_state()
         left = next((run for run in state.unfinished_runs() if run.mode == REDRIVE), None)
@@ -96,12 +97,12 @@ def run_redrive(
 
 
 def _nothing(draft: Draft) -> None:
-    """The planner of a chain whose run is continued or given up."""
+    """A planner that plans no run: the chain's unfinished run is continued or abandoned."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """The open dead letters that the job decodes now, as many as one redrive takes, and what people should know."""
+    """The open dead letters that the job can decode now, up to the limits of one redrive; and notes for the report."""
 
     letters: list[Letter] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -115,7 +116,7 @@ class _Found:
 def _decodable(
     context: JobContext, access: TableAccess | None, chain: str, where: str | None, run_id: str | None
 ) -> _Found:
-    """Reads the table of dead letters some at a time: there may be more than fit into memory."""
+    """Read the dead-letter table in batches: it may not fit into memory."""
     states = LetterStates(context.clients.read_state())
     partitions = set(context.inputs.partitions())
     trial, found = Trial(context, chain, lambda draft, letters: _ranges(draft, letters)[0]), _Found()
@@ -158,7 +159,7 @@ def _decodable(
 
 
 def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
-    """The id of a run, also of one that the ledger has dropped from its list: dead letters name it. Raises Refused."""
+    """The full id of a run, also of a run that the ledger has dropped: dead letters contain it. Raises Refused."""
     state = context.clients.read_state()
     try:
         return find_run(state, given).run_id
@@ -184,7 +185,8 @@ def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
 
 
 def _ranges(draft: Draft, letters: Sequence[Letter]) -> tuple[dict[TopicPartition, OffsetSet], int]:
-    """What of these letters is open and not in another run's plan, by the draft's state; and how many ranges more."""
+    """The offsets of letters that are open and in no other run's plan by the draft's state, up to `MAX_RANGES` ranges;
+    and the number of further ranges."""
     states, reserved = LetterStates(draft.state), draft.state.reservations()
     by_partition: dict[TopicPartition, list[tuple[int, int]]] = {}
     for letter in letters:

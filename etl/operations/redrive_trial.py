@@ -1,4 +1,4 @@
-"""Which of a job's dead letters it decodes now: tried with the schemas of a redrive. Nothing is written."""
+"""Finds the dead letters that a job can decode now, with the schemas that a redrive would pin. Nothing is written."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Ranges = Callable[[Draft, Sequence[Letter]], Mapping[TopicPartition, OffsetSet]]
 
 
 class Trial:
-    """Decodes dead letters, some at a time. examples: the first that the job still does not decode, for messages.
+    """Decodes dead letters in batches. examples: errors of the first that still cannot be decoded, for messages.
 
-    chain: of the redrive. ranges: what it would plan of some letters.
+    chain: the redrive's. ranges: the offsets that it would plan for given letters.
     """
 
     def __init__(self, context: JobContext, chain: str, ranges: Ranges) -> None:
@@ -49,7 +49,7 @@ class Trial:
         return [*self._conflicts.values(), *others]
 
     def still_dead(self, rows: pa.Table, letters: Sequence[Letter]) -> set[AddressOf]:
-        """Of these open dead letters (`rows`: the same with their records), those that the job does not decode."""
+        """The addresses of those open dead letters that the job cannot decode. rows: the letters with their records."""
         job = self._context.job
         if not any(lineages_of(job)):
             return self._tried(rows, {})
@@ -78,7 +78,7 @@ class Trial:
         return read_without_lease(context.clients.read_state, planned)
 
     def _learn(self, draft: Draft, lineage: str, key: str, text: SchemaText | None) -> None:
-        """Add one schema to the trial's plan; where it does not fit the table, as one that nobody knows."""
+        """Add one schema to the trial's plan; if it does not fit the table, as an unknown schema."""
         job, state = draft.inputs.job, draft.state
         plan = state.runs[self._chain].plan
         try:
@@ -113,7 +113,7 @@ class Trial:
 
 
 class _Addresses:
-    """Takes dead letters for their addresses alone."""
+    """A writer of dead letters that only keeps their addresses."""
 
     wants_reasons = False
 

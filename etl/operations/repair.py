@@ -32,7 +32,7 @@ def finish(
     Connections (brokers, schema registry), ledger and lease are the job file's; source, decoding, transform and sink
     are the run's. A backfill from files reads the files that it was planned from.
 
-    run_id: may be a part of it (`find_run`).
+    run_id: may be a unique prefix (`find_run`).
 
     Raises:
         Refused: there is no such run, or more than one, or it has ended; or a table is not what the ledger left.
@@ -85,7 +85,7 @@ def abandon(
 ) -> RunReport:
     """Remove an unfinished run's rows from all of its tables; its offsets are open again.
 
-    run_id: may be a part of it (`find_run`).
+    run_id: may be a unique prefix (`find_run`).
 
     Raises:
         Refused: there is no such run, or more than one, or it has ended, or the group's offsets were committed over it.

@@ -1,6 +1,6 @@
 """A job's history: its runs, the attempts that failed before anything was planned, and each attempt's error.
 
-Read from the ledger alone: no broker, table or JVM is asked.
+Only the ledger is read: no broker, no target table, no JVM.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunHistory:
 
 @dataclass(slots=True)
 class HistoryReport:
-    """The newest runs of a job, the newest first. older: how many more the ledger knows of, in sums alone or whole."""
+    """The newest runs of a job, the newest first. older: the number of other runs in the ledger, archived ones too."""
 
     job: str
     runs: list[RunHistory]
@@ -61,7 +61,7 @@ class HistoryReport:
 
 
 def history(job: Job, limit: int = 20, *, failed: bool = False) -> HistoryReport:
-    """A job's newest runs and failed attempts. failed: those alone that had an error.
+    """A job's newest runs and failed attempts. failed: only those with an error.
 
     Errors are kept as long as the ledger keeps its events (`kseg maintain` drops the oldest); runs and their counts
     longer.

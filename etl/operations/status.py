@@ -28,8 +28,8 @@ from kseg.etl.tables.names import is_name
 class RunLine:
     """One run: its phase, and what it landed.
 
-    refused: the error with which its last attempt ended. rows and quarantined (offsets that could not be read) are None
-    before its account. owner: the holder of the lease under which it ended, or was last worked on.
+    refused: the error with which its last attempt ended. rows_in, rows_out and quarantined (number of offsets that
+    could not be read) are None before the run is accounted for. owner: the last holder of its lease.
     """
 
     run_id: str
@@ -50,12 +50,12 @@ class RunLine:
 class PartitionLine:
     """One partition, in offsets.
 
-    frontier: where the next run starts, None before the first run. lag: offsets from there (before the first run, from
-    the log's start) to the last one readable now that have not landed, planned by an unfinished run or not.
-    group_offset: -1 where the group has none; None where the job has no group.
-    agrees: whether group and ledger agree; a group offset behind the frontier with the ledger's own metadata does.
-    oldest: time of the first batch that has not landed (ISO 8601, UTC), and seconds_behind its age now: 0 without lag,
-        None where it is not known.
+    frontier: where the next run starts; None before the first run. lag: number of readable offsets at or above the
+    frontier (before the first run: the log's start) that have not landed, including those of an unfinished run's plan.
+    group_offset: -1 if the group has none; None if the job has no group.
+    agrees: whether group and ledger agree, also if the ledger's own commit is behind the frontier.
+    oldest: time of the first batch that has not landed (ISO 8601, UTC). seconds_behind: its age now; 0 without lag,
+        None if it is not known.
     """
 
     topic: str
@@ -76,7 +76,8 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """A target table: its current version, and the last one in the ledger. problem: why a run would refuse it."""
+    """A target table: its current version, and the last one in the ledger. problem: why a run would refuse it, or why
+    it was not examined."""
 
     path: str
     version: int | None
@@ -96,9 +97,9 @@ class LeaseLine:
 
 @dataclass(slots=True)
 class StatusReport:
-    """Everything that `kseg status` shows. dead_letters: by what became of them (`etl.ledger.dead_letters`).
+    """Everything that `kseg status` shows. dead_letters: their number by state (`etl.ledger.dead_letters`).
 
-    problems: what needs a person. freshness: of all partitions together; theirs are in `partitions`.
+    problems: those that a person must solve. freshness: of all partitions together; that of each is in `partitions`.
     """
 
     job: str
@@ -159,7 +160,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
 def run_report(job: Job, run_id: str) -> RunReport:
     """The report of a run that has ended, from the ledger. Sends no request to a broker.
 
-    run_id: may be a part of it (`find_run`).
+    run_id: may be a unique prefix (`find_run`).
 
     Raises:
         Refused: there is no ledger, no such run or more than one, or it has not ended.

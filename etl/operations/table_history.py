@@ -1,4 +1,4 @@
-"""What a table's history shows of the runs that have landed in it: whose they were, and which offsets they read."""
+"""The runs in a table's history: which ledger and job each belongs to, and which offsets it read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from kseg.etl.tables.protocol import TableAccess
 
 @dataclass(slots=True)
 class Change:
-    """A partition's newest generation. first: where it begins, or later. numbers: its first incremental run's, by mark.
+    """A partition's newest generation. first: the lowest offset that the history has of it. numbers: by mark, the
+    number of its first incremental run.
 
-    Where the history does not go back to its first run, what this one has read lies below `first`: records of today.
+    If the history does not go back to the generation's first run, the offsets that this run has read are below `first`.
     """
 
     generation: int
@@ -26,9 +27,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """What a table's history shows of runs. owners: ledger and job. ranges: as each run planned them. generations: of
-    its partitions, where above 0. changes: partitions with runs of several generations. routed: runs that had rows of
-    one range for several tables."""
+    """The runs in a table's history, by run id. owners: ledger and job. ranges: as the run planned them. generations:
+    those above 0, by partition. changes: partitions with runs of several generations. routed: runs that had rows of one
+    range for several tables."""
 
     owners: Mapping[str, tuple[str, str]]
     ranges: Mapping[str, Sequence[Sequence[Any]]]
@@ -38,7 +39,7 @@ class TableHistory:
 
     @classmethod
     def of(cls, access: TableAccess) -> TableHistory:
-        """As far as the history goes back."""
+        """Read the table's history, as far back as it goes."""
         owners: dict[str, tuple[str, str]] = {}
         ranges: dict[str, Sequence[Sequence[Any]]] = {}
         generations: dict[str, dict[TopicPartition, int]] = {}
@@ -61,11 +62,11 @@ class TableHistory:
         if run_id in self.ranges:
             return self.generations.get(run_id, {}).get(tp, 0) < change.generation
         parts = parse_run_id(run_id)
-        # Releases that gave ids without a mark knew no generations. For a backfill it is unknown.
+        # Releases that gave ids without a mark had no generations. For a backfill it is unknown: it counts as newest.
         return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
 
     def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
-        """Of a run that has rows in the table. One without any may have been abandoned since."""
+        """The offsets that a run has read. Only for runs with rows in the table: others may have been abandoned."""
         for topic, partition, start, end in self.ranges.get(run, ()):
             tp = TopicPartition(topic, partition)
             if tp in self.changes and self.is_older(run, tp):
