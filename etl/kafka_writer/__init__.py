@@ -1,9 +1,9 @@
-"""Rows of a DataFrame back to Kafka.
+"""Writes the rows of a DataFrame to Kafka.
 
-columns        which columns a DataFrame has to have, and what is wrong with them      pure
+columns        the columns that a DataFrame must have, and their errors                pure
 options        the options of `df.write.format("kseg")`                                pure
 rows           Arrow batches -> partitions -> a producer                               worker
 datasource     the format's writer: at least once                                      driver and worker
 transactional  `write_kafka`: exactly once, in one transaction that the driver owns    driver and worker
-marker         how a finished transaction is known again                               pure
+marker         the committed offset by which a finished transaction is recognized      pure
 """

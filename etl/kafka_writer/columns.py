@@ -3,7 +3,7 @@
 key        string or binary             without the column: null
 value      string or binary             required
 topic      string                       required unless the option topic is given, which overrides the column
-partition  int                          without it or null: by key as in Java's producer; without a key by load
+partition  int                          without it or null: by key as in Java's producer; without a key, random
 headers    array<struct<key string, value binary>>
 timestamp  timestamp                    without it or null: the time of writing
 """
@@ -31,7 +31,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """The number of each column; None: there is none. Picklable."""
+    """The index of each column; None: there is none. Picklable."""
 
     value: int
     key: int | None
@@ -45,7 +45,7 @@ def row_columns(schema: StructType, topic: str | None) -> RowColumns:
     """The columns of a DataFrame. `topic`: the topic for all rows, if it is given.
 
     Raises:
-        ConfigurationError: columns are missing, exist twice, or have a wrong type; it lists all such columns.
+        ConfigurationError: columns are missing, unknown or duplicate, or have a wrong type; all are listed.
     """
     faults: list[Fault] = []
     found: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""`df.write.format("kseg")`: rows to Kafka, at least once.
+"""`df.write.format("kseg")`: writes rows to Kafka, at least once.
 
     df.write.format("kseg").option("kafka.bootstrap.servers", …).option("topic", "orders").mode("append").save()
 
-Every task has a producer of its own, which is idempotent; a task that Spark runs again writes its rows again.
+Every task has its own idempotent producer; a task that Spark runs again writes its rows again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 class KsegWriter(DataSourceArrowWriter):
-    """Checked where `save()` is called, runs in the workers."""
+    """Created and checked when `save()` is called; writes in the workers."""
 
     def __init__(self, options: WriteOptions, columns: RowColumns) -> None:
         self._options = options
@@ -38,17 +38,17 @@ class KsegWriter(DataSourceArrowWriter):
 
     @classmethod
     def of(cls, options: WriteOptions, schema: StructType, *, overwrite: bool) -> KsegWriter:
-        """Raises ConfigurationError: the columns, or another mode than append."""
+        """Raises ConfigurationError: invalid columns, or another mode than append."""
         if overwrite:
             raise ConfigurationError.of("mode", "a topic cannot be overwritten", 'use mode("append")')
         return cls(options, row_columns(schema, options.topic))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        """One task's rows.
+        """Write one task's rows.
 
         Raises:
             BadRow: a row that cannot become a record.
-            KafkaError: what could not be delivered; the task's other rows may be in the topic.
+            KafkaError: a batch could not be delivered; the task's other rows may be in the topic.
         """
         from kseg.client.producer import KafkaProducer
         from kseg.etl.kafka_writer.rows import RowWriter

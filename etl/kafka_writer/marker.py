@@ -1,18 +1,19 @@
-"""How a transaction that wrote rows is recognized: one offset of a group of its own, committed inside the transaction.
+"""How a transaction that wrote rows is recognized: by an offset of a separate group, committed in the transaction.
 
     group      kseg-write-<transactional id>
-    partition  0 of the topic, and no other: the marker is replaced as a whole, whichever partitions a run reaches
-    offset     0, which says nothing
+    partition  always 0 of the topic: the marker is replaced as a whole, whichever partitions a run writes to
+    offset     0, without a meaning
     metadata   kseg-write/2 <topic id> <run id>=<rows> <run id>=<rows> …      the newest run first; no topic id: -
 
-The offset counts if, and only if, the rows do: both are decided by one EndTxn. A later write with the same run id
-fences the one before, then reads it. The metadata has the last `KEPT` runs, which fit what brokers take as metadata
-(`offset.metadata.max.bytes`, 4096) however long their ids are; whether an older run was committed is not known. After
-its last commit it lasts as long as brokers keep offsets of a group without members (`offsets.retention.minutes`, a
-week). A recreated topic has another id, and no runs.
+The offset is committed if, and only if, the rows are: one EndTxn decides on both. A later write with the same
+transactional id fences the one before, then reads the marker. The metadata has the last `KEPT` runs, which fit into the
+brokers' limit (`offset.metadata.max.bytes`, 4096) even with the longest ids; whether an older run was committed is not
+known. Brokers keep the marker for `offsets.retention.minutes` (a week) after its last commit, as the group has no
+members. A recreated topic has another id, and no runs.
 
-Releases before had a mark in every partition that got rows, and one in partition 0 in any case. That one was always the
-last run's, with the rows of the whole run, and is read as a marker of one run; the others may be of any run.
+Earlier releases committed a mark in every partition that got rows, and always one in partition 0. The one in partition
+0 was always the last run's, with the number of all its rows, and is read as a marker of one run; the others may be of
+any run.
 
     kseg-write:<run id>:<rows there>:<first offset there>:<rows of the whole run>
 """
@@ -30,7 +31,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 PREFIX: Final = "kseg-write"
 KEPT: Final = 16
-"""How many runs a marker has."""
+"""How many runs a marker lists."""
 
 _NO_TOPIC_ID: Final = "-"
 _RUN: Final = r"[A-Za-z0-9._-]{1,200}"
@@ -42,7 +43,8 @@ _OLD_MARK: Final = re.compile(rf"{PREFIX}:(?P<run>{_RUN}):\d+:-?\d+:(?P<rows>\d+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """What one partition got: so many rows, in offsets first to last, among which others' records may be."""
+    """What was written to one partition: the number of rows, first and last offset. Other producers' records may be in
+    between."""
 
     rows: int
     first: int
@@ -64,13 +66,14 @@ def valid_run_id(run_id: str) -> bool:
 
 
 def marker_of(runs: Mapping[str, int], topic_id: UUID | None) -> CommittedOffset:
-    """What to commit with the transaction. runs: as `runs_in`, the newest first; more than are kept are left out."""
+    """The offset to commit in the transaction. runs: as `runs_in`, the newest first; only the first `KEPT` are used."""
     entries = [f"{run}={rows}" for run, rows in list(runs.items())[:KEPT]]
     return CommittedOffset(0, -1, " ".join([f"{PREFIX}/2", str(topic_id or _NO_TOPIC_ID), *entries]))
 
 
 def runs_in(marker: CommittedOffset, topic_id: UUID | None) -> dict[str, int]:
-    """The rows of each run that the marker has, by run id, the newest first. None for another topic, or no marker."""
+    """The number of rows of each run in the marker, by run id, the newest first. Empty if there is no marker, or it is
+    of another topic."""
     metadata = marker.metadata or ""
     if marker.offset < 0:
         return {}
@@ -83,5 +86,5 @@ def runs_in(marker: CommittedOffset, topic_id: UUID | None) -> dict[str, int]:
 
 
 def _same_topic(marked: str, topic_id: UUID | None) -> bool:
-    """Also where the brokers were too old for topic ids then, or are now."""
+    """Whether the ids are the same, or one is unknown because the brokers were or are too old for topic ids."""
     return topic_id is None or marked in (_NO_TOPIC_ID, str(topic_id))

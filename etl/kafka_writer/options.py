@@ -1,7 +1,7 @@
 """The options of `df.write.format("kseg")`: those of Spark's own Kafka sink.
 
-`topic` goes before a column of that name; `kafka.` leads to a property of the Java producer. Case does not count.
-Beyond Java's defaults batches are larger: rows come in by the thousand.
+`topic` overrides the column of that name; `kafka.` is the prefix of properties of the Java producer. Names are
+case-insensitive. Batches are larger than Java's defaults, because rows come in by the thousand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kseg.etl.errors import ConfigurationError, Fault
 PREFIX = "kafka."
 CLIENT_ID = "kseg-writer"
 
-#: What suits rows that come by the thousand; a topic that allows less gets its batches in halves.
+#: For rows that come by the thousand. If a topic allows only smaller batches, the producer splits them.
 DEFAULTS = {"batch.size": "262144", "max.request.size": "4194304"}
 
 _NOT_SUPPORTED = {
@@ -29,7 +29,7 @@ _NOT_SUPPORTED = {
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What one `save()` asks for. Picklable."""
+    """The parsed options of one `save()`. Picklable."""
 
     config: ProducerConfig
     topic: str | None
@@ -59,7 +59,7 @@ class WriteOptions:
 
 
 def producer_config(properties: Mapping[str, str]) -> ProducerConfig:
-    """The producer of a sink. Raises ConfigurationError with every fault at once."""
+    """A writer's producer configuration. Raises ConfigurationError with every fault at once."""
     try:
         return ProducerConfig.from_properties(DEFAULTS | dict(properties), client_id=CLIENT_ID)
     except ConfigError as error:

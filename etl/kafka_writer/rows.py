@@ -1,4 +1,4 @@
-"""Arrow batches to a producer: each row to its partition, the rows of a partition in their order, in ready batches."""
+"""Passes the rows of Arrow batches to a producer, as encoded batches for each partition; their order is kept there."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ROWS_AT_ONCE = 50_000
 
 
 class BadRow(KsegError):
-    """A row that cannot become a Kafka record. Its address: `row`, its number in the task."""
+    """A row that cannot become a Kafka record. Its address is `row`, its number in the task."""
 
 
 @dataclass(slots=True)
 class Written:
-    """What went to one partition: rows, the first and the last offset (-1: unknown, as with acks=0)."""
+    """What was written to one partition: number of rows, first and last offset (-1: unknown, as with acks=0)."""
 
     rows: int = 0
     first: int = -1
@@ -39,8 +39,8 @@ class Written:
 class RowWriter:
     """Writes batches with one producer; `finish` waits for all of them and returns their offsets.
 
-    topic: for all rows, None: the column of that name.
-    target_column: the number of a column with the partition of each row, chosen before; then nothing else is asked.
+    topic: of all rows; None: the column of that name.
+    target_column: index of a column with the partition of each row, which is then used without other checks.
     """
 
     producer: KafkaProducer
@@ -52,10 +52,10 @@ class RowWriter:
     _rows: int = 0
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Hand all rows to the producer.
+        """Pass all rows to the producer.
 
         Raises:
-            BadRow: a null topic, a header without a key, a partition that is not there.
+            BadRow: a null topic, a header without a key, a partition that does not exist.
             KafkaError: a batch could not be delivered.
         """
         chooser = PartitionChooser(self.producer)
@@ -65,7 +65,7 @@ class RowWriter:
             self._settle(wait=False)
 
     def finish(self) -> dict[TopicPartition, Written]:
-        """Wait until everything is delivered. Raises KafkaError: the first batch's that was not."""
+        """Wait until everything is delivered. Raises KafkaError: that of the first batch that was not delivered."""
         self.producer.flush()
         self._settle(wait=True)
         return self._written
@@ -85,7 +85,7 @@ class RowWriter:
         self._rows += batch.num_rows
 
     def _send(self, tp: TopicPartition, columns: Columns, rows: Ints) -> None:
-        """The partition's rows in batches of about `batch.size`."""
+        """Send the rows of one partition in batches of about `batch.size`."""
         numbers = np.cumsum(columns.sizes[rows]) // max(self.producer.config.batch_size, 1)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(rows)]
         for start, stop in pairwise(cuts):
@@ -109,7 +109,8 @@ class RowWriter:
 
 
 class PartitionChooser:
-    """The partition of each row: the column's, else by key as Java's producer, else one after the other by size."""
+    """Chooses the partition of each row: the column's, else by key as in Java's producer, else a random one for each
+    `batch.size` bytes."""
 
     def __init__(self, producer: KafkaProducer, chance: random.Random | None = None) -> None:
         self._producer = producer
@@ -123,7 +124,7 @@ class PartitionChooser:
         targets = columns.hashes[rows] % known.count
         without = columns.key.valid[rows] == 0
         if without.any():
-            # Rows without a key stay together up to a batch: many small batches would cost more than they spread.
+            # Rows without a key go to the same partition until a batch is full: many small batches are slower.
             sizes = np.where(without, columns.sizes[rows], 0)
             numbers = np.cumsum(sizes) // max(self._producer.config.batch_size, 1)
             drawn = np.array([self._chance.choice(known.preferred) for _ in range(int(numbers[-1]) + 1)], np.int64)
@@ -145,7 +146,7 @@ class PartitionChooser:
 
 
 def encodable(batch: pa.RecordBatch, at: RowColumns, first: int) -> Columns:
-    """The batch's columns as the encoder reads them; `first`: the number of its first row, for errors."""
+    """The batch's columns for the encoder; `first`: the number of its first row in the task, for errors."""
 
     def column(number: int | None) -> pa.Array | None:
         return None if number is None else batch.column(number)

@@ -1,17 +1,17 @@
-"""Rows of a DataFrame to a topic exactly once: one Kafka transaction for all of them.
+"""Writes the rows of a DataFrame to a topic exactly once: in one Kafka transaction.
 
-    driver   InitProducerId        fences the run before with this transactional id, ends what it left open
-             OffsetFetch           does the marker say that this run is done? then nothing is written
-    tasks    rows -> partitions    every target partition belongs to one task, so that each counts its sequences alone
+    driver   InitProducerId        fences earlier runs with this transactional id, aborts their open transaction
+             OffsetFetch           if the marker has this run id, nothing is written
+    tasks    rows -> partitions    each target partition belongs to one task, which alone counts its sequence numbers
              Produce               with the driver's producer id and epoch
-    driver   TxnOffsetCommit       the marker, inside the same transaction (`etl.kafka_writer.marker`)
-             EndTxn                all of it counts from here on, or none
+    driver   TxnOffsetCommit       the marker, in the same transaction (`etl.kafka_writer.marker`)
+             EndTxn                commits rows and marker
 
-Spark may run a task again; what the first attempt has written is in the transaction by then and cannot be taken back
-alone. So an attempt that is not the first raises an error, the job fails, and the driver aborts. A stage that runs
-again, since shuffle files were lost, counts attempts from 0 again, which a Python task cannot see: the driver asks
-Spark for the attempts of each stage. A stage that Spark has forgotten by then may have run again, so that aborts as
-well.
+Spark may run a task again; the records of its first attempt are in the transaction by then, and cannot be aborted
+separately. So an attempt that is not the first raises an error, the job fails, and the driver aborts. If a stage runs
+again, because shuffle files were lost, its tasks count their attempts from 0 again, and a Python task cannot see the
+stage's attempt: the driver asks Spark for it. If Spark has already dropped the information on a stage, the stage may
+have run again, and the driver aborts as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-#: What brokers allow a transaction to last, unless `transaction.max.timeout.ms` says otherwise there.
+#: The brokers' default of `transaction.max.timeout.ms`.
 DEFAULT_TIMEOUT_MS = 900_000
 TARGET = "_kseg_target"
 _WRITTEN = "partition int, rows long, first long, last long"
@@ -64,10 +64,10 @@ class TaskRepeated(RetriableFailure):
 
 @dataclass(frozen=True, slots=True)
 class KafkaWrite:
-    """What `write_kafka` did.
+    """The result of `write_kafka`.
 
-    already_done: an earlier call with this run id had written these rows; nothing was written now, and which partitions
-        they went to is not known (`partitions` is empty).
+    already_done: an earlier call with this run id has written these rows. Nothing was written now, and `partitions` is
+        empty, because the partitions of the earlier call are not known.
     """
 
     topic: str
@@ -79,7 +79,7 @@ class KafkaWrite:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the tasks get."""
+    """What the tasks need. target: index of the column `TARGET`."""
 
     config: ProducerConfig
     identity: TransactionIdentity
@@ -103,21 +103,21 @@ def write_kafka(
     The columns are those of `format("kseg")` without `topic`. Rows of one target partition go through one task; their
     order is that of Spark's shuffle.
 
-    transactional_id: names the writer. Of two calls with the same one at a time, the later fences the earlier.
+    transactional_id: names the writer. Of two concurrent calls with the same one, the later fences the earlier.
     options: `bootstrap.servers` and other properties of the Java producer, without the prefix `kafka.`.
-    run_id: names these rows. A call with the run id of one of the last 16 that were committed to the topic writes
-        nothing, and gives how many rows that one wrote. Whether an older one was committed is not known: its rows are
-        written again, as those of a new run id. Without a run id the rows are written in any case.
+    run_id: names these rows. A call with one of the last 16 run ids that were committed to the topic writes nothing,
+        and returns the number of rows of that run. Whether an older run was committed is not known: its rows are
+        written again. Without a run id, the rows are always written.
     timeout_ms: how long the write may take; the coordinator aborts a longer one. At most the brokers'
-        `transaction.max.timeout.ms`, 15 minutes unless changed there.
+        `transaction.max.timeout.ms`, by default 15 minutes.
 
     Raises:
         ConfigurationError: columns, properties or names, every fault at once.
         TaskRepeated: Spark ran a task again; everything was aborted.
         BadRow: a row that cannot become a record; everything was aborted.
         Fenced, TransactionError: a newer call has begun, or the timeout is over or above what brokers allow.
-        KafkaError: what else went wrong. After an error that is retriable in committing the outcome is open: the same
-            call with the same run id finds it out.
+        KafkaError: any other error. After a retriable error of the commit it is unknown whether the rows are committed:
+            repeat the call with the same run id.
     """
     if not hasattr(df.sparkSession, "_jvm"):
         raise ConfigurationError.of(
@@ -146,7 +146,7 @@ def write_kafka(
                 _abort_for_good(cluster, transaction, transactional_id)
                 raise
             rows = sum(part.rows for part in written.values())
-            if run_id is not None:  # a run without a name cannot be asked for, so it takes no place among those kept
+            if run_id is not None:  # without an id it cannot be repeated, and would displace other runs in the marker
                 newest_first = {run_id: rows} | runs
                 transaction.commit_offsets(group, {marker: marker_of(newest_first, known.topic_id)})
             transaction.commit()
@@ -154,9 +154,9 @@ def write_kafka(
 
 
 def _abort_for_good(cluster: Cluster, transaction: Transaction, transactional_id: str) -> None:
-    """Abort, and leave no attempt that still sleeps somewhere able to write under the ids of this transaction.
+    """Abort, and fence task attempts that may still run with the producer id and epoch of this transaction.
 
-    The second protocol's abort raises the epoch by itself; in the first one only another InitProducerId does.
+    In the second transaction protocol (KIP-890) the abort raises the epoch; in the first one only InitProducerId does.
     """
     second = transaction.second_protocol
     try:
@@ -164,7 +164,7 @@ def _abort_for_good(cluster: Cluster, transaction: Transaction, transactional_id
         if not second:
             Transaction(cluster, transactional_id).begin()
     except KafkaError:
-        pass  # the error that brought us here says more; the coordinator aborts after the timeout
+        pass  # the caller raises the original error; the coordinator aborts after the timeout
 
 
 def _checked(
@@ -201,7 +201,7 @@ def _checked(
 
 
 def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, WrittenRange]:
-    """The Spark job; gives what each partition got."""
+    """Run the Spark job; returns what was written to each partition."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     with_target = StructType([*df.schema.fields, StructField(TARGET, IntegerType(), nullable=False)])
@@ -213,7 +213,7 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
         return _write_partitions(plan, batches)
 
     placed = df.mapInArrow(place, with_target)
-    # By number and not by hash: every target has a task, and no task more than its share.
+    # By number, not by hash: the targets are spread evenly over the tasks.
     tasks = max(1, min(targets, df.sparkSession.sparkContext.defaultParallelism * 2))
     shuffled = placed.repartitionById(tasks, placed[TARGET] % tasks)
     with plan.transport.opening(), _watched(df.sparkSession.sparkContext):
@@ -229,9 +229,10 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
 
 @contextmanager
 def _watched(context: SparkContext) -> Iterator[None]:
-    """Around the job. Raises TaskRepeated if Spark has run a stage again, RetriableFailure if that is not known."""
+    """Around the job. Raises TaskRepeated if Spark has, or may have, run a stage again; RetriableFailure if Spark does
+    not report it in time."""
     name = "spark.jobGroup.id"
-    before: Any = context.getLocalProperty(name)  # None takes the property away again
+    before: Any = context.getLocalProperty(name)  # None: setLocalProperty removes the property again
     group = f"kseg-write-{uuid.uuid4().hex}"
     context.setLocalProperty(name, group)
     try:
@@ -264,8 +265,8 @@ def _refuse_repeated_stages(status: Any, group: str) -> None:
 
 
 def _await_events(context: SparkContext) -> None:
-    """A job may be over before the tracker knows of its last stage: events wait in a queue. There is no public method
-    for this. Raises RetriableFailure.
+    """Wait until Spark's listener bus is empty: a job may end before the status tracker has the events of its last
+    stage. There is no public method for this. Raises RetriableFailure.
     """
     try:
         context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
@@ -291,7 +292,7 @@ def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 def _write_partitions(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: writes its rows, and returns what each partition got."""
+    """In a task: writes its rows, and returns what was written to each partition."""
     with plan.transport.packing():
         _refuse_repetition(_task_context())
         with KafkaProducer(plan.config, identity=plan.identity) as producer:
@@ -314,7 +315,7 @@ def _task_context() -> Any:
 
 
 def _refuse_repetition(context: Any) -> None:
-    """A retried or speculative attempt: another may have written already."""
+    """Refuse a retried or speculative attempt: another attempt may have written already."""
     if context is None:
         raise RuntimeError("this runs in a Spark task only")
     if context.attemptNumber() > 0:

@@ -373,7 +373,7 @@ def _meet(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition
 
 
 class _Groups:
-    """Groups of runs connected by replacements, of which only the sum of the rows removed from earlier runs is known."""
+    """Groups of runs connected by replacements: of the rows that these removed, only the sum over runs is known."""
 
     def __init__(self) -> None:
         self._of: dict[str, list[str]] = {}

@@ -178,7 +178,7 @@ def _maintain_table(
     notes: list[str],
     left: list[Fault],
 ) -> TableMaintenance:
-    """lease: the maintenance's; None for a dry run. left: the reasons why a table is not vacuumed are appended to it."""
+    """lease: the maintenance's; None for a dry run. left: reasons why the table is not vacuumed are appended to it."""
     maintenance = context.targets.maintenance(table, z_order=bool(request.z_order))
     if maintenance.because:
         notes.append(f"{table}: {maintenance.because}")

@@ -28,7 +28,7 @@ class Box:
 
 
 def boxes(offsets: Mapping[TopicPartition, OffsetSet], most: int = MAX_PREDICATE_TERMS) -> list[Box]:
-    """At most this many boxes that contain all of these offsets: one for each range, partition or topic, or only one."""
+    """At most this many boxes that contain all of these offsets: one for each range, partition or topic; or one."""
     ranges = [
         Box(tp.topic, (tp.partition, tp.partition), *one) for tp, intervals in offsets.items() for one in intervals
     ]

@@ -1,11 +1,11 @@
-"""Would a new schema fit? Before anybody registers it: against a subject's newest version, and against a job's tables.
+"""Check a new schema before it is registered: against a subject's newest version, and against a job's tables.
 
     the job's format             what is compared
     schema: registry             the schema merged into the reader's schema in the ledger, as the next run would do
     avro, protobuf, json_schema  the columns with this schema in place of the file, with those of the file
     with a file
 
-Then the columns are compared with those of the tables that are there. Nothing is written.
+Then the columns are compared with those of existing tables. Nothing is written.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ FORMATS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """What a new schema would do. against: what it was compared with.
+    """The effects of a new schema. against: what it was compared with.
 
-    added: columns, as path and DDL type. missing: columns that it lacks: null in its rows. refused: why it does not
-    fit; none where it does. notes: what was not compared.
+    added: columns, as path and DDL type. missing: columns that it lacks, which are null in its rows. refused: why it is
+    incompatible; empty if it is compatible. notes: columns that would be widened, and what was not compared.
     """
 
     against: str
@@ -64,8 +64,9 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class JobPart:
-    """Keys or values of a job with a subject's schemas. place: its section's path. topics: as far as they are known.
-    records, of_kind: of one kind of records with columns of their own, the routes to its table and its lineage."""
+    """Keys or values of a job that are decoded with a subject's schemas. place: its section's path. topics: as far as
+    they are known. records, of_kind: for one kind of records with its own columns: the routes to its table, and its
+    lineage."""
 
     place: str
     source: str
@@ -81,9 +82,9 @@ class JobPart:
 
 
 def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> SchemaCheck:
-    """Columns of a new schema against those of a registered one: by Avro's promotions, and by type otherwise.
+    """Compare the columns of a new schema with those of a registered one: Avro by its promotions, others by type.
 
-    name: of the registered one.
+    name: the registered schema's, for messages.
     """
     if newest.schema.type != candidate.schema.type:
         return SchemaCheck(name, refused=(f"it is of type {candidate.schema.type}, {name} is {newest.schema.type}",))
@@ -107,10 +108,10 @@ def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> S
 def check_against_job(
     job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None = None
 ) -> SchemaCheck:
-    """A new schema against a job's reader schema and tables.
+    """Compare a new schema with a job's reader schema and tables.
 
-    state: of its ledger. name: the schema's, for messages. newest: the subject's newest version and what it is called:
-    records that a job reads in its first run may have it.
+    state: of the job's ledger. name: the schema's, for messages. newest: name and schema of the subject's newest
+    version, which records of the job's first run may have.
     """
     against = f"job {job.name}, {part.place}.{part.source}"
     wanted = FORMATS[part.payload.format]
@@ -136,7 +137,7 @@ def check_against_job(
 
 
 def _together(against: str, found: list[SchemaCheck]) -> SchemaCheck:
-    """Of a schema with messages of several kinds what it does to all of them."""
+    """One check for a schema with messages of several kinds."""
     return SchemaCheck(
         against,
         tuple(one for check in found for one in check.added),
@@ -175,7 +176,7 @@ def _check(
 
 
 def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
-    """What of a job has this subject's schemas. None: its topics have other subjects."""
+    """The keys and values of a job that are decoded with this subject's schemas."""
     for path, section in sections_of(job.decode).items() if job.decode is not None else ():
         for source in ("key", "value"):
             payload: Payload | None = getattr(section, source)
@@ -197,7 +198,7 @@ def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
 
 
 def subjects_of(job: Job) -> list[str]:
-    """The subjects of all topics that a job names, whose schemas it decodes with. None: a pattern names its topics."""
+    """The subjects with whose schemas a job decodes its topics; empty if a pattern selects the topics."""
     found = []
     for path, section in sections_of(job.decode).items() if job.decode is not None else ():
         for source in ("key", "value"):
@@ -209,7 +210,7 @@ def subjects_of(job: Job) -> list[str]:
 
 
 def _takes(job: Job, named: tuple[str, ...], topic: str) -> bool:
-    """Whether the part of `decode:` at this path is of the topic."""
+    """Whether the part of `decode:` at this path applies to the topic."""
     assert job.decode is not None
     if not named or named == (topic,):
         return True
@@ -217,7 +218,7 @@ def _takes(job: Job, named: tuple[str, ...], topic: str) -> bool:
 
 
 def _topic_of(template: str, subject: str) -> str | None:
-    """The topic whose subject this is; empty where all topics have it, None where none has."""
+    """The topic that has this subject; empty if all topics have it, None if no topic has."""
     before, placeholder, after = template.partition("{topic}")
     if not placeholder:
         return "" if template == subject else None
@@ -229,7 +230,7 @@ def _topic_of(template: str, subject: str) -> str | None:
 def _grown(
     job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
-    """How the job decodes now, None before its first run; how it would; and the fields that would be missing."""
+    """How the job decodes now (None before its first run), how it would decode, and the fields that would be null."""
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
     readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
     if not readers:
@@ -245,14 +246,14 @@ def _grown(
 
 
 def _may_be_of(part: JobPart, form: SchemaFormat, text: SchemaText) -> bool:
-    """Whether a schema has the records that the part is of."""
+    """Whether a schema has the kind of records that the part decodes."""
     if not part.records or part.payload.format != "protobuf":
         return True
     return part.records[0] in form.records(form.writer(text.text, text.uses))
 
 
 def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[str, ...]:
-    """Which of its fields have no column, where those are kept as text."""
+    """A note on the schema's fields without a column, if the job keeps such fields as text."""
     if part.payload.unknown != "rescue":
         return ()
     assert after.framed is not None
@@ -262,7 +263,7 @@ def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[st
 
 
 def _missing(form: SchemaFormat, reader: Any, writer: Any) -> tuple[str, ...]:
-    """Fields of a reader's schema that a writer's does not have, under any of their names."""
+    """Fields of a reader's schema that a writer's schema has under none of their names."""
     own = form.type(form.first(writer))
     try:
         return tuple(path for path, _ in differences(own, form.type(form.with_lacking(writer, reader))).added)
@@ -271,7 +272,7 @@ def _missing(form: SchemaFormat, reader: Any, writer: Any) -> tuple[str, ...]:
 
 
 def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
-    """schema: in place of the job's own."""
+    """How the part is decoded. schema: used in place of the job's own."""
     (plan,) = (plan for plan in decode_step(part.section, part.place).payloads if plan.source == part.source)
     if schema is None:
         return plan
@@ -305,7 +306,7 @@ def _struct(fields: list[pa.Field]) -> pa.StructType:
 
 
 def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why tables that are there do not take these columns; and what was not compared."""
+    """Why existing tables cannot take these columns; and notes on what was not compared."""
     if job.transform:
         return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
     landed = list(_struct(fields))

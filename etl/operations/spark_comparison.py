@@ -1,13 +1,12 @@
-"""Compare one table with Kafka, in Spark: a full outer join of addresses, after each row was held against the ledger.
+"""Compare one table with Kafka, in Spark: a full outer join by address, after each row was matched with the ledger.
 
     rows of the table ─► in a compared range? ─► which claim does its run have here? ─► by address ─┐
                                                                                                     ├─► verdicts
     rows of Kafka ──────────────────────────────────────────────────────────────► by address ───────┘
 
-What the ledger knows comes as two small tables, ranges and claims, which rows are joined with by partition (and run):
-a predicate with a term for each range would be too deep for Spark's optimizer at thousands of partitions. Up to a
-hundred ranges are such a predicate, which needs no join. Files are passed over by their statistics, with a predicate of
-a few terms.
+The ledger's ranges and claims are two small DataFrames, which rows are joined with by partition (and run): with
+thousands of partitions, a predicate with a term for each range would be too deep for Spark's optimizer. Up to a hundred
+ranges are such a predicate, which needs no join. A predicate of a few terms skips files by their statistics.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _LACKS_RECORD: Final = "kind = 'stranger' AND why = ''"
 class SparkComparison:
     """The comparison of one table of any size.
 
-    others: what the run ids of other jobs in the table begin with. address: of its rows.
+    others: marks (prefixes of the run ids) of other jobs in the table. address: the table's address columns.
     """
 
     def __init__(
@@ -73,14 +72,14 @@ class SparkComparison:
     ) -> None:
         self.expected, self.others, self.address, self.partition_by = expected, others, address, partition_by
         self.context, self.state, self.landed = expected.context, expected.state, expected.landed
-        # Both now: the comparison may take long, and what lands meanwhile is not in the state that was read.
+        # Both frames now: the comparison may take long, and the state does not have rows that land meanwhile.
         targets = self.context.targets
         self._table = targets.frame(self.landed.table, within=OfAddresses(address, expected.offsets))
         self._runs = targets.frame(self.landed.table, [RUN_COLUMN])
         self._results: list[RangeResults] = []
 
     def groups(self) -> list[Group]:
-        """Addresses by verdict: numbers and samples in one query, so the comparison is neither planned twice nor kept.
+        """Addresses by verdict: counts and samples in one query, so the comparison is neither run twice nor cached.
 
         Raises:
             KafkaError, KsegError: as tasks raised them.
@@ -94,14 +93,14 @@ class SparkComparison:
             return _groups(self._judged)
 
     def with_record(self, topics: Collection[str]) -> list[Group]:
-        """Of the rows without a record that is due in the table, those at whose address these topics have one."""
+        """The rows whose record is not due in the table although these topics have a record at their address."""
         lacking = self._judged.where(_LACKS_RECORD).where(self._judged["topic"].isin(*topics))
         records = self._read(self.expected.of_all_records(), []).select(*OWN_ADDRESS)
         with self._typed_errors():
             return _groups(lacking.join(records, list(_ADDRESS), "left_semi"))
 
     def late_marks(self) -> tuple[int, Sequence[FoundAt]]:
-        """Rows whose late mark is not what their time and their run's interval say; the first of them."""
+        """The number of rows whose late mark contradicts their timestamp and their run's interval; the first ones."""
         from pyspark.sql import functions as f
 
         if LATE_COLUMN not in self._table.columns:
@@ -121,14 +120,14 @@ class SparkComparison:
         return told["rows"], [FoundAt(*row) for row in told["first"] or ()]
 
     def rows_by_run(self) -> Mapping[str | None, int]:
-        """The rows of the whole table."""
+        """The number of rows by run id, in the whole table."""
         return rows_by_run(self._runs)
 
     # --- rows that are due
 
     def _due(self, columns: list[str]) -> DataFrame:
-        """Address, `expected` (an array of fingerprints) and `exact` (whether they are of whole rows), a row an
-        address."""
+        """One row for each address: the address, `expected` (an array of fingerprints) and `exact` (whether these are
+        of whole rows)."""
         from pyspark.sql import functions as f
 
         frames = []
@@ -173,7 +172,7 @@ class SparkComparison:
 
     @contextmanager
     def _typed_errors(self) -> Iterator[None]:
-        """Around an action: the errors of its tasks as what they were raised as."""
+        """Around an action: errors of its tasks are raised with their original types."""
         with ExitStack() as all_of_them:
             for results in self._results:
                 all_of_them.enter_context(results.typed_errors())
@@ -182,7 +181,7 @@ class SparkComparison:
     # --- rows of the table, as the ledger sees them
 
     def _in_ranges(self) -> DataFrame:
-        """The rows of the compared ranges: the table may also have rows of other jobs, and of runs that go on."""
+        """The rows in the compared ranges: the table may also have rows of other jobs, and of unfinished runs."""
         offsets = self.expected.offsets
         pruned = self._table.where(pruning(offsets, self.address))
         if sum(len(tuple(of_tp)) for of_tp in offsets.values()) <= MAX_PREDICATE_TERMS:
@@ -193,7 +192,7 @@ class SparkComparison:
         return pruned.join(known, is_within(self.address, "_kseg_in"), "left_semi")
 
     def _by_address(self, columns: list[str]) -> DataFrame:
-        """One row an address: how many runs have rows there, and what should not be there."""
+        """One row for each address: how many runs have rows there, by claim, and the fingerprints of standing rows."""
         from pyspark.sql import functions as f
 
         expected, address = self.expected, self.address
@@ -262,7 +261,7 @@ class SparkComparison:
         return told.where(f.col("_kseg_claim") != NOT_COMPARED)
 
     def _with_copies(self, joined: DataFrame) -> DataFrame:
-        """With the number of runs whose rows are due: nearly everywhere one."""
+        """Add `copies`, the number of runs whose rows are due at the address: nearly always one."""
         from pyspark.sql import functions as f
 
         several = [(c.topic, c.partition, c.start, c.end, c.copies) for c in self.landed.copies()]

@@ -1,9 +1,9 @@
-"""Compare one table with Kafka, and say what was found: in this process where it is small, else in Spark.
+"""Compare one table with Kafka and report the findings: in this process if the table is small, else in Spark.
 
-Both ways read the same rows (`expected_rows`) and judge addresses by the same rules (`verdicts`):
+Both ways read the same rows (`expected_rows`) and apply the same rules to each address (`verdicts`):
 
     driver_comparison   a small table that delta-rs reads: takes less time than Spark needs to plan its query
-    spark_comparison    all others, and where Spark was asked for
+    spark_comparison    all other tables, or if Spark was requested
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNTED_HERE: Final = 1_000_000
 
 
 class Comparison(Protocol):
-    """One way to compare a table. `DriverComparison` and `SparkComparison` say what each method gives."""
+    """One way to compare a table. `DriverComparison` and `SparkComparison` document the methods."""
 
     expected: ExpectedRows
 
@@ -54,10 +54,10 @@ class Comparison(Protocol):
 class TableCheck:
     """The comparison of one table.
 
-    offsets: those that are compared with Kafka. others: what the run ids of other jobs in the table begin with.
-    absent: addresses at which no row is due, though Kafka has a record. reference: a sample of what is decoded again is
-    decoded in plain Python. in_spark: whatever the table's size. by_address: of the compared rows, those of which the
-    addresses alone were compared.
+    offsets: those that are compared with Kafka. others: marks (prefixes of the run ids) of other jobs in the table.
+    absent: addresses at which no row is due, though Kafka has a record. reference: decode a sample with the reference
+    decoders (plain Python). in_spark: use Spark, whatever the table's size. by_address: the number of compared rows of
+    which only the address was compared.
     """
 
     context: JobContext
@@ -92,7 +92,7 @@ class TableCheck:
         if schema is not None and self._is_small():
             with suppress(TooLarge):
                 return self._found(compared, DriverComparison(expected, self.others, schema, address, partition_by))
-        # Imported where Spark compares: to load pyspark takes a third of the time of a small comparison.
+        # Imported only if Spark compares: the import of pyspark takes a third of the time of a small comparison.
         from kseg.etl.operations.spark_comparison import SparkComparison, shuffles_for
 
         with shuffles_for(self.context, self._offsets):
@@ -114,7 +114,7 @@ class TableCheck:
             found.total += wrong_marks
             text = f"{LATE_COLUMN} does not show whether the record came after its interval"
             found.findings += (Finding("mismatch", self.table, at.topic, at.partition, at.offset, text) for at in first)
-        # Rows of offsets that cannot be read again, and of abandoned runs, by their number alone.
+        # Of rows whose offsets cannot be read again, and of rows of abandoned runs, only the number is compared.
         return found if found.total else self._miscounted(comparison.rows_by_run(), found, exact=False)
 
     @property
@@ -122,8 +122,8 @@ class TableCheck:
         return sum(of_tp.length for of_tp in self.offsets.values())
 
     def _is_small(self) -> bool:
-        """Whether this process compares the table. With Spark Connect the server does: only there may be a way to the
-        data."""
+        """Whether this process compares the table. With Spark Connect the server does: perhaps only the server can
+        reach the data."""
         if self.in_spark or self.context.spark.remote or self._offsets > MOST_ROWS:
             return False
         return self.context.targets.is_small(self.table, rows=MOST_ROWS, file_bytes=MOST_FILE_BYTES)
@@ -141,19 +141,19 @@ class TableCheck:
         )
 
     def _without_compacted(self, groups: list[Group], comparison: Comparison, found: Found) -> list[Group]:
-        """Rows whose records compaction has removed since they landed are no strangers."""
+        """The groups without rows whose records compaction has removed since they landed."""
         strangers = {group.topic for group in groups if group.topic is not None}
         compacted = self.context.clients.logs.compacted(strangers) if strangers else frozenset()
         kept = [group for group in groups if group.topic not in compacted]
         if compacted and self.landed.routes:
-            # A record that has the route of another table is there: it was left out of those that are due here.
+            # A row remains a finding if Kafka still has its record, and the record is routed to another table.
             kept += comparison.with_record(compacted)
         if cleaned := sum(group.rows for group in groups) - sum(group.rows for group in kept):
             found.notes.append(f"{cleaned} rows not compared: compaction has removed their records since")
         return kept
 
     def _findings_of(self, kind: Kind, groups: list[Group]) -> Iterator[Finding]:
-        """The first of one kind, in the order of their addresses."""
+        """The first findings of one kind, ordered by address."""
         first = sorted(((at, group.why) for group in groups for at in group.first), key=lambda one: one[0][:3])
         for at, why in first[:MAX_FINDINGS]:
             reason = why or ("route" if kind == "stranger" and self.landed.routes else "")

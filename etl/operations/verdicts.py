@@ -1,6 +1,6 @@
-"""What `kseg verify` says of an address, whoever compares: the ledger's claims, the rules, the findings, their texts.
+"""The verdict of `kseg verify` on an address: the ledger's claims, the rules, the findings and their texts.
 
-Spark compares with these rules (`spark_comparison`), and so does this process (`driver_comparison`).
+Both comparisons use these rules: in Spark (`spark_comparison`) and in this process (`driver_comparison`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Kind = Literal["gap", "duplicate", "mismatch", "stranger", "count", "file"]
 Compared = Literal["rows", "decoded", "addresses", "counts"]
 
 STANDING, KEPT, REPLACED, OLDER, FOREIGN, NOT_COMPARED = range(6)
-"""What the ledger says of a row: its run landed it; the same, and a later run could not read it again; a later run has
-replaced it; it stands and may be of a run that a summary has dropped; no run landed it; it is of an earlier generation
-of the partition, or of another job."""
+"""The ledger's claims on a row, in this order: its run landed it; its run landed it, and a later replacement could not
+read the offset again; a later run has replaced it; a run that a summary has dropped may have landed it; no run landed
+it; it is of an earlier generation of the partition, or of another job."""
 
 CLAIMS: Final[dict[Status, int]] = {
     "standing": STANDING,
@@ -41,7 +41,7 @@ TEXTS: Final[dict[tuple[Kind, str], str]] = {
 }
 
 NO_RUN: Final = "(none)"
-"""In place of a run, in the text about a row that names none."""
+"""In place of the run id, in the text about a row without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Found:
-    """What one table's comparison has found. findings: the first hundred of each kind."""
+    """The findings of one table's comparison. total: their number. findings: the first hundred of each kind."""
 
     total: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Found:
 
 
 class FoundAt(NamedTuple):
-    """An address of a group. foreign: the run of a row that no run has landed."""
+    """An address of a group. foreign: the run id of a row there that, by the ledger, this run has not landed."""
 
     topic: str
     partition: int
@@ -81,8 +81,9 @@ class FoundAt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Addresses of one verdict. kind: None where nothing is wrong. exact: whether rows were compared, not addresses
-    alone. topic: of a row without a record; else None. first: the first of what is wrong."""
+    """Addresses with one verdict. kind: None if nothing is wrong. exact: whether whole rows were compared, and not only
+    addresses. topic: of rows without a record; else None. rows: the number of addresses. first: the first of them, if
+    something is wrong."""
 
     kind: Kind | None
     why: str
@@ -93,7 +94,7 @@ class Group:
 
 
 class Rule(NamedTuple):
-    """holds: for each address, as a column of the side that compares. kind: None where nothing is wrong."""
+    """holds: whether it applies to each address, a column of Spark or NumPy. kind: None if nothing is wrong."""
 
     holds: Any
     kind: Kind | None
@@ -102,11 +103,12 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen at each address, a column of each: Spark's, or NumPy's. Both know the operators of `rules`.
+    """Observations at each address, as columns of Spark or NumPy: both support the operators in `rules`.
 
-    in_kafka: whether a row is due. foreign: whether there is a row of a run that has not landed it. times: rows of one
-    run, at most. standing, kept, replaced, older: runs with rows of such claims; kept and older ones stand, too.
-    copies: runs whose rows are due. differs: whether a row that stands is none of those that are due.
+    in_kafka: whether a row is due. foreign: whether there is a row that its run has not landed. times: the largest
+    number of rows of one run. standing, kept, replaced, older: the number of runs whose rows have this claim; standing
+    includes kept and older. copies: the number of runs whose rows are due. differs: whether a standing row equals none
+    of the rows that are due.
     """
 
     in_kafka: Any
@@ -121,7 +123,7 @@ class Seen:
 
 
 def rules(seen: Seen, *, older_once: bool) -> list[Rule]:
-    """The first one that holds is an address's verdict; where none does, nothing is wrong.
+    """The rules in their order: the first that holds decides on an address. If none holds, nothing is wrong.
 
     older_once: whether an offset has one row of the runs that are older than the ledger's summary.
     """
@@ -140,7 +142,7 @@ def rules(seen: Seen, *, older_once: bool) -> list[Rule]:
 
 
 def older_claims(landed: TableLandings) -> list[tuple[str, int, int, int, int]]:
-    """Topic, partition, start, end and claim of the ranges whose runs are not known any more."""
+    """Topic, partition, start, end and claim of the ranges whose runs are no longer known."""
     return [
         (tp.topic, tp.partition, *interval, claim)
         for claim, partitions in (
@@ -154,5 +156,5 @@ def older_claims(landed: TableLandings) -> list[tuple[str, int, int, int, int]]:
 
 
 def lacks_record(kind: str | None, why: str) -> bool:
-    """Whether this verdict says that no record which is due in the table has the row's address."""
+    """Whether the verdict is that no record due in the table has the row's address."""
     return kind == "stranger" and not why

@@ -7,8 +7,8 @@
     one that keeps the number of rows    the addresses, but for those of open dead letters
     one that changed it in some run      counts: rows in the table against those that its runs wrote
 
-Each table is compared with what its runs have landed (`etl.operations.landings`), a small one in this process, others
-by Spark (`etl.operations.table_check`).
+Each table is compared with what its runs have landed (`etl.operations.landings`): small tables in this process, others
+in Spark (`etl.operations.table_check`).
 Offsets that retention has removed from Kafka cannot be read again: they are counted separately and are no finding.
 """
 
@@ -39,11 +39,11 @@ from kseg.etl.telemetry.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """One table. rows: compared with Kafka; unreadable: offsets that Kafka no longer holds. unknown: offsets whose rows
-    may have gone to another table, since a summary or a lost ledger has left out where.
+    """One table. rows: number of rows compared with Kafka. unreadable: number of offsets that Kafka no longer has.
+    unknown: number of offsets that may have landed in another table: a summary or a lost ledger does not show where.
 
-    by_address: of the rows, those of which the addresses alone were compared, where others were compared in full.
-    by_reference: offsets whose records the decoders in plain Python have decoded.
+    by_address: the number of rows of which only the address was compared, if others were compared in full.
+    by_reference: the number of offsets whose records the reference decoders (plain Python) have decoded.
     """
 
     path: str
@@ -72,7 +72,7 @@ class VerifyReport:
 
     @property
     def headline(self) -> str:
-        """What is known now: where nothing was found, of the table of which least was compared."""
+        """The result in one sentence. Without findings, it describes the least thorough comparison of all tables."""
         if any(table.findings for table in self.tables):
             return "rows do not agree"
         compared = {table.compared for table in self.tables}
@@ -119,8 +119,8 @@ def verify(
     """Compare the job's tables with Kafka, or with files. Nothing is written, no lease is taken.
 
     segments: compare with these files, as far as they reach, instead of with the brokers. tables: only these of the
-    job's tables; None: all. reference: of jobs that decode, a sample of the records is decoded in plain Python, in
-    place of the compiled decoders. in_spark: Spark compares small tables, too.
+    job's tables; None: all. reference: for jobs that decode, decode a sample of the records with the reference decoders
+    (plain Python) instead of the compiled ones. in_spark: Spark compares small tables, too.
 
     Raises:
         Refused: there is no ledger, or a table that rows have landed in is gone.
@@ -197,7 +197,7 @@ def verify(
 
 
 def _steps(state: JobState) -> list[tuple[str, str, int]]:
-    """How far the runs are. Rows of all of them may have come or gone since, and those that they replace."""
+    """The progress of each run. If it has changed, rows may have been added or removed during the comparison."""
     return [(run.run_id, run.phase, len(run.landed)) for run in state.runs.values()]
 
 
@@ -210,7 +210,7 @@ def _above_the_log(
 
 
 def _access(context: JobContext, state: JobState, table: str, report: VerifyReport) -> TableAccess | None:
-    """The table; None where it is gone and the job file does not name it any more."""
+    """The table; None if it is gone and the job file no longer names it."""
     with context.spark.typed_errors():
         access = context.targets.access(table)
     if access is not None and access.state() is not None:
@@ -223,8 +223,8 @@ def _access(context: JobContext, state: JobState, table: str, report: VerifyRepo
 
 
 def _others(access: TableAccess, state: JobState) -> frozenset[str]:
-    """What the run ids of other jobs in this table begin with. Rows that this job landed with another ledger are not
-    among them: that ledger was lost, and where this one has landed the same offsets they are there twice."""
+    """Marks (prefixes of the run ids) of other jobs in this table. Rows of this job with another ledger are not among
+    them: that ledger was lost, and if this one has landed the same offsets, the rows are duplicates."""
     now = access.state()
     apps = access.transactions(APP_ROOT, now) if now is not None else {}
     return frozenset(mark_of(ledger, job) for ledger, job in app_owners(apps) if job != state.job)
@@ -236,7 +236,7 @@ def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:
 
 
 def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
-    """What of a table is not compared, or not in full."""
+    """Notes on what is not compared, or not in full."""
     if unreadable:
         yield f"{unreadable} offsets can no longer be read and could not be compared"
     if any(landed.older.values()):

@@ -1,14 +1,12 @@
 """`spark.read.format("kseg")`: Kafka's records with the columns of Spark's own Kafka source.
 
     spark.read.format("kseg").option("kafka.bootstrap.servers", …).option("subscribe", "orders").load()
-    spark.read.format("kseg").option("subscribe", "orders").load("/var/lib/kafka/data")           with no broker
-    spark.readStream.format("kseg")…                                                         see
-    `etl.spark_format.stream`
+    spark.read.format("kseg").option("subscribe", "orders").load("/var/lib/kafka/data")           without a broker
+    spark.readStream.format("kseg")…                                              see `etl.spark_format.stream`
 
-Spark calls this in Python processes of its own: once to learn the columns, once to plan (offsets are resolved there and
-then), and in a worker for each partition. Where Spark does not find the source by itself (see `pyspark_kseg`), register
-it: `spark.dataSource.register(KsegDataSource)`. A job does not use it: `etl.spark.dataframe` also returns what was
-read.
+Spark calls this in separate Python processes: once for the schema, once to plan (offsets are resolved at that moment),
+and in a worker for each partition. If Spark does not find the source by itself (see `pyspark_kseg`), register it:
+`spark.dataSource.register(KsegDataSource)`. Jobs do not use it: `etl.spark.dataframe` also returns what was read.
 """
 
 from __future__ import annotations
@@ -65,19 +63,20 @@ _PROVENANCE = [
 
 
 class KsegDataSource(DataSource):
-    """The source. Options: `etl.spark_format.options`."""
+    """The data source. Its options: `etl.spark_format.options`."""
 
     @classmethod
     def name(cls) -> str:
         return "kseg"
 
     def schema(self) -> StructType:
-        """The columns; `load()` asks for them, so invalid options are reported at once, as far as they are invalid for
-        both a batch and a stream: at this point Spark does not say whether the query is streaming. With
-        `value.format` or `key.format` they are those of the decoded rows.
+        """The columns of the rows; with `value.format` or `key.format` those of the decoded rows.
+
+        Spark calls this at `load()`, so invalid options are reported there, if they are invalid for both batch and
+        streaming queries: Spark does not say at `load()` which kind the query is.
 
         Raises:
-            ConfigurationError: the options, every fault at once.
+            ConfigurationError: invalid options, every fault at once.
         """
         from kseg.etl.spark_format.stream_options import check_either
 
@@ -92,14 +91,14 @@ class KsegDataSource(DataSource):
         return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
 
     def reader(self, schema: StructType) -> KsegReader:
-        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        """Raises ConfigurationError: invalid options, or another schema than the source's."""
         from kseg.etl.spark_format.options import ReadOptions
 
         self._refuse_other(schema)
         return KsegReader(ReadOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> KsegStreamReader:  # noqa: N802
-        """Raises ConfigurationError for bad options, or a schema that is not the source's own."""
+        """Raises ConfigurationError: invalid options, or another schema than the source's."""
         from kseg.etl.spark_format.stream import KsegStreamReader
         from kseg.etl.spark_format.stream_options import StreamOptions
 
@@ -130,12 +129,12 @@ class KsegReader(DataSourceReader):
 
     @RemediesTold()
     def partitions(self) -> list[InputPartition]:
-        """The ranges as of now, one Spark partition each; small ones of files share one.
+        """The current ranges, one Spark partition each; small ranges of log files share one.
 
         Raises:
             ConfigurationError: offsets that do not fit the partitions.
             OffsetsLost: offsets outside of the log, with failOnDataLoss.
-            KafkaError: the cluster cannot be asked.
+            KafkaError: a request to the cluster failed.
         """
         from kseg.etl.source.files.tasks import pack
         from kseg.etl.spark_format.planning import plan_tasks
@@ -144,6 +143,6 @@ class KsegReader(DataSourceReader):
         return [KsegPartition(tasks) for tasks in packs]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The ranges' rows. Spark calls it with an empty partition where there is none."""
+        """The rows of a partition. If there are no partitions, Spark calls this with an empty one."""
         with RemediesTold():
             yield from read_partition(partition, self._options)

@@ -1,13 +1,13 @@
-"""Options `key.…` and `value.…` of `format("kseg")`: typed columns in place of bytes, as a job's `decode:` section.
+"""Options `key.…` and `value.…` of `format("kseg")`: typed columns instead of bytes, as with a job's `decode:` section.
 
     .option("value.format", "json").option("value.schema", "id bigint, items array<struct<sku:string>>")
     .option("value.format", "avro").option("value.schema", <the schema's text>)
     .option("value.format", "protobuf").option("value.schema", <a .proto text, or descriptors in base64>)
     .option("value.format", "avro").option("value.schema", "registry").option("schema.registry.url", "http://sr:8081")
 
-The names behind the dot are those of the section (docs/reference/configuration.md); `formats` and `rename` are JSON
-objects. `schema.registry.` leads to a property of the registry's client. `keep` names Kafka's own columns that rows
-have as well, separated by commas.
+The names after the dot are those of the section (docs/reference/configuration.md); `formats` and `rename` are JSON
+objects. `schema.registry.` is the prefix of properties of the registry's client. `keep` is a comma-separated list of
+Kafka's own columns (`timestamp` …) that rows have as well.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ KEEP = "keep"
 
 
 def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | None = None) -> DecodeStep | None:
-    """The step that decodes; None: keys and values stay bytes. options: names in lower case. topics: as named there.
+    """The decoding step; None: keys and values stay bytes. options: with lower-case names. topics: those that the
+    options name.
 
     Raises:
-        ConfigurationError: with every fault at once, each under its option's name.
-        SchemaRegistryError: the registry cannot be asked.
+        ConfigurationError: with every fault at once, each with its option's name.
+        SchemaRegistryError: a request to the registry failed.
     """
     given = {name: str(text) for name, text in options.items() if name.startswith(_SOURCES)}
     if not given:
@@ -99,12 +100,12 @@ def _value(key: str, text: str, format: str | None) -> Any:
     if format == "protobuf":
         return {"file": "schema", "text": _descriptors(text)}
     if text.lstrip()[:1] in ("{", "[", '"'):
-        return {"file": "schema", "text": text}  # as if it were in a file
+        return {"file": "schema", "text": text}  # as if it had been read from a file
     return {"columns": dict(_columns(text))}
 
 
 def _descriptors(text: str) -> str:
-    """Of a .proto text, or in base64 as they are. Raises ValueError."""
+    """Descriptors in base64, compiled if `text` is that of a .proto file. Raises ValueError."""
     try:
         base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
@@ -128,7 +129,7 @@ def _columns(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut at commas that are in no brackets and no backquotes."""
+    """Split at commas outside of brackets and backquotes."""
     depth, quoted, start = 0, False, 0
     for at, sign in enumerate(text):
         if sign == "`":

@@ -1,18 +1,23 @@
-"""The options of `spark.read.format("kseg")`: those of Spark's own Kafka source, with its defaults and its refusals.
+"""The options of `spark.read.format("kseg")`: those of Spark's own Kafka source, with its defaults and its errors.
 
-Names are case-insensitive. `kafka.` leads to a property of the Java consumer. What Spark's source takes for streaming
-alone (`etl.spark_format.stream_options`), and what tunes the Java consumer, is accepted and means nothing here, so
-that a query moves over by one word.
+Names are case-insensitive. `kafka.` is the prefix of properties of the Java consumer. Options of Spark's source for
+streaming (`etl.spark_format.stream_options`), and properties that only tune the Java consumer, are accepted and
+ignored, so that only the format's name changes in a query.
 Source: https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka-integration.html
 
-Beyond Spark's source: `startingOffsets` "committed" starts at the offsets that the group in `kafka.group.id` has
-committed, a partition without one at its earliest. And `path`, instead of `kafka.bootstrap.servers`: folders of
-`log.dirs`, or copies of them, that are read with no broker; of the three ways to name topics none means all. With it go
-`layout` (what a tiered storage plug-in wrote: "aiven", "copies", or one of your own), `storage.…` (credentials and
-addresses of an object store, see `segment_reader.log.files.object_stores`), `layout.…` (the layout's own options) and
-`untimed` ("include" takes the records of message format 0, which have no time, into ranges by time; else such a range
-is an error). `includeProvenance` adds fields of batch headers and the batch's place in the files.
-`key.format`, `value.format` and the options beside them give typed columns: see `etl.spark_format.decode_options`.
+In addition to Spark's options:
+
+startingOffsets     "committed": the offsets that the group in `kafka.group.id` has committed; a partition without one
+                    starts at the earliest offset
+path                instead of `kafka.bootstrap.servers`: folders of `log.dirs`, or copies of them, which are read
+                    without a broker. Without `subscribe`, `subscribePattern` and `assign`, all topics are read
+layout, layout.…    with `path`: the layout of files of a tiered storage plug-in ("aiven", "copies", or your own), and its
+                    options
+storage.…           with `path`: an object store's credentials and endpoint (`segment_reader.log.files.object_stores`)
+untimed             with `path`: "include" adds records of message format 0, which have no timestamp, to ranges by time;
+                    otherwise such a range is an error
+includeProvenance   "true" adds fields of the batch headers, and the batch's file and position
+key.…, value.…      typed columns: `etl.spark_format.decode_options`
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ _NOT_SUPPORTED = {
     "interceptor.classes": "interceptors could change records",
 }
 
-# They tune the Java consumer, its group membership or its metrics, and change no row.
+# Properties that tune the Java consumer, its group membership or its metrics: they do not change rows.
 _WITHOUT_MEANING = frozenset(
     [
         "allow.auto.create.topics",
@@ -85,7 +90,7 @@ _WITHOUT_MEANING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one `load()` asks for."""
+    """The parsed options of one `load()`."""
 
     origin: ClientConfig | LogFiles
     topics: tuple[str, ...] | None
@@ -110,7 +115,8 @@ class ReadOptions:
 
 
 class OptionParser:
-    """Gathers the faults of all options. streaming: of a query's, which start at the latest offset and have no end."""
+    """Parses options and collects all faults. streaming: a streaming query starts at the latest offset, without an end.
+    """
 
     def __init__(self, options: Mapping[str, str], *, streaming: bool = False) -> None:
         self._options = {key.lower(): value for key, value in options.items()}
@@ -193,7 +199,7 @@ class OptionParser:
     def _strategy(self) -> tuple[tuple[str, ...] | None, str | None, Mapping[str, tuple[int, ...]] | None]:
         given = [name for name in _STRATEGIES if name.lower() in self._options]
         if not given and "path" in self._options:
-            return None, None, None  # all that is there
+            return None, None, None  # all topics
         if len(given) != 1:
             which = "only one" if given else "one"
             self._fault("", f"exactly {which} of {', '.join(_STRATEGIES)} must be given", "set which topics to read")
@@ -232,7 +238,7 @@ class OptionParser:
     # -- where to start and to end
 
     def _offsets(self, side: Literal["starting", "ending"], default: OffsetSpec) -> OffsetSpec:
-        """In Spark's order: a time for all, a time for each partition, offsets."""
+        """The first of these that is given, in Spark's order: one time for all, a time for each partition, offsets."""
         otherwise: Literal["latest", "error"] = "latest"
         strategy = self._get("startingOffsetsByTimestampStrategy", "error").lower()
         if strategy not in ("error", "latest"):

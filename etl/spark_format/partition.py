@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class KsegPartition(InputPartition):
-    """One Spark partition: a range of one Kafka partition, or several small ones of files."""
+    """One Spark partition: a range of one Kafka partition, or several small ranges of log files."""
 
     tasks: tuple[RangeTask, ...]
 
 
 def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """In a worker: the rows of one Spark partition; none where it is not one of ours.
+    """In a worker: the rows of one Spark partition; none if it is not a `KsegPartition`.
 
-    Raises as `etl.source.reader.RangeReader`, and Refused where its offsets are not all accounted for.
+    Raises as `etl.source.reader.RangeReader`, and Refused if not all offsets are accounted for.
     """
     from kseg.etl.source.reader import read_range
 
@@ -46,7 +46,7 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
 
 
 def typed_schema(read: ReadOptions) -> pa.Schema:
-    """The columns of a read with decoded keys or values. Raises ConfigurationError where a schema is not sound."""
+    """The columns of a read with decoded keys or values. Raises ConfigurationError if a schema is invalid."""
     assert read.decode is not None
     return read.decode.output_schema(_decode_options(read).schema)
 
@@ -60,7 +60,7 @@ def _decode_options(read: ReadOptions) -> DecodeOptions:
         headers=read.include_headers
         or (read.decode is not None and ("headers" in read.decode.keep or read.decode.by_registry)),
         provenance=read.include_provenance,
-        # Beside typed columns Kafka's own have names that no payload has.
+        # With typed columns, Kafka's own columns have names that cannot be those of payload fields.
         addresses=read.decode is not None,
         # What Spark's source gives for a record without a timestamp: one millisecond before 1970.
         null_timestamps=False,
@@ -70,10 +70,10 @@ def _decode_options(read: ReadOptions) -> DecodeOptions:
 
 
 def _check_counts(found: RangeResult, read: ReadOptions) -> None:
-    """The account of one range, as jobs have it: nothing is missing without a word.
+    """Check the counts of one range as jobs do, so that no offset is missing without an error.
 
     Raises:
-        Refused: `account-failed` where its counts do not agree; `offsets-absent` with failOnDataLoss.
+        Refused: `account-failed` if its counts do not agree; `offsets-absent` with failOnDataLoss.
     """
     from kseg.etl.errors import Refused
     from kseg.etl.source.errors import OffsetsAbsent

@@ -1,4 +1,4 @@
-"""What a `spark.read.format("kseg")` reads: options -> partitions -> offsets -> tasks, all as of one moment."""
+"""Plans a `spark.read.format("kseg")`: options -> partitions -> offsets -> tasks, all at one moment."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class PartitionRange:
 
 
 def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
-    """The tasks of one read, as of now.
+    """The tasks of one read, with the current offsets.
 
     Raises:
         ConfigurationError: offsets that do not fit the partitions, or end before they start.
-        OffsetsLost: named offsets lie outside of the log, with failOnDataLoss.
-        KafkaError: the cluster cannot be asked.
-        LogFileError: the files cannot be walked.
+        OffsetsLost: given offsets are outside of the log, with failOnDataLoss.
+        KafkaError: a request to the cluster failed.
+        LogFileError: the log files cannot be read.
     """
     level = options.isolation_level
     with open_logs(options.origin) as logs:
@@ -74,7 +74,7 @@ def _ranges(
 
 
 def _check_inside(options: ReadOptions, tp: TopicPartition, start: int, end: int, first: int, visible: int) -> None:
-    """Offsets that a user or a group named may lie outside of the log; the others have just been asked for."""
+    """Offsets of a user or a group may be outside of the log; all others have just been listed. Raises OffsetsLost."""
     if start < first and start < end and (isinstance(options.start, AtOffsets) or options.start == "committed"):
         raise OffsetsLost(tp.topic, tp.partition, start, min(first, end))
     if end > visible and start < end and isinstance(options.end, AtOffsets):

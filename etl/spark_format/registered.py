@@ -1,8 +1,8 @@
-"""`schema.registry.…` of `format("kseg")`: what a read decodes with where payloads name the schemas of a registry.
+"""Options `schema.registry.…` of `format("kseg")`: the schemas of a read whose payloads have a registry's schema ids.
 
-The registry is asked when a read is planned: all versions of each topic's subject. Rows have the newest version's
-columns, widened to the types of the others, then the fields that only others have (unless unknown fields are ignored).
-A read keeps no ledger: the columns are those of the moment at which it was planned.
+When a read is planned, all versions of each topic's subject are requested. Rows have the newest version's columns,
+widened to the types of the others, then the fields that only others have (unless unknown fields are ignored).
+A read has no ledger: its columns are those of the registry at that moment.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class _Read:
 
 
 def registry_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a registry's client among a read's options."""
+    """The properties of the registry's client, from a read's options."""
     return {name.removeprefix(REGISTRY): str(text) for name, text in options.items() if name.startswith(REGISTRY)}
 
 
 def registered_schemas(
     decode: Decode, properties: Mapping[str, str], topics: Sequence[str] | None
 ) -> dict[str, FramedSchemas]:
-    """By `key` and `value`, those that are in a registry. topics: None where options do not name them.
+    """By `key` and `value`, the schemas that are in a registry. topics: None if the options do not name them.
 
     Raises:
-        ConfigurationError: under the options' names: there is no subject, or its schemas have no columns.
-        SchemaRegistryError: the registry cannot be asked.
+        ConfigurationError: with the options' names: there is no subject, or its schemas have no columns.
+        SchemaRegistryError: a request to the registry failed.
     """
     from kseg.etl.ledger.state import JobState
     from kseg.etl.planning.schemas import lineages_of, read_schemas
@@ -70,7 +70,7 @@ def registered_schemas(
 
 
 def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
-    """Raises ConfigurationError: the versions contradict each other in the newest's columns."""
+    """Raises ConfigurationError: the newest versions of the subjects contradict each other."""
     from kseg.etl.decoding.framed import FramedSchemas, schema_key
     from kseg.etl.decoding.schema_formats import schema_format
     from kseg.etl.planning.growing import grown
@@ -85,7 +85,7 @@ def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
         try:
             reader = grown(payload, name, (reader,), [("a version", text)])
         except Refused:
-            continue  # its records are errors
+            continue  # records with this schema are decoding errors
     writers = ((key, found.texts[hash]) for key, hash in found.writers.items())
     return FramedSchemas(
         reader,
@@ -95,7 +95,7 @@ def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
 
 
 def _option(path: str) -> str:
-    """A place in a job file as an option's name."""
+    """A path in a job file as the name of an option."""
     if path.startswith("registry"):
         return REGISTRY + (path.removeprefix("registry").lstrip(".") or "url")
     return path.removeprefix("decode.")

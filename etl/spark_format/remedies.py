@@ -1,4 +1,4 @@
-"""What to do about an error, where Spark shows the first line of its text and nothing else."""
+"""Puts the remedy into the first line of an error's text: Spark shows only this line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kseg.etl.errors import KsegError
 
 
 class RemediesTold(ContextDecorator):
-    """Errors of ours that leave this block, or this function, have their remedy in the first line of their text."""
+    """A `KsegError` that leaves this block, or this function, has its remedy in the first line of its text."""
 
     def __enter__(self) -> None: ...
 

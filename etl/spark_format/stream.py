@@ -1,16 +1,17 @@
 """`spark.readStream.format("kseg")`: micro-batches with Spark's own checkpoints.
 
-    offsets/0   {} ──► pinned starts          reads nothing: it writes down where the query begins
-    offsets/1   starts ──► ends               reads what lies between, in tasks as a batch read's
+    offsets/0   {} ──► pinned starts          reads nothing: it only stores the query's start offsets
+    offsets/1   starts ──► ends               reads the offsets in between, in tasks like those of a batch read
     …
 
-Spark writes the ends of a micro-batch into its checkpoint before anything is read, and after a crash asks for the very
-same offsets again. Not so the start of the first one, nor that of a partition that appears later: these would be looked
-up again, and "latest" would by then mean another offset. So they are written down by a micro-batch that reads nothing
-of them, and read from by the next one: whatever a restart repeats is between two offsets in the checkpoint.
-Under read_committed the ends are last stable offsets, so no transaction is decided after it was read.
+Spark writes the end offsets of a micro-batch into its checkpoint before anything is read, and after a crash repeats the
+micro-batch with the same offsets. It does not store the start offsets of the first micro-batch, or of a partition that
+appears later: they would be resolved again, and "latest" would be another offset by then. So a micro-batch that reads
+nothing from these partitions stores their start offsets, and the next one reads from there. Whatever a restart repeats
+is between two offsets in the checkpoint. With read_committed the ends are last stable offsets, so that all transactions
+below them are complete.
 
-A query fails where it cannot continue: another cluster, a recreated topic, a log that lost records
+A query fails if it cannot continue: another cluster, a recreated topic, a log that lost records
 (`failOnDataLoss`). Source: `pyspark.sql.datasource.DataSourceStreamReader`, `pyspark.sql.streaming.datasource`.
 """
 
@@ -52,14 +53,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The partitions that are read, as of one moment."""
+    """The partitions that are read, observed at one moment."""
 
     topics: dict[TopicPartition, TopicMetadata]
     bounds: dict[TopicPartition, LogBounds]
     cluster: str | None
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> StreamOffsets:
-        """These offsets with the ids and epochs by which later runs see whether topics and logs are still the same."""
+        """These offsets with the topic ids and leader epochs that show later whether topics and logs are the same."""
         partitions = [tp for tp in offsets if tp in self.topics]
         ids = {tp.topic: self.topics[tp].topic_id for tp in partitions}
         return StreamOffsets(
@@ -72,7 +73,7 @@ class _Seen:
 
 
 class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process beside the driver for as long as the query; a copy without connections goes to the workers."""
+    """Lives in a process beside the driver while the query runs. Workers get a copy without connections."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -84,10 +85,10 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stack": None, "_logs": None}
 
-    # --- what Spark asks ---------------------------------------------------------------------------------------------
+    # --- called by Spark ---------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Nothing: the first micro-batch writes down where the query begins."""
+        """Empty: the first micro-batch stores the query's start offsets."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -99,18 +100,18 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @RemediesTold()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Everything that is there now is read, by this query, and nothing that comes later."""
+        """Remember the current ends: the query reads up to them, and nothing that is produced later."""
         seen = self._observe()
         self._target = seen.at(self._ends(seen))
 
     @RemediesTold()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends; `start` itself where there is nothing to read.
+        """The end offsets of the next micro-batch; `start` itself if there is nothing to read.
 
         Raises:
-            Refused: `another-cluster`, `topic-recreated`, `log-truncated`, `topic-missing`, with failOnDataLoss.
-            UnknownTopic: a topic that is named is not there.
-            KafkaError: the cluster cannot be asked.
+            Refused: `another-cluster`; with failOnDataLoss `topic-recreated`, `log-truncated`, `topic-missing`.
+            UnknownTopic: a subscribed topic does not exist.
+            KafkaError: a request to the cluster failed.
         """
         began = StreamOffsets.of(start)
         seen = self._observe_after(began)
@@ -130,18 +131,18 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @RemediesTold()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the query's progress: where the logs end now."""
+        """The current ends of the logs, for the query's progress."""
         seen = self._observe()
         return seen.at(self._ends(seen)).document()
 
     @RemediesTold()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of one micro-batch; after a restart those of one that Spark had planned before.
+        """The tasks of one micro-batch; after a restart, of the one that Spark had planned before.
 
         Raises:
             Refused: as `latestOffset`; `checkpoint-unfinished` for a micro-batch that Spark's own Kafka source has
                 begun.
-            OffsetsLost: the log starts above the start of a range now, with failOnDataLoss.
+            OffsetsLost: the log now starts above the start of a range, with failOnDataLoss.
         """
         began, ends = StreamOffsets.of(start), StreamOffsets.of(end)
         ranges = self._between(began, ends)
@@ -171,7 +172,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._stack.close()
         self._stack = self._logs = None
 
-    # --- what is there -----------------------------------------------------------------------------------------------
+    # --- observations of the cluster ---------------------------------------------------------------------------------
 
     def _open(self) -> Logs:
         if self._logs is None:
@@ -185,7 +186,8 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)
 
     def _observe_after(self, known: StreamOffsets) -> _Seen:
-        """As `_observe`, and not older than what the checkpoint knows. Raises RetriableFailure where it stays so."""
+        """As `_observe`, but not with older leader epochs than the checkpoint. Raises RetriableFailure if these persist.
+        """
         return until_current(self._observe, lambda seen: behind(known, seen.at(dict.fromkeys(seen.bounds, 0))))
 
     def _ends(self, seen: _Seen) -> dict[TopicPartition, int]:
@@ -193,7 +195,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {tp: log.last_stable if committed else log.high_watermark for tp, log in seen.bounds.items()}
 
     def _starts(self, seen: _Seen) -> dict[TopicPartition, int]:
-        """Where a new query begins. Raises OffsetsLost for offsets outside of the log, with failOnDataLoss."""
+        """The start offsets of a new query. Raises OffsetsLost: they are outside of the log, with failOnDataLoss."""
         read = self._options.read
         starts = self._open().offsets(read.start, seen.topics, isolation_level=read.isolation_level, group=read.group)
         for tp, start in starts.items():
@@ -206,13 +208,13 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return starts
 
     def _bounded(self, seen: _Seen) -> dict[TopicPartition, int]:
-        """The logs' ends, or those that Trigger.AvailableNow has read at the query's start."""
+        """The logs' ends; with Trigger.AvailableNow not above those at the query's start."""
         ends = self._ends(seen)
         if self._target is None:
             return ends
         target = self._target
         return {
-            # A topic recreated since then has other records at these offsets: those that it has now.
+            # A topic recreated since then has other records at these offsets: read up to its current end.
             tp: min(end, target.offsets[tp]) if target.same_topic(seen.at({tp: end}), tp.topic) else end
             for tp, end in ends.items()
             if tp in target.offsets
@@ -221,7 +223,11 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- from one offset to the next ---------------------------------------------------------------------------------
 
     def _lost(self, began: StreamOffsets, seen: _Seen) -> dict[TopicPartition, int]:
-        """Where to go on in partitions that lost what was read of them, if that is not to fail. Raises Refused."""
+        """Without failOnDataLoss: where to continue in partitions that lost records which the query has read.
+
+        Raises:
+            Refused: records or partitions were lost, with failOnDataLoss.
+        """
         fail = self._options.read.fail_on_data_loss
         gone = sorted(began.offsets.keys() - seen.topics.keys())
         if gone and fail:
@@ -272,11 +278,11 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _still_there(
         self, wanted: PartitionRange, seen: _Seen, lost: Mapping[TopicPartition, int]
     ) -> PartitionRange | None:
-        """What can be read of a range. Raises OffsetsLost, with failOnDataLoss."""
+        """The part of a range that can still be read, or None. Raises OffsetsLost, with failOnDataLoss."""
         tp = TopicPartition(wanted.topic, wanted.partition)
         log = seen.bounds.get(tp)
         if log is None:
-            return None  # gone, and that is not to fail: `_lost` has seen to it
+            return None  # the partition is gone; with failOnDataLoss `_lost` has raised
         if wanted.start < log.start and self._options.read.fail_on_data_loss:
             raise OffsetsLost(tp.topic, tp.partition, wanted.start, min(log.start, wanted.end))
         start, end = max(wanted.start, log.start), min(wanted.end, lost.get(tp, wanted.end))

@@ -1,6 +1,6 @@
-"""How much of what is there one micro-batch takes: in proportion to what each partition has, as with Spark's source.
+"""The rate limit of a micro-batch (`maxOffsetsPerTrigger`), shared by partitions in proportion to what is available.
 
-Offsets are counted, not records: aborted transactions, markers and what compaction removed count as well.
+As in Spark's source, offsets are counted, not records: aborted records, markers and compacted offsets count as well.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kseg.client.protocol.partition import TopicPartition
 def take_at_most(
     limit: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The ends of a micro-batch of at most `limit` offsets over all partitions; exactly so many where there are more.
+    """The ends of a micro-batch of at most `limit` offsets over all partitions; exactly `limit` if more are available.
 
-    starts: of every partition in `ends`, none above its end. Where the limit allows, each partition that has any gets
-    one at least, so that a small one is not starved by a large one; the rest is shared out by what each has, and the
-    remainders of the division go to those that lost most by it.
+    starts: of every partition in `ends`, none above its end. If the limit allows it, each partition with available
+    offsets gets at least one, so that no partition starves. The rest is divided in proportion to the available offsets;
+    the partitions with the largest remainders get one more.
     """
     waiting = {tp: end - starts[tp] for tp, end in ends.items() if end > starts[tp]}
     if sum(waiting.values()) <= limit:

@@ -1,6 +1,6 @@
-"""Whether a checkpoint's offsets still mean what they meant: same cluster, same topics, logs that only grew.
+"""Checks that a checkpoint's offsets are still valid: same cluster, same topics, no truncated logs.
 
-The counterpart of `etl.planning.source_identity` for queries whose memory is Spark's checkpoint.
+The counterpart of `etl.planning.source_identity` for queries, whose state is Spark's checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _NEW_CHECKPOINT = (
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that a partition lost. at: the offset to go on from; None: from the beginning, it is another log."""
+    """Records that a partition lost. at: the offset to continue from; None: from the start, because the log is another.
+    """
 
     tp: TopicPartition
     refusal: Refused
@@ -29,7 +30,7 @@ class Loss:
 
 
 def check_cluster(began: StreamOffsets, cluster: str | None) -> None:
-    """Raises Refused: `another-cluster`; no option lets a query go on there."""
+    """Raises Refused: `another-cluster`; no option makes a query continue on another cluster."""
     if began.cluster and cluster and began.cluster != cluster:
         raise Refused(
             "another-cluster",
@@ -39,7 +40,7 @@ def check_cluster(began: StreamOffsets, cluster: str | None) -> None:
 
 
 def behind(began: StreamOffsets, now: StreamOffsets) -> TopicPartition | None:
-    """A partition of the very topic that the checkpoint knows, answered for in an older leader epoch."""
+    """A partition of the same topic (by its id) with an older leader epoch than in the checkpoint: stale metadata."""
     return next(
         (
             tp
@@ -53,11 +54,11 @@ def behind(began: StreamOffsets, now: StreamOffsets) -> TopicPartition | None:
 def lost_records(
     began: StreamOffsets, now: StreamOffsets, bounds: Mapping[TopicPartition, LogBounds], logs: Logs
 ) -> Iterator[Loss]:
-    """What the logs have lost below the checkpoint's offsets, at their ends; `now` has the ids and epochs of now.
+    """Logs that were truncated below the checkpoint's offsets, or replaced. now: the current ids and epochs.
 
-    An end below the offset shows that a log was truncated, and so does the end of the leader epoch that the offset was
-    seen in (OffsetForLeaderEpoch, KIP-320) where the log has grown again since. A lower epoch is another topic's only
-    where there are no topic ids; of the same id it is an answer that is out of date (`behind`).
+    A log was truncated if it ends below the offset. If it has grown again since, the end of the offset's leader epoch
+    shows the truncation (OffsetForLeaderEpoch, KIP-320). Without topic ids, a lower leader epoch means a recreated
+    topic; with the same id, the response is stale (`behind`).
     """
     asked: dict[TopicPartition, int] = {}
     for tp, offset in began.offsets.items():
@@ -70,7 +71,7 @@ def lost_records(
         elif -1 < known < epoch:
             asked[tp] = known
     for tp, end in logs.ends_of_epochs(asked).items():
-        # -1: the leader no longer knows that epoch, which retention brings about as well.
+        # -1: the leader does not know that epoch, which may also be due to retention.
         if 0 <= end < began.offsets[tp]:
             yield Loss(tp, _truncated(tp, began.offsets[tp], end), end)
 

@@ -3,9 +3,9 @@
     {"orders": {"0": 23, "1": 7},
      "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}}}}
 
-Topics and offsets are written as by Spark's own Kafka source, so that its checkpoints can be continued. What
-that form has no field for is under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the
-leader epochs (KIP-320), which distinguish a recreated topic, and a log that lost its end, from ones that grew.
+Topics and offsets are written as by Spark's own Kafka source, so that its checkpoints can be continued. Other fields
+are under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the leader epochs (KIP-320), by
+which recreated topics and truncated logs are detected.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _OWN = "@kseg"
 
 @dataclass(frozen=True)
 class StreamOffsets:
-    """Where a micro-batch begins or ends in each partition.
+    """The start or end offsets of a micro-batch.
 
     pinned: whether this source wrote them; False for `{}` and for those of Spark's own Kafka source.
-    ids, epochs: when the offsets were listed; a topic or partition without one is left out.
+    ids, epochs: as they were when the offsets were listed; topics and partitions without one are left out.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -37,12 +37,12 @@ class StreamOffsets:
 
     @property
     def is_before_all(self) -> bool:
-        """Of a query that has not begun: its start is not resolved yet."""
+        """Whether the query has not begun, so that its start offsets are not resolved yet."""
         return not self.pinned and not self.offsets
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> StreamOffsets:
-        """From a checkpoint.
+        """Parse offsets from a checkpoint.
 
         Raises:
             Refused: `checkpoint-unreadable`.
@@ -74,7 +74,7 @@ class StreamOffsets:
             ) from error
 
     def document(self) -> dict[str, Any]:
-        """For a checkpoint; the same offsets always give the same text."""
+        """The document for a checkpoint; equal offsets always give the same text."""
         found: dict[str, Any] = {}
         for tp in sorted(self.offsets):
             found.setdefault(tp.topic, {})[str(tp.partition)] = self.offsets[tp]
@@ -93,7 +93,7 @@ class StreamOffsets:
         return found
 
     def same_topic(self, other: StreamOffsets, topic: str) -> bool:
-        """Whether nothing says that the name has come to mean another topic."""
+        """Whether the name may still be the same topic: the ids are equal, or one is unknown."""
         mine, theirs = self.ids.get(topic), other.ids.get(topic)
         return mine is None or theirs is None or mine == theirs
 

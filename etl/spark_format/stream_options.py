@@ -1,7 +1,7 @@
-"""The options of `spark.readStream.format("kseg")`: those of a batch read, and how much a micro-batch takes.
+"""The options of `spark.readStream.format("kseg")`: those of a batch read, and limits of a micro-batch.
 
-As with Spark's own Kafka source a new query starts at `startingOffsets` "latest" by default, and has no end:
-every option that sets one is rejected. Source:
+As with Spark's own Kafka source, a new query starts at `startingOffsets` "latest" by default, and has no end: options
+that set one are rejected. Source:
 https://spark.apache.org/docs/4.2.0/streaming/structured-streaming-kafka-integration.html
 """
 
@@ -23,10 +23,10 @@ _DEFAULT_DELAY = "15m"
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What one query asks for.
+    """The parsed options of one query.
 
     max_offsets, min_offsets: of one micro-batch, over all partitions.
-    max_delay: how long fewer than `min_offsets` wait.
+    max_delay: how long a micro-batch is delayed while fewer than `min_offsets` are available.
     """
 
     read: ReadOptions
@@ -72,7 +72,7 @@ def _positive(given: Mapping[str, str], name: str, faults: list[Fault]) -> int |
 
 
 def _delay(given: Mapping[str, str], faults: list[Fault]) -> timedelta:
-    """As Spark takes it: a number with a unit, or of milliseconds."""
+    """Spark's format: a number with a unit, or a number of milliseconds."""
     text = given.get("maxtriggerdelay", _DEFAULT_DELAY).strip()
     if text.isdigit():
         return timedelta(milliseconds=int(text))
@@ -84,10 +84,10 @@ def _delay(given: Mapping[str, str], faults: list[Fault]) -> timedelta:
 
 
 def check_either(options: Mapping[str, str]) -> ReadOptions:
-    """Options of a read that may become a batch or a stream: which of them is known only later.
+    """The options of a read of which it is not yet known whether it is a batch or a stream.
 
     Raises:
-        ConfigurationError: they are valid for neither; the error has the faults for a batch.
+        ConfigurationError: the options are valid for neither; the error has the faults for a batch.
     """
     try:
         return ReadOptions.parse(options)
