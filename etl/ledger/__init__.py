@@ -1,1 +1,1 @@
-"""The ledger: a job's state as a Delta table of append-only events, written by delta-rs. Exactly-once rests on it."""
+"""The ledger: a Delta table of append-only events with a job's state, written by delta-rs. Exactly-once depends on it."""

@@ -1,18 +1,18 @@
 """Events as rows of the ledger's Delta table, and back.
 
-    job         string      partition column: a read touches the files of one job alone
-    seq         long        number of the transition, 1 for the job's first; no number is missing
-    part, parts int         the event's place in its transition, 0 …, and how many events that has
-    transition  string      random name of the transition: a writer that lost the answer finds its commit by it
+    job         string      partition column: a read opens only the files of one job
+    seq         long        number of the transition, 1 for the job's first; without gaps
+    part, parts int         the event's index in its transition, from 0 on, and the number of the transition's events
+    transition  string      random name of the transition, by which a writer finds its commit if the response was lost
     written_at  timestamp   writer's clock, UTC
     chain, run_id, kind, owner, attempt         as in `etl.ledger.events.Event`
     payload     string      the event's other fields as JSON
 
-A transition is one file in one commit, so its rows are there all together or not at all; `parts` and the numbers make
-what a restore, a deleted file or a stray DELETE took away show as damage.
+A transition is one file in one commit, so either all of its rows exist or none. `parts` and the gapless numbers show if
+a restore, a deleted file or a DELETE has removed rows: the ledger is then damaged.
 
-The rows are tables of arro3, the Arrow that delta-rs itself hands out. Every command opens the ledger, and on a local
-disk most of them would load pyarrow, and with it numpy, for that alone: a fifth of a run with nothing to do.
+Rows are Arrow tables of arro3, which delta-rs itself returns. Every command opens the ledger, and on a local disk most
+commands would otherwise import pyarrow and numpy only for this: a fifth of the time of a run with nothing to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 
 FORMAT = 1
-"""Version of this layout; a ledger of a higher one is refused."""
+"""Version of this layout; ledgers of a higher version are refused."""
 
 SCHEMA = Schema(
     [
@@ -57,7 +57,7 @@ _MICROSECOND = timedelta(microseconds=1)
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
 
 _OF_A_LATER_RELEASE = frozenset({"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT})
-"""Types of validation errors for what a later release writes."""
+"""Types of validation errors that values of a later release cause."""
 
 AnyEvent = (
     events.Leased
@@ -95,7 +95,7 @@ KINDS: dict[str, type[events.Event]] = {event.KIND: event for event in get_args(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An event with its row's columns about the transition that it belongs to."""
+    """An event, and the columns of its row that describe its transition."""
 
     entry: Entry
     part: int
@@ -108,7 +108,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 
 def _adapter(event: type[events.Event]) -> TypeAdapter[Any]:
     adapter = _ADAPTERS.get(event.KIND)
-    if adapter is None:  # compiled on first use: a process that reads a quiet ledger needs a few of them
+    if adapter is None:  # compiled on first use: most processes need only a few
         adapter = _ADAPTERS[event.KIND] = TypeAdapter(event)
     return adapter
 
@@ -118,7 +118,7 @@ def encode(job: str, rows: Iterable[Row]) -> Table:
     columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
     for row in rows:
         event = row.entry.event
-        # A summary holds thousands of fields that say nothing new; any other event is for people's queries too.
+        # A summary has thousands of fields with default values. Other events have them in JSON, for users' queries.
         sparse = isinstance(event, state.Summary)
         payload = _adapter(type(event)).dump_json(event, exclude=IN_COLUMNS, exclude_defaults=sparse)
         values = {
@@ -147,20 +147,20 @@ def _array(name: str, column: Sequence[Any]) -> Array:
 
 
 def column_values(name: str, table: Table) -> list[Any]:
-    """Of a column; times are microseconds since the epoch."""
+    """The values of a column; times as microseconds since the epoch."""
     column = table.column(name)
     return list((column.cast(DataType.int64()) if name == _TIME else column).to_pylist())
 
 
 def without_copies(table: Table) -> Table:
-    """Each row once, in the order of the first ones."""
+    """The table without duplicate rows, in its order."""
     rows = dict.fromkeys(zip(*(column_values(name, table) for name in SCHEMA.names), strict=True))
     columns = zip(SCHEMA.names, zip(*rows, strict=True) if rows else [()] * len(SCHEMA.names), strict=True)
     return Table.from_arrays([_array(name, column) for name, column in columns], schema=SCHEMA)
 
 
 def time_of(microseconds: int) -> datetime:
-    """Of a column of times, by the microseconds since the epoch."""
+    """The time of this many microseconds since the epoch, in UTC."""
     return _EPOCH + microseconds * _MICROSECOND
 
 
@@ -173,18 +173,18 @@ def transition_rows(batch: Sequence[events.Event], at: datetime, sequence: int, 
 
 
 def decode(job: str, table: Table) -> list[Row]:
-    """The rows in the order of the ledger, each once.
+    """The rows in the order of the ledger, without duplicates.
 
-    A transition's rows carry its random name, so rows that agree in everything are copies of one: two OPTIMIZE of the
-    ledger's table at once make them (delta-rs 1.6.6 lets both commit).
+    A transition's rows contain its random name, so equal rows are copies of one row. Two concurrent OPTIMIZE of the
+    ledger's table make such copies (delta-rs 1.6.6 lets both commit).
 
     Raises:
-        Refused: `ledger-newer` where a kind or field is not known to this release, `ledger-damaged` where a row cannot
-            be read at all.
+        Refused: `ledger-newer` if this release does not know a kind or field, `ledger-damaged` if a row cannot be
+            parsed.
     """
     columns = [column_values(name, table) for name in SCHEMA.names]
     rows = [_row(job, dict(zip(SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
-    # A summary has the number of the last transition that it replaces, and comes after it.
+    # A summary has the same number as the last transition that it replaces, and is sorted after it.
     rows.sort(key=lambda row: (row.entry.sequence, row.entry.event.KIND == state.Summary.KIND, row.part))
     return [row for before, row in zip([None, *rows], rows, strict=False) if row != before]
 

@@ -1,17 +1,16 @@
-"""Whether a store is put-if-absent, which every commit of a ledger or a table rests on.
+"""Tests that a store is put-if-absent: all commits of ledgers and tables depend on it.
 
-    check_refuses   one PUT, on condition that the key is absent, onto an existing key: the store must reject it
-    check_races     100 keys, for each of which several such PUTs race: the store must accept one at most
+    check_refuses   one conditional PUT (if the key is absent) onto an existing key: the store must reject it
+    check_races     several concurrent conditional PUTs for each of 100 keys: the store must accept at most one
 
-A store that does not know `If-None-Match` overwrites the object and answers 200: two processes would hold one lease,
-and the later commit would erase the earlier one. delta-rs offers no PUT of a key of one's choice, so this goes through
-obstore (`object_store`). On a local file system the crate's conditional PUT is a hard link, which fails if the name
-exists.
+A store that ignores `If-None-Match` overwrites the object and responds 200: then two processes could hold one lease,
+and a later commit could erase an earlier one. delta-rs cannot PUT a given key, so this uses obstore (`object_store`).
+On a local file system, the conditional PUT of its Rust crate is a hard link, which fails if the name exists.
 
-The keys are below `_kseg/` in the folder of the ledger or table; Delta's listings and VACUUM pass over it.
+The keys are below `_kseg/` in the folder of the ledger or table; Delta's listings and VACUUM ignore this folder.
 
 Stores that `object_store` does not open are not checked: HDFS, whose rename is atomic; S3 with AWS_S3_LOCKING_PROVIDER;
-and Amazon S3 itself with other keys than those in options and environment, which is put-if-absent.
+and Amazon S3 itself (which is put-if-absent) if its keys are not in options or environment variables.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ KEY: Final = f"{FOLDER}/put-if-absent"
 RACES: Final = 100
 CONTENDERS: Final = 3
 LANES: Final = 5
-"""Keys that are raced for at the same time."""
+"""How many keys are tested at the same time."""
 
 _BODY: Final = b"kseg puts this object, on condition that it is absent, whenever a run starts. The store must refuse.\n"
 _REMEDY: Final = (
@@ -51,29 +50,29 @@ _YES: Final = frozenset({"true", "1", "yes", "t", "y"})
 
 
 def check_refuses(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
-    """One request (two the first time): the store must reject a conditional PUT onto an existing key.
+    """Check with one request (two the first time) that the store rejects a conditional PUT onto an existing key.
 
-    location: a local path or URL; a local folder is created. options: as delta-rs takes them. setting: the key of the
-    job file that names the location ("ledger").
+    location: a local path or URL; a local folder is created. options: delta-rs's options. setting: the key of the job
+    file that names the location ("ledger").
 
     Raises:
-        ConfigurationError: it overwrites the object; or it rejects options or credentials.
-        RetriableFailure: it does not answer.
+        ConfigurationError: the store overwrites the object, or rejects options or credentials.
+        RetriableFailure: the store does not respond.
     """
     store = _open(location, options, setting, address)
     if store is None:
         return
-    for _ in range(2):  # the first makes the key where there is none
+    for _ in range(2):  # the first PUT creates the key if it does not exist
         if not _put(store, KEY, location, setting, address):
             return
     raise _not_put_if_absent("it accepted a conditional PUT onto an existing object", setting, address)
 
 
 def check_races(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> int:
-    """Race for 100 keys; each may be won by one contender at most. Arguments and errors as `check_refuses`.
+    """Check with concurrent PUTs for 100 keys that at most one PUT for each is accepted. As `check_refuses` otherwise.
 
     Returns:
-        How many keys were raced for; 0 where this store is not checked.
+        The number of keys; 0 if this store is not checked.
     """
     store = _open(location, options, setting, address)
     if store is None:
@@ -104,7 +103,7 @@ def check_races(location: str, options: Mapping[str, str], *, setting: str, **ad
             raise next((one for one in failures if not isinstance(one, threading.BrokenBarrierError)), failures[0])
     finally:
         _delete(store, keys)
-    # No winner is no error: a response was lost, and the repeated PUT found its own object.
+    # No winner is not an error: a response was lost, and the repeated PUT found the object that it had created.
     if several := sum(count > 1 for count in winners.values()):
         raise _not_put_if_absent(
             f"for {several} of {RACES} keys it accepted several of {CONTENDERS} PUTs", setting, address
@@ -113,7 +112,7 @@ def check_races(location: str, options: Mapping[str, str], *, setting: str, **ad
 
 
 def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[str, str], Exception]) -> None:
-    """Raise what `error` makes of (message, remedy) where an option lets delta-rs rename over another's commit."""
+    """Raise `error(message, remedy)` if an option allows delta-rs to overwrite another writer's commit by a rename."""
     given = {key.lower(): value for key, value in options.items()}
     for key in _UNSAFE:
         value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
@@ -127,7 +126,7 @@ def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[st
 class StoreChecks:
     """Checks every store of a run's tables once.
 
-    checked: locations whose store needs no check by now.
+    checked: locations whose store has been checked already.
     """
 
     def __init__(self, *checked: str) -> None:
@@ -136,11 +135,11 @@ class StoreChecks:
         self._raced: set[tuple[str, str]] = set()
 
     def raced_in(self, location: str) -> None:
-        """A ledger has just been made there: a race for its table's keys would ask the same store once more."""
+        """Record that `check_races` has just tested this store, because a ledger was created there."""
         self._raced.add(store_of(location))
 
     def check(self, location: str, options: Mapping[str, str], *, making: bool, table: str) -> None:
-        """A table's store, before something is committed to the table. making: the table is about to be created.
+        """Check a table's store before a commit to the table. making: whether the table is about to be created.
 
         Raises:
             ConfigurationError, RetriableFailure: as `check_refuses`.
@@ -159,7 +158,7 @@ class StoreChecks:
 
 
 def store_of(location: str) -> tuple[str, str]:
-    """What has one implementation of put-if-absent: a bucket or container, or a mounted file system."""
+    """The unit that has one implementation of put-if-absent: a bucket, a container, or a mounted file system."""
     if not is_local(location):
         parts = urlsplit(location)
         return store_scheme(parts.scheme), parts.netloc
@@ -173,7 +172,7 @@ def store_of(location: str) -> tuple[str, str]:
 
 
 def _open(location: str, options: Mapping[str, str], setting: str, address: Mapping[str, str]) -> ObjectStore | None:
-    """None where there is nothing to check."""
+    """The store; None if it is not checked."""
     from obstore.exceptions import BaseError
 
     try:
@@ -203,7 +202,7 @@ def _delete(store: ObjectStore, keys: list[str]) -> None:
     try:
         obstore.delete(store, keys)
     except (BaseError, OSError):
-        for key in keys:  # some were never made
+        for key in keys:  # some may not exist
             with suppress(BaseError, OSError):
                 obstore.delete(store, key)
 

@@ -1,20 +1,20 @@
-"""What became of a job's dead letters, as its ledger tells.
+"""The states of a job's dead letters, derived from its ledger.
 
-A dead letter is an address and the run that could not decode it. From the ledger follows whether it is
+A dead letter is an address and the run that could not decode its record. Its state is
 
-    open       nothing has landed the record since
-    expired    the same, and retention has deleted it
-    redriven   a later redrive has landed it (`kseg redrive`)
-    replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run. So has one
-               that was abandoned after its commit: then the next run that plans the offset reads it again
-    appended   a later `--mode append` has landed the record: once more where it was a row, and here for the first time
-    kept       its run is a replacement, of which another attempt has landed, and left the offset as it was
-    pending    its run has no account yet, or was abandoned; or its offset is open, and the next run reads it again
-    stale      its offset means another record today (a source that was accepted)
-    unknown    its run is of a ledger that was lost: what has landed since then is not known
+    open       the record has not landed since
+    expired    open, but retention has deleted the dead letter
+    redriven   a later redrive has landed the record (`kseg redrive`)
+    replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run; or the
+               replacement was abandoned after its commit, and the next run that plans the offset reads it again
+    appended   a later `--mode append` has landed the record (for records with a row, this adds a second one)
+    kept       its run is a replacement; another attempt of it has landed, and has kept the offset's earlier rows
+    pending    its run is not accounted for yet, or was abandoned; or its offset is open: the next run reads it again
+    stale      its offset now belongs to another record (a changed source was accepted)
+    unknown    its run is in a lost ledger: what has landed since then is not known
     other      its run is another job's
 
-Nothing is written to the dead-letter table: a redrive that dies before its account has not happened.
+States are not written to the dead-letter table: a redrive that dies before it is accounted for has no effect.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ LetterState = Literal[
 ]
 
 REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "appended", "kept"})
-"""States of letters whose bytes are today's record at their offset."""
+"""States of letters whose bytes are those of the current record at their offset."""
 
 _BY_MODE: Final[dict[str, LetterState]] = {REDRIVE: "redriven", REPLACE: "replaced", APPEND: "appended"}
 
 ADDRESS = ("topic", "partition", "offset", "_kseg_run")
-"""The columns that say which dead letter a row of the table is."""
+"""The columns that identify a dead letter in the table."""
 
 
 class Letter(NamedTuple):
@@ -70,7 +70,7 @@ def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
         return {}
     planned = run.plan.offsets()
     if run.abandoned:
-        # A replacement has taken away what was there, and its offsets are open again; a redrive has changed nothing.
+        # A replacement has removed earlier rows, and its offsets are open again; a redrive has changed nothing.
         taken = {*run.landed, *(run.landed_in or ())} if run.mode == REPLACE else ()
         planned = offsets_of(r for r in run.plan.ranges if r.table in taken)
     kept = run.kept or {}
@@ -78,7 +78,7 @@ def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
 
 
 def may_have_dead_letters(state: JobState) -> bool:
-    """Whether runs that the ledger knows of may have dead letters."""
+    """Whether runs in the ledger may have dead letters."""
     archived = state.archive.counts.decoding
     return (archived is not None and archived.dead > 0) or any(
         run.plan.dead_letters is not None for run in state.runs.values()
@@ -86,7 +86,7 @@ def may_have_dead_letters(state: JobState) -> bool:
 
 
 class LetterStates:
-    """The states of dead letters by one state of the ledger."""
+    """The states of dead letters at one state of the ledger."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
@@ -100,7 +100,7 @@ class LetterStates:
         self._foreign = lru_cache(maxsize=None)(self._foreign_state)
 
     def of(self, letter: Letter) -> LetterState:
-        """The state of a letter. One whose run the ledger has dropped from its list counts as older than all others."""
+        """The state of a letter. If a summary has dropped its run, the letter counts as older than all listed runs."""
         state, tp = self._state, letter.tp
         run = state.runs.get(letter.run_id)
         if run is None and (foreign := self._foreign(letter.run_id)) is not None:
@@ -123,18 +123,18 @@ class LetterStates:
         return "expired" if has_expired(state.expired_letters, letter.run_id, tp, letter.offset) else "open"
 
     def is_own(self, run_id: str) -> bool:
-        """Whether a run, which the ledger need not list any more, is this job's in this ledger."""
+        """Whether a run is one of this job in this ledger, even if a summary has dropped it."""
         return run_id in self._state.runs or self._foreign(run_id) is None
 
     def expired(self) -> Iterator[Letter]:
-        """All that retention has deleted, whatever became of them."""
+        """All letters that retention has deleted, whatever their state."""
         for run_id, partitions in self._state.expired_letters.items():
             for tp, offsets in partitions.items():
                 for start, end in offsets:
                     yield from (Letter(tp.topic, tp.partition, offset, run_id) for offset in range(start, end))
 
     def count(self, letters: Iterable[Letter]) -> dict[LetterState, int]:
-        """How many of the job's letters there are in each state that any has."""
+        """The number of the job's letters by state, without states that none has."""
         counts = Counter(map(self.of, letters))
         return {name: number for name, number in counts.items() if name != "other"}
 
@@ -142,7 +142,7 @@ class LetterStates:
         return self._read.get(run.run_id, {}).get(tp, EMPTY)
 
     def _foreign_state(self, run_id: str) -> LetterState | None:
-        """What is known of letters of a run that the ledger does not list, if it is not this job's in this ledger."""
+        """The state of letters of an unlisted run; None if it is a run of this job in this ledger."""
         parts = parse_run_id(run_id)
         if parts is None or parts.mark == self._mark:
             return None

@@ -1,8 +1,8 @@
 """Errors of the ledger itself; a damaged or newer ledger is `etl.errors.Refused` with a `ledger-…` code.
 
 codes: ledger-damaged (events are missing or contradict each other), ledger-newer (written by a later release),
-ledger-foreign (the Delta table at this path is no ledger), ledger-missing (none there and none may be created),
-ledger-unsafe-store (the store's options switch put-if-absent off).
+ledger-foreign (the Delta table at this path is not a ledger), ledger-missing (there is none, and it may not be
+created), ledger-unsafe-store (the store's options disable put-if-absent).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kseg.etl.errors import AddressValue, AnotherRunActive, KsegError
 
 
 def ledger_lost_remedy(group: str | None) -> str:
-    """What a person can do where this ledger is not the one with which a job has landed rows, by `kseg` commands."""
+    """The remedy if this ledger is not the one with which the job has landed its rows, with `kseg` commands."""
     anew = (
         "`kseg ingest JOB --accept-group-offsets` begins a new one at the group's offsets instead: rows that landed "
         "after the last commit of offsets land again"
@@ -23,9 +23,9 @@ def ledger_lost_remedy(group: str | None) -> str:
 
 
 class IllegalStep(KsegError):
-    """An event that may not follow what the ledger holds, such as an account for a run that was abandoned.
+    """An event that is not allowed in the ledger's state, such as `accounted` for an abandoned run.
 
-    Nothing was written. The program is wrong, or a process without a lease tried to write.
+    Nothing was written. There is a bug, or a process without a lease tried to write.
     """
 
     def __init__(self, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
@@ -33,7 +33,7 @@ class IllegalStep(KsegError):
 
 
 class LeaseLost(AnotherRunActive):
-    """The lease that this work was done under is no longer held: it was taken over, released, or it ran out.
+    """The lease of this process is no longer held: it was taken over, released, or has expired.
 
-    The work must stop without another commit: the present holder of the lease continues the run.
+    The process must stop without another commit: the new holder of the lease continues the run.
     """

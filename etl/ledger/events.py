@@ -267,7 +267,7 @@ class Abandoned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePinned(Event):
-    """The job's first offset in each partition. Pinned once; only `accepted` (group offsets) may move a base."""
+    """The job's first offset in each partition. Pinned once; only `accepted` (group offsets) may lower a base."""
 
     KIND = "base_pinned"
 

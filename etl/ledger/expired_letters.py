@@ -1,7 +1,7 @@
-"""Dead letters that retention has deleted, in the ledger: their offsets stay accounted for.
+"""The ledger's record of dead letters that retention has deleted: their offsets stay accounted for.
 
-The event is written before anything is deleted. So a deletion that was interrupted is repeated, and no redrive plans a
-record whose dead letter is about to go.
+The event is written before anything is deleted. So an interrupted deletion is repeated, and no redrive plans a record
+whose dead letter is about to be deleted.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.values import ByPartition, OffsetIntervals, TableState
 
 Expired = Mapping[str, Mapping[TopicPartition, OffsetSet]]
-"""Offsets of dead letters by the run that set them aside."""
+"""Offsets of dead letters by the run that wrote them."""
 
 NONE: Final[Mapping[TopicPartition, OffsetSet]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LettersExpired(Event):
-    """Dead letters were older than their retention, and are deleted from their table from here on.
+    """Dead letters were older than their retention: they may be deleted from their table from this event on.
 
-    runs: their offsets, by the run that set them aside. counts: how many there were, by state. state: of the table once
-    they were deleted, in an event of its own; None before.
+    runs: their offsets, by the run that wrote them. counts: their number by state. state: in a second event, the
+    table's state after the deletion; otherwise None.
     """
 
     KIND = "dead_letters_expired"
@@ -38,7 +38,7 @@ class LettersExpired(Event):
 
 
 def with_expired(known: Expired, event: LettersExpired) -> dict[str, dict[TopicPartition, OffsetSet]]:
-    """What has expired after an event; one that says the same again changes nothing."""
+    """All expired letters after an event; the same event again changes nothing."""
     made = {run_id: dict(offsets) for run_id, offsets in known.items()}
     for run_id, offsets in event.runs.items():
         of_run = made.setdefault(run_id, {})
@@ -48,5 +48,5 @@ def with_expired(known: Expired, event: LettersExpired) -> dict[str, dict[TopicP
 
 
 def has_expired(known: Expired, run_id: str, tp: TopicPartition, offset: int) -> bool:
-    """Whether this dead letter has."""
+    """Whether this dead letter has expired."""
     return offset in known.get(run_id, NONE).get(tp, EMPTY)

@@ -4,20 +4,21 @@ The order of a run's events (any other order is an IllegalStep):
 
     planned ──► landed* ──► accounted ──► offsets_committed ──► finished
        │  ▲        │            │                                  ▲
-       │  └────────┤            ├──────────────────────────────────┘      (no group commit asked for)
+       │  └────────┤            ├──────────────────────────────────┘      (without a group commit)
        │  account_ │            │
        │  cleared  ▼            │
        ├────► account_failed    │
        │           │            │
        └───────────┴────────────┴──► abandoning ──► abandoned
 
-`replacing` comes before the first commit of a run that replaces rows, once an attempt. `refused` is a note and may
-follow any event. `reconfigured` is for a run that has landed nothing. Once the group's
-offsets are committed a run can only finish.
+Each attempt of a run that replaces rows writes `replacing` before its first commit. `refused` only records an error,
+and may follow any event. `reconfigured` is for a run that has landed nothing. After the group's offsets are committed,
+a run can only finish.
 
-An event is also rejected if it breaks an invariant of the planner: one unfinished run a chain; numbers without a gap;
-no offset planned by two runs at once, nor one that has landed (unless the mode lands again); accounts that balance;
-bases and boundaries that never change; no event written under a lease that is not the chain's last.
+An event is also rejected if it breaks an invariant of the planner: one unfinished run for each chain; numbers without
+gaps; no offset in the plans of two unfinished runs, and no landed offset in a plan (unless the mode lands it again);
+balanced counts; bases that never rise, and boundaries that never change; no event under a lease that is not the chain's
+last.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from kseg.etl.ledger.state import JobState, LeaseState, RunState, Summary
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event as the ledger has it.
+    """An event in the ledger.
 
-    at: the writer's clock (aware, UTC). sequence: number of the transition that wrote it.
+    at: when it was written, by the writer's clock (aware, UTC). sequence: number of its transition.
     """
 
     event: ev.Event
@@ -50,10 +51,10 @@ class Entry:
 
 
 def fold(state: JobState, entries: Iterable[Entry]) -> JobState:
-    """The state after these events; the given one is not changed.
+    """The state after these events; `state` is not changed.
 
     Raises:
-        IllegalStep: an event may not follow what was before it.
+        IllegalStep: an event is not allowed after those before it.
         LeaseLost: an event was written under a lease that was no longer the chain's last.
     """
     building = _Building(state)
@@ -63,7 +64,7 @@ def fold(state: JobState, entries: Iterable[Entry]) -> JobState:
 
 
 class _Building:
-    """A state under construction: copies of its dictionaries, changed in place."""
+    """A mutable copy of a state, to which events are applied."""
 
     def __init__(self, state: JobState) -> None:
         self._take(state)
@@ -124,7 +125,7 @@ class _Building:
             case ev.Leased():
                 self._leased(event, entry.at)
             case ev.RunRefused():
-                # Needs no lease: a run that is refused before planning has nothing to protect.
+                # Needs no lease: a run may be refused before it has one, and the event changes no offsets.
                 self._refused(event)
             case _:
                 self._under_lease(event)
@@ -172,7 +173,7 @@ class _Building:
                 if event.pinned:
                     self._run_step(event, at)
             case ev.OffsetsCommitted() if event.run_id not in self.runs:
-                # Of no run, or committed again for one that a summary has dropped.
+                # The commit belongs to no run, or repeats that of a run which a summary has dropped.
                 self.committed.setdefault(event.group, {}).update(event.offsets)
             case _:
                 self._run_step(event, at)
@@ -194,7 +195,7 @@ class _Building:
         )
 
     def _under_lease(self, event: ev.Event) -> None:
-        """Fencing: only the last lease of a chain may write for it, whatever the clocks say."""
+        """Fencing: only events under the last lease of a chain are accepted, whatever the clocks say."""
         lease = self.leases.get(event.chain)
         if lease is None:
             raise LeaseLost(f"{event.KIND} written without a lease", remedy=None, job=self.state.job, chain=event.chain)
@@ -231,7 +232,7 @@ class _Building:
         if plan.generations != {tp: now.generation(tp) for tp in plan.offsets() if now.generation(tp)}:
             raise self._illegal(event, "a change of its source was accepted meanwhile")
         self._check_ranges(event, now)
-        self.runs.pop(plan.run_id, None)  # an abandoned one of the same id: the new one goes to the end of the order
+        self.runs.pop(plan.run_id, None)  # an abandoned run with the same id: the new one becomes the last in order
         self.runs[plan.run_id] = RunState(plan=plan, planned_at=at, owner=event.owner)
         if plan.chain == ev.INCREMENTAL:
             self.number = plan.app_version
@@ -338,7 +339,7 @@ class _Building:
         gone = gone_with(run, event.landed_in)
         now = self.result()
         for tp, offsets in gone.items():
-            # What was reopened since has been landed by others, if at all, with other records.
+            # Offsets that were reopened since have other records now: they stay landed if other runs landed them.
             self.landed[tp] = self.landed.get(tp, EMPTY).subtract(now.current(run, tp, offsets))
         for path, table in event.tables.items():
             self._table(path, table)
@@ -406,7 +407,7 @@ class _Building:
             self._table(path, table)
 
     def _table(self, path: str, table: ev.TableState) -> None:
-        """Runs of several chains record a table's states out of order: the newest state of the table counts."""
+        """Record a table's state unless a newer one is known: runs of several chains record states out of order."""
         before = self.tables.get(path)
         if before is None or before.id != table.id or before.version <= table.version:
             self.tables[path] = table
@@ -420,7 +421,7 @@ class _Building:
             self.table_records[path] = record
 
     def _accepted(self, event: ev.TableAccepted) -> None:
-        """The table's earlier states are dropped, under every name that it has in the ledger."""
+        """Replace all earlier states of the table, under every name that it has in the ledger."""
         known = self.tables.get(event.table)
         same = {path for path, table in self.tables.items() if known is not None and table.id == known.id}
         for path in same | {event.table}:

@@ -1,13 +1,13 @@
-"""Which process holds a lease, and whether it is known to be dead.
+"""Detects that the process which holds a lease is dead.
 
 An owner's name ends in a random part, the process' start in clock ticks since the machine's boot, and a hash of the
 boot's id and the process' PID namespace:
 
     etl-7:4711:9a3e11d0.8734521.5c0ffee1
 
-A process of the same boot and namespace can look the holder up: it is dead if no process has its id, or one that
-started at another time. Of any other holder (another host, another container, before a reboot) nothing is known, and
-its lease has to run out. Linux alone has /proc; elsewhere names end in the random part.
+A process of the same boot and namespace can check the holder: it is dead if there is no process with its id, or this
+process started at another time. About other holders (another host, another container, before a reboot) nothing is
+known, and their leases have to expire. Only Linux has /proc; on other systems names end in the random part.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _STATE, _START = 0, 19  # fields 3 and 22 of /proc/PID/stat, counted behind the 
 
 
 def process_mark() -> str:
-    """``.START.PLACE`` of this process; "" where there is no /proc."""
+    """``.START.PLACE`` of this process; "" if there is no /proc."""
     found, place = _state_and_start(os.getpid()), _place()
     return f".{found[1]}.{place}" if found is not None and place is not None else ""
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since the machine's boot; None where that cannot be read."""
+    """A process' start time in clock ticks since the machine's boot; None if it cannot be read."""
     found = _state_and_start(pid)
     return found[1] if found is not None else None
 
 
 def known_dead(owner: str) -> bool:
-    """Whether an owner was a process of this machine, in this PID namespace, that has ended."""
+    """Whether an owner was a process on this machine, in this PID namespace, and has ended."""
     marked = _MARKED.search(owner)
     if marked is None or marked[3] != _place():
         return False
@@ -52,7 +52,7 @@ def known_dead(owner: str) -> bool:
 
 
 def _state_and_start(pid: int) -> tuple[str, int] | None:
-    """None where it cannot be read: there is no such process, or no /proc, or it hides others' processes."""
+    """State and start time; None if there is no such process or no /proc, or /proc hides other users' processes."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

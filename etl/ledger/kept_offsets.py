@@ -1,8 +1,8 @@
-"""Which rows a run that replaces rows has left as they were. Each of its attempts says before its first commit what it
-could not read (`replacing`); what stays in a table was decided by the attempt whose commit landed there, and no other.
+"""The offsets whose rows a replacement has kept. Before its first commit, each attempt records the offsets that it
+could not read (`replacing`). Which rows stay in a table depends only on the attempt whose commit landed there.
 
-The commit names what it kept by a digest, and so does the ledger's note of it. Where no digest is known (a commit of an
-older release, or one whose entry was cleaned from the table's log), any attempt's commit may be the one that landed.
+The commit contains a digest of the kept offsets, and so does the ledger's record of the commit. If no digest is known
+(a commit of an older release, or one that log cleanup has removed), the commit of any attempt may have landed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.values import RunPlan
 
 DIGEST_LENGTH: Final = 16
-"""Hex digits: enough to tell the attempts of one run apart."""
+"""Number of hex digits: enough to distinguish the attempts of one run."""
 
 
 def kept_digest(plan: RunPlan, table: str, kept: Mapping[TopicPartition, OffsetSet]) -> str:
-    """A name for what an attempt has kept in one of the plan's tables: equal for equal offsets."""
+    """The digest of the offsets that an attempt has kept in one of the plan's tables."""
     topics = _topics(plan, [table])
     text = json.dumps([[*tp, offsets.to_json()] for tp, offsets in sorted(kept.items()) if tp.topic in topics])
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def with_attempt(run: RunState, kept: Mapping[TopicPartition, OffsetSet]) -> RunState:
-    """The run after an attempt has said what it keeps. Tables that have landed before are not changed by it."""
+    """The run after an attempt has recorded what it keeps. Tables that have already landed are not affected."""
     decided = _topics(run.plan, run.landed)
     before = run.kept or {}
     by_all = {tp: offsets for tp, offsets in before.items() if tp.topic in decided}
@@ -41,7 +41,7 @@ def with_attempt(run: RunState, kept: Mapping[TopicPartition, OffsetSet]) -> Run
 
 
 def landed_with(run: RunState, digests: Mapping[str, str | None]) -> RunState:
-    """The run with what was kept by those attempts whose commits landed. digests: by table."""
+    """The run with the offsets that were kept by the attempts whose commits landed. digests: by table."""
     for table, digest in digests.items():
         for kept in run.attempts_kept if digest is not None else ():
             if kept_digest(run.plan, table, kept) == digest:
@@ -53,10 +53,10 @@ def landed_with(run: RunState, digests: Mapping[str, str | None]) -> RunState:
 
 
 def gone_with(run: RunState, landed_in: Collection[str]) -> dict[TopicPartition, OffsetSet]:
-    """The offsets that have no row any more once a run is abandoned. landed_in: tables that had a commit of it.
+    """The offsets that have no row any more once a run is abandoned. landed_in: tables that had a commit of the run.
 
-    What others had landed before stays landed, unless this run had replaced it: then those rows are gone as well. No
-    other run can have landed any of it since, because the run reserved its offsets.
+    Offsets that other runs had landed before stay landed, unless this run had replaced their rows, which are then gone
+    as well. No other run can have landed them since, because this run reserved its offsets.
     """
     gone = dict(run.added)
     if run.mode == "backfill-replace":

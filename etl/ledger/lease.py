@@ -1,14 +1,13 @@
-"""The lease of a chain: its holder, its duration, and how the holder learns that it has lost it.
+"""The lease of a chain: its holder, its duration, and how the holder detects that it has lost the lease.
 
-`leased` has the holder and the duration; `renewed`, written by a keeper thread every third of that time, is the
-heartbeat; and the holder stops by itself when the time is over. Correctness does not depend on that: every event of a
-run is written under its lease's number (a fencing token), and a number that is not the chain's last is rejected in the
-transition that would write it.
+The event `leased` has the holder and the duration. A background thread writes `renewed`, the heartbeat, every third of
+the duration. A holder whose lease expires stops by itself. Correctness does not depend on that: every event of a run
+has the number of its lease (a fencing token), and a transition with a number that is not the chain's last is rejected.
 
-Two clocks. The holder counts from *before* a renewal was stamped, on its monotonic clock and on its wall clock (a
-suspended process is seen by the first, a suspended machine by the second). A newcomer compares the ledger's stamps,
-which are the holder's wall clock, with its own, and adds a grace of a tenth of the duration, ten seconds at most:
-clocks that differ by less still let the old holder stop first.
+Two clocks are used. The holder measures from *before* the timestamp of a renewal, with its monotonic clock and its wall
+clock (the first one detects a suspended process, the second one a suspended machine). Another process compares the
+timestamps in the ledger, which are of the holder's wall clock, with its own clock, and adds a grace period of a tenth
+of the duration, at most ten seconds: if the clocks differ by less, the old holder stops first.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from kseg.etl.ledger.store import DEADLINE, Decide, Ledger
 
 RENEWALS_A_COMPACTION = 64
 RELEASE_DEADLINE: Final = 10.0
-"""Seconds for releasing a lease: another driver takes it sooner then, but an end must not wait for a store."""
+"""Seconds for the release of a lease: it lets another driver start sooner, but must not delay the end of a process."""
 
 # container_[e<epoch>_]<of the cluster>_<of the application>_<attempt>_<of the container>
 _CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_(\d+)_\d+:")
 
 
 def owner_name() -> str:
-    """Host, process, and a random part with the process' mark (`etl.ledger.holder_process`): unlike all others.
+    """A unique name: host, process id, and a random part with the process' mark (`etl.ledger.holder_process`).
 
-    In a YARN container its id replaces the host: it names the application, and ``yarn logs`` finds it. A launcher that
-    does not learn on which host the process runs names it by KSEG_DRIVER, with which the random part begins.
+    In a YARN container, the container's id replaces the host: it contains the application's id, and ``yarn logs`` finds
+    it. A launcher that does not know on which host the process runs sets KSEG_DRIVER: the random part begins with it.
     """
     host = os.environ.get("CONTAINER_ID") or socket.gethostname()
     given = os.environ.get("KSEG_DRIVER")
@@ -53,13 +52,13 @@ def owner_name() -> str:
 
 
 def replaces(name: str, before: str) -> bool:
-    """Whether YARN has started this owner in the other's place: as a later attempt of the same application."""
+    """Whether YARN has started this owner as a later attempt of the other's application."""
     ours, theirs = _CONTAINER.match(name), _CONTAINER.match(before)
     return ours is not None and theirs is not None and ours[1] == theirs[1] and int(ours[2]) > int(theirs[2])
 
 
 def grace(duration: float) -> timedelta:
-    """How long after a lease's end a newcomer still waits, for clocks that differ. duration: seconds."""
+    """How long another process waits after a lease's end, because clocks differ. duration: seconds."""
     return timedelta(seconds=min(duration / 10, 10.0))
 
 
@@ -76,21 +75,21 @@ def acquire(
 ) -> Lease:
     """Take the chain's lease and keep it until it is released. Use the result as a context manager.
 
-    It is free if it was never taken, was released or has expired, or if this process is a later YARN attempt of the
-    holder's application; with take_over a live one is taken too.
-    A former holder that is still running learns it at its next `check` or transition.
+    The lease is free if it was never taken, was released or has expired, or if this process is a later YARN attempt of
+    the holder's application; with take_over, a live lease is taken, too. A former holder that is still running detects
+    this at its next `check` or transition.
 
-    duration: seconds until it expires without a renewal. deadline: seconds for the transition. succeeds: whether a live
-    holder of this name is known to be dead, or has been fenced.
+    duration: time until the lease expires without a renewal. deadline: seconds for the transition. succeeds: whether
+    the holder with this name is known to be dead, or has been fenced, so that its live lease may be taken.
 
     Raises:
-        AnotherRunActive: another process holds it.
+        AnotherRunActive: another process holds the lease.
         ConfigurationError: the ledger's store is not put-if-absent.
         RetriableFailure, Refused: as `Ledger.transition`.
     """
     if duration <= timedelta(0):
         raise ValueError(f"a lease needs a duration, got {duration}")
-    # At the start of every run: where this fails, the lease below would exclude nobody.
+    # At the start of every run: if this fails, the lease below would exclude nobody.
     ledger.check_store()
     name = owner or owner_name()
     seconds = duration.total_seconds()
@@ -123,19 +122,19 @@ def acquire(
         state = ledger.transition(job, decide, deadline=deadline)
         taken = state.lease(chain)
         if taken is None or (taken.owner, taken.attempt) != (name, attempt):
-            # After a lost answer the state is the present one, and another process may have taken over since.
+            # After a lost response this is the current state, and another process may have taken over since.
             other = taken.owner if taken else None
             raise LeaseLost("the lease was taken over at once", owner=other, job=job, chain=chain)
         return Lease(ledger, job, taken, since, taken_over=take_over)
     except Exception:
         raise
-    except BaseException:  # a signal's: the lease may have been written, and nobody would release it
+    except BaseException:  # of a signal: the lease may have been written, and nobody would release it
         _release_unheld(ledger, job, chain, name)
         raise
 
 
 def _release_unheld(ledger: Ledger, job: str, chain: str, owner: str) -> None:
-    """Release the lease that this owner has taken and does not keep. Never raises: a lease expires by itself."""
+    """Release the lease if this owner has taken it. Never raises a KsegError: a lease expires by itself."""
 
     def decide(state: JobState) -> Sequence[Event]:
         lease = state.lease(chain)
@@ -162,7 +161,7 @@ class _Moment:
 
 
 class Lease:
-    """A lease that is held. Its keeper thread renews it until `release`, or until it is lost."""
+    """A held lease. A background thread renews it until `release`, or until it is lost."""
 
     def __init__(self, ledger: Ledger, job: str, taken: LeaseState, since: _Moment, *, taken_over: bool) -> None:
         """Use `acquire`."""
@@ -190,7 +189,7 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """Return if the lease is certainly held; to be called before anything that other processes will see.
+        """Return if the lease has not expired and is not known to be lost; call it before every visible change.
 
         Raises:
             LeaseLost: it was taken over or released, or could not be renewed for its duration. Once lost
@@ -206,8 +205,8 @@ class Lease:
         """The job's state, read from the ledger while this lease is the chain's last.
 
         Raises:
-            LeaseLost: also where another has taken the lease since.
-            whatever `Ledger.read` raises.
+            LeaseLost: also if another process has taken the lease since.
+            what `Ledger.read` raises.
         """
         self.check()
         state = self.ledger.read(self.job)
@@ -220,7 +219,7 @@ class Lease:
 
     @contextmanager
     def on_loss(self, function: Callable[[], None]) -> Iterator[None]:
-        """Within this, a lost lease calls the function, in the thread that finds out: to stop work that goes on."""
+        """Within this context, the loss of the lease calls the function in the thread that detects it, to stop work."""
         self._on_loss = function
         try:
             yield
@@ -231,8 +230,8 @@ class Lease:
         """As `Ledger.transition`, with the events written under this lease (chain, owner and attempt are filled in).
 
         Raises:
-            LeaseLost: also where another has taken the lease since; nothing was written.
-            whatever `Ledger.transition` raises.
+            LeaseLost: also if another process has taken the lease since; nothing was written.
+            what `Ledger.transition` raises.
         """
         self.check()
 
@@ -247,11 +246,12 @@ class Lease:
             raise
 
     def sign(self, event: Event) -> Event:
-        """The event as written under this lease."""
+        """The event with this lease's chain, owner and attempt."""
         return replace(event, chain=self.chain, owner=self.owner, attempt=self.attempt)
 
     def release(self) -> None:
-        """Stop the keeper and release the lease, if it is still held. Never raises: a lease expires by itself."""
+        """Stop the renewals and release the lease, if it is still held. Never raises a KsegError: a lease expires by
+        itself."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -259,7 +259,7 @@ class Lease:
             self._release()
         except Exception:
             raise
-        except BaseException:  # a signal's, which is to end the process and not to leave the lease behind
+        except BaseException:  # of a signal, which ends the process: release the lease nevertheless
             self._release()
             raise
 
@@ -303,7 +303,7 @@ class Lease:
 
         def decide(state: JobState) -> Sequence[Event]:
             nonlocal moment
-            # Before the event is stamped: the holder's own time is over a little before the ledger's.
+            # Before the event gets its timestamp: the lease expires for the holder a little before the ledger's time.
             moment = _Moment.now()
             self._must_hold(state)
             return [self.sign(Renewed())]

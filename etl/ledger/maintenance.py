@@ -1,16 +1,16 @@
-"""Keeping a ledger small and quick to read: summaries, compaction of its files, and retention of old events.
+"""Maintenance of a ledger: summaries, compaction of its files, and retention of old events.
 
-A *summary* is the state after all events up to a number, a checkpoint that is appended in a commit of its own. A reader
-starts from the newest one (an app transaction has its number), so that the time to read a job does not grow with its
-history. It keeps everything that a plan, a commit or the validity of a later event depends on; only runs that ended
-long ago are reduced to sums. A process that continues from an earlier state must come to the same result.
+A *summary* is a checkpoint of the state after all events up to a number, appended in a separate commit. A reader starts
+from the newest summary (an app transaction has its number), so that the time to read a job does not grow with its
+history. A summary keeps everything that a plan, a commit or the validity of a later event depends on; only runs that
+ended long ago are reduced to sums. A process that continues from an earlier state must get the same result.
 
-*Compaction* rewrites small files as one and changes no row. It replaces rows by themselves instead of being an
-OPTIMIZE: of two of those at once delta-rs 1.6.6 commits both, and every row is there twice. *Retention* deletes old
+*Compaction* rewrites small files into one and changes no row. It overwrites rows with themselves instead of using
+OPTIMIZE: delta-rs 1.6.6 commits two concurrent OPTIMIZE, and then every row exists twice. *Retention* deletes old
 events that a summary replaces; only users' queries read them.
 
-Checkpoints and the clean-up of the Delta log need nothing from here: delta-rs writes a checkpoint every 10 commits and
-drops log entries older than a week when it does.
+Nothing here is needed for checkpoints and log cleanup of the Delta table: delta-rs writes a checkpoint every 10
+commits, and then removes log entries older than a week.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from kseg.etl.ledger.state import Archive, JobState, RunState, Summary
 from kseg.etl.ledger.store import Ledger, job_predicate, scanned
 
 KEEP = timedelta(days=90)
-"""How long events stay for queries, once a summary replaces them."""
+"""How long events that a summary replaces are kept for queries."""
 
 SLACK = timedelta(days=1)
-"""Retention deletes when the oldest event is this much older than the limit: so at most once a day."""
+"""Retention deletes only if the oldest event is this much older than the limit: so at most once a day."""
 
 SUMMARISE_AFTER = 500
-"""Transitions since the last summary that make a new one; some 50 runs."""
+"""A new summary is written after more than this many transitions since the last one: about 50 runs."""
 
 RUNS_KEPT = 200
 """Ended runs that a summary keeps in full."""
 
 SMALL_FILES = 40
-"""Files of one job that are compacted into one; a read opens each of them (about half a millisecond)."""
+"""More small files of one job than this are compacted: a read opens each of them (about half a millisecond)."""
 
 COMPACTED_BYTES = 512 * 1024
-"""Files of this size are left alone, so that old events are not read with new ones; some 10,000 events."""
+"""Files of this size (some 10,000 events) are not compacted, so that old events are not read with new ones."""
 
 
 def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> None:
-    """Maintenance at the end of a run: cheap if there is nothing to do, and it never blocks another process.
+    """Maintenance at the end of a run: cheap if there is nothing to do, and never blocks another process.
 
-    Raises no ledger error: this run has finished, and the next one reports what is wrong with the ledger.
+    Raises no KsegError: this run has finished, and the next one reports a problem with the ledger.
     """
     before = (now or datetime.now(UTC)) - keep
     with suppress(KsegError):
-        # One read decides what is due; each of the three reads again before it writes.
+        # One read decides what to do; each of the three steps reads again before it writes.
         table, state = ledger.snapshot(job)
         with ledger.errors(f"maintain the ledger of job {job}"):
             summed = table.transaction_version(ledger.summary_app_id(job)) or 0
@@ -77,11 +77,11 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
 def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool:
     """Append a summary if there have been more than `after` transitions since the last one.
 
-    Its commit carries the ledger's app transaction with the present number, so that of a summary and a transition that
-    were decided on the same state only one can commit.
+    Its commit contains the ledger's app transaction with the current number: if a summary and a transition were decided
+    from the same state, only one of them can commit.
 
     Returns:
-        Whether it did; False also where another process has written meanwhile (the next run will do it).
+        Whether it did; False also if another process has written meanwhile (the next run will do it).
     """
     table, state = ledger.snapshot(job)
     summed = table.transaction_version(ledger.summary_app_id(job)) or 0
@@ -101,11 +101,11 @@ def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool
 
 
 def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool:
-    """Rewrite the job's small files as one if there are more than `small_files`. No row changes; a transition that is
-    under way meanwhile is decided once more.
+    """Rewrite the job's small files into one if there are more than `small_files`. No row changes; a concurrent
+    transition is decided again.
 
     Returns:
-        Whether it did; False also where all of them are older than a large file, or another process has written
+        Whether it did; False also if all of them are older than a large file, or another process has written
         meanwhile (the next run will do it).
     """
     with ledger.errors(f"compact the job {job}"):
@@ -114,7 +114,7 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
         if small <= small_files:
             return False
         going = f"{job_predicate(job)} AND seq > {last}"
-        # Copies of rows that an OPTIMIZE of somebody else has made go.
+        # This also removes copies of rows that concurrent OPTIMIZE commands have made.
         rows = codec.without_copies(scanned(table, going))
         if not rows.num_rows:
             return False
@@ -126,10 +126,10 @@ def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool
 
 
 def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | None = None) -> bool:
-    """Delete the job's events that are older than `keep` and that a summary replaces, and summaries before that one.
+    """Delete the job's events that are older than `keep` and that a summary replaces, and all earlier summaries.
 
     Returns:
-        Whether it did; False also where another process has written meanwhile (the next run will do it).
+        Whether it did; False also if another process has written meanwhile (the next run will do it).
     """
     before = (now or datetime.now(UTC)) - keep
     with ledger.errors(f"drop old events of the job {job}"):
@@ -155,20 +155,20 @@ def retain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime | 
             table.delete(old)
         except CommitFailedError:
             return False
-        # Data files that no version of the last week refers to. Another process may be deleting them, too.
+        # Delete data files that no version of the last week uses. Another process may be deleting them, too.
         with suppress(DeltaError):
             ledger.table().vacuum(retention_hours=7 * 24, dry_run=False)
     return True
 
 
 def count_files(ledger: Ledger) -> tuple[int, int]:
-    """The data files of the ledger's newest version, and their bytes together."""
+    """The number of data files in the ledger's newest version, and their total bytes."""
     sizes = ledger.table().get_add_actions().column("size_bytes").to_pylist()
     return len(sizes), sum(sizes)
 
 
 class _File(NamedTuple):
-    """A data file by its statistics, which it may lack: the last transition in it, and its oldest event's time."""
+    """A data file and its statistics (None: missing): the last transition in it, and the time of its oldest event."""
 
     size: int
     last: int | None
@@ -183,7 +183,7 @@ def _files(table: DeltaTable, job: str) -> list[_File]:
     none = [None] * files.num_rows
     named = set(files.column_names)
     last = files.column("max.seq").to_pylist() if "max.seq" in named else none
-    # As numbers: arro3's own times take a quarter of a second for the first one.
+    # As numbers: arro3 needs a quarter of a second for the first timestamp.
     oldest = files.column("min.written_at").cast(DataType.int64()).to_pylist() if "min.written_at" in named else none
     columns = (files.column("partition.job").to_pylist(), files.column("size_bytes").to_pylist(), last, oldest)
     return [
@@ -194,20 +194,20 @@ def _files(table: DeltaTable, job: str) -> list[_File]:
 
 
 def _small_files(files: list[_File]) -> tuple[int, int]:
-    """How many of a job's files are small, and the last transition in one that is not, 0 for none."""
+    """The number of a job's small files, and the last transition in a large file (0: there is none)."""
     large = [file.last or 0 for file in files if file.size >= COMPACTED_BYTES]
     return len(files) - len(large), max(large, default=0)
 
 
 def _has_older(files: list[_File], before: datetime) -> bool:
-    """Whether a job's oldest event, by its files' statistics, is older by more than the slack."""
+    """Whether a job's oldest event, by the files' statistics, is older than `before` by more than the slack."""
     return any(file.oldest is not None and file.oldest < before - SLACK for file in files)
 
 
 def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
-    """The state with runs that ended long ago reduced: everything that later events or plans depend on stays.
+    """The state with reduced runs that ended long ago; everything that later events or plans depend on is kept.
 
-    Leases stay too, of all chains: attempts go on counting from them.
+    The leases of all chains are kept, too: later attempts continue their numbers.
     """
     ended = [run.run_id for run in state.runs.values() if run.ended]
     old = set(ended[: max(0, len(ended) - (RUNS_KEPT if runs_kept is None else runs_kept))])
@@ -220,8 +220,8 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
         elif run.chain == INCREMENTAL and not state.reopened:
             archive = _add(archive, run)
         else:
-            # Its name may be asked for again, however late: a backfill that has finished does nothing the second time.
-            # Where offsets were reopened, the generation of every run since is kept: rows name their run.
+            # A backfill may be requested again at any later time, and does nothing if it has finished. If offsets were
+            # reopened, each run's generations are kept, because rows contain the id of their run.
             runs[run.run_id] = run if run.archived else _reduced(run, letters)
     return replace(state, runs=runs, archive=archive)
 
@@ -242,7 +242,7 @@ def _add(archive: Archive, run: RunState) -> Archive:
 
 
 def _reduced(run: RunState, letters: bool) -> RunState:
-    """What is left names the run and sums up its rows. letters: earlier runs may have dead letters that it landed."""
+    """The run with only its identity and sums. letters: whether it may have landed dead letters of earlier runs."""
     plan = replace(run.plan, pinned_config="", topics={}, ranges=(), tables={}, held_back={})
     account = replace(run.accounted, ranges=(), gaps=()) if run.accounted else None
     return RunState(

@@ -1,4 +1,4 @@
-"""A ledger's Delta table: found or created, and told from tables that are none."""
+"""Loads or creates a ledger's Delta table, and refuses tables that are not ledgers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FORMAT_KEY = "kseg.ledgerFormat"
 
 CONFIGURATION = {
     FORMAT_KEY: str(codec.FORMAT),
-    # Whoever loads the table reads all commits since the last checkpoint several times: on an object store that is most
-    # of what a short run waits for. A run makes seven or eight commits.
+    # Loading the table reads all commits since the last checkpoint several times: on an object store this is most of
+    # the time of a short run. A run makes seven or eight commits.
     "delta.checkpointInterval": "10",
-    # Payloads are long and nothing is pruned by them.
+    # Payloads are long, and no query skips files by them.
     "delta.dataSkippingStatsColumns": "seq,written_at,chain,run_id,kind",
-    # How far back the log itself can be read. A writer suspended between read and commit for longer than this could
-    # commit under a version number that was cleaned up; everything else is decided by the events, not by the log.
+    # How far back the Delta log can be read. A writer that is suspended between read and commit for longer than this
+    # could commit a version that log cleanup has removed; all other decisions depend on events, not on the log.
     "delta.logRetentionDuration": "interval 7 days",
 }
 
 
 def load(location: str, options: dict[str, str]) -> DeltaTable | None:
-    """None where there is no table. Raises what delta-rs raises."""
+    """The table; None if there is none. Raises what delta-rs raises."""
     try:
         return DeltaTable(location, storage_options=options or None)
     except TableNotFoundError:
@@ -36,7 +36,7 @@ def load(location: str, options: dict[str, str]) -> DeltaTable | None:
 
 
 def create(location: str, options: dict[str, str]) -> DeltaTable:
-    """A new ledger, or the one that another process has made meanwhile. Raises DeltaError."""
+    """A new ledger, or the one that another process has created meanwhile. Raises DeltaError."""
     try:
         return DeltaTable.create(
             location,
@@ -47,12 +47,12 @@ def create(location: str, options: dict[str, str]) -> DeltaTable:
             description="Append-only events of kafka-segment-etl jobs; written by kseg alone.",
             configuration=CONFIGURATION,
             storage_options=options or None,
-            # With retries, who loses the race for version 0 commits version 1: the same table with another id.
+            # With retries, the loser of a race for version 0 would commit version 1: the same table with another id.
             commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={NAME: secrets.token_hex(8)}),
             raise_if_key_not_exists=False,
         )
     except DeltaError:
-        # Another process made it at the same moment: the log's version 0 is put only if absent.
+        # Another process has created it at the same moment: version 0 of the log is put-if-absent.
         table = load(location, options)
         if table is None:
             raise
@@ -60,10 +60,10 @@ def create(location: str, options: dict[str, str]) -> DeltaTable:
 
 
 def refuse_lost(location: str, options: dict[str, str]) -> None:
-    """Raises Refused where the files of a ledger are there and its log is not."""
+    """Raises Refused if there are files of a ledger, but no Delta log."""
     if "://" in location or not Path(location).is_dir():
         return
-    # Looked for again: another process may have made it, and written to it, since there was none.
+    # Load again: another process may have created the ledger, and written to it, in the meantime.
     if any(Path(location).glob("job=*/*.parquet")) and load(location, options) is None:
         raise Refused(
             "ledger-damaged",
@@ -78,7 +78,7 @@ def unsafe(message: str, remedy: str, location: str) -> Refused:
 
 
 def check_is_ledger(table: DeltaTable, location: str) -> None:
-    """Raises Refused: it is another table, or a later release's ledger."""
+    """Raises Refused: the table is not a ledger, or a ledger of a later release."""
     written = table.metadata().configuration.get(FORMAT_KEY)
     if written is None:
         raise Refused(

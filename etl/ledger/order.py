@@ -1,4 +1,4 @@
-"""Which event may follow which phase of a run, and which modes land an offset once."""
+"""The phases of a run that each event may follow, and the modes that land an offset once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
     ev.Accounted: frozenset({"planned", "landing"}),
     ev.AccountFailed: frozenset({"planned", "landing"}),
     ev.AccountCleared: frozenset({"account-failed"}),
-    # Offsets are committed again where a partition of the group is about to expire, also after the end of the run.
+    # Offsets are committed again before a partition's group offset expires, also after the end of the run.
     ev.OffsetsCommitted: frozenset({"accounted", "offsets-committed", "finished"}),
     ev.Finished: frozenset({"accounted", "offsets-committed"}),
     ev.Abandoning: frozenset({"planned", "landing", "account-failed", "accounted"}),

@@ -59,9 +59,9 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSet:
-    """Offsets of one partition as disjoint intervals, in order; never empty ones, never two that touch.
+    """Offsets of one partition as sorted, disjoint intervals, none of them empty or adjacent to another.
 
-    The form is canonical, so two sets of the same offsets are equal. Build one from anything with `OffsetSet.of`.
+    The form is canonical: sets of the same offsets are equal. `OffsetSet.of` builds one from any intervals.
     """
 
     intervals: tuple[Interval, ...] = ()
@@ -94,7 +94,7 @@ class OffsetSet:
 
     @classmethod
     def single(cls, start: int, end: int) -> OffsetSet:
-        """`[start, end)`, or the empty set where end <= start."""
+        """`[start, end)`, or the empty set if end <= start."""
         return cls.of([(start, end)] if end > start else [])
 
     @classmethod
@@ -164,7 +164,7 @@ class OffsetSet:
         return self.subtract(self.subtract(other)) if other.intervals else EMPTY
 
     def first(self, count: int) -> OffsetSet:
-        """The lowest offsets of this set, so many of them; all where it has no more."""
+        """The lowest `count` offsets of this set; all of them if there are no more."""
         kept: list[Interval] = []
         for start, end in self.intervals:
             if count <= 0:
@@ -204,7 +204,7 @@ class SomeRange(Protocol):
 
 
 def offsets_of(ranges: Iterable[SomeRange]) -> dict[TopicPartition, OffsetSet]:
-    """The ranges as one set for each partition, in one go: adding them one by one sorts the set for each."""
+    """The ranges as one set for each partition. Adding them one by one would sort the set for each range."""
     intervals: dict[TopicPartition, list[Interval]] = {}
     for one in ranges:
         intervals.setdefault(one.tp, []).append((one.start, one.end))
@@ -212,7 +212,7 @@ def offsets_of(ranges: Iterable[SomeRange]) -> dict[TopicPartition, OffsetSet]:
 
 
 def union_of(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> dict[TopicPartition, OffsetSet]:
-    """By partition the offsets that any of these has."""
+    """By partition, the offsets that are in any of these."""
     intervals: dict[TopicPartition, list[Interval]] = {}
     for one in several:
         for tp, offsets in one.items():
@@ -221,5 +221,5 @@ def union_of(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> dict[Topi
 
 
 def total_length(ranges: Iterable[SomeRange]) -> int:
-    """Number of offsets in these ranges; what lies in two of them counts twice."""
+    """Number of offsets in these ranges; an offset in two of them counts twice."""
     return sum(one.end - one.start for one in ranges)

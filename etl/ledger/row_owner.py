@@ -1,17 +1,17 @@
-"""Whose rows a table's rows are, by the run that landed them: those of other jobs, ledgers and sources stay.
+"""Which rows of a table belong to a job's source, by the run that landed them. A replacement keeps all other rows.
 
-    `_kseg_run`                               its rows are the source's own
+    `_kseg_run`                               when its rows belong to the source
     ----------------------------------------  ------------------------------------------------------------------------
-    has the mark of this job                  at offsets whose records are the same today (`JobState.current_below`)
-    of a run that this ledger or an adopted   the same; of an adopted ledger, where its topic is this one
-    one knows, or with its mark
+    has the mark of this job                  at offsets that still have the same records (`JobState.current_below`)
+    a run of this ledger or an adopted one,   the same; for an adopted ledger, only if its topic is this one
+    or with the mark of an adopted one
     has another mark                          never
-    32 hex digits, of no run that is known    where no other job has landed rows of this topic in the table; else it is
-                                              their owner is unknown: an error, until `--adopt` names the ledger
+    32 hex digits, of an unknown run          if no other job has landed rows of this topic in the table; otherwise an
+                                              error, until `--adopt` names the run's ledger
     anything else, null                       never: no run landed them
 
-An older ledger that is adopted says what its runs read. Releases up to 0.1 gave ids without a mark, and a ledger drops
-the details of incremental runs that ended long ago; their rows are the third case.
+An adopted older ledger shows what its runs have read. Releases up to 0.1 gave ids without a mark, and a ledger drops
+the details of incremental runs that ended long ago: these are the unknown runs of the fourth line.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _UNMARKED: Final = re.compile(r"[0-9a-f]{32}")
 class SourceRows:
     """The rows of a job's source in one table.
 
-    ours: the job's state. topics: as the run that replaces them has pinned them. adopted: jobs of older ledgers whose
-    rows count as this source's, where they read the same topic. others: which further jobs have landed rows in the
-    table, by the topics that they know; None: not known. all_generations: rows that were landed before the job's
-    offsets were reopened count as well.
+    ours: the job's state. topics: as pinned by the run that replaces the rows. adopted: jobs of older ledgers whose
+    rows belong to this source if they read the same topic. others: by name of each other job that has landed rows in
+    the table, its topics; None: not known. all_generations: whether rows that were landed before offsets were reopened
+    count as well.
     """
 
     table: str
@@ -77,7 +77,7 @@ class SourceRows:
         if self.all_generations:
             return NO_END
         below = state.current_below(tp, generation)
-        # An older ledger's runs came before all changes that this one has accepted, and it does not know of these.
+        # Runs of an older ledger were before all changes that this ledger has accepted, which that one does not have.
         return below if state is self.ours else min(below, self.ours.current_below(tp, 0))
 
     def _same_source(self, state: JobState, tp: TopicPartition) -> bool:

@@ -1,4 +1,4 @@
-"""Run ids: from a run's id, which rows and file names carry, follows which ledger and job made the run.
+"""Run ids, which rows and file names contain: an id shows to which ledger and job the run belongs.
 
     4be1f00c52-17-9a3e11d0               incremental run number 17 of a job
     4be1f00c52-8f3a09c27d5ab1e46c90      backfill or interval run, named by its request
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 _MARK_DIGITS: Final = 10
 _REQUEST_DIGITS: Final = 20
 MARKED_RUN_ID: Final = r"([0-9a-f]{10})-(?:(\d{1,10})-[0-9a-f]{8}|[0-9a-f]{20})"
-"""An id with a mark, as an expression that Python and Spark read alike: mark, and the number of an incremental run."""
+"""An id with a mark, as a regular expression for Python and Spark. Groups: mark, number of an incremental run."""
 
 _MARKED: Final = re.compile(MARKED_RUN_ID)
 
@@ -31,22 +31,22 @@ class RunIdParts(NamedTuple):
 
 
 def mark_of(ledger_id: str, job: str) -> str:
-    """What all run ids of this job in this ledger begin with."""
+    """The mark with which all run ids of this job in this ledger begin."""
     return hashlib.sha256(f"{ledger_id}/{job}".encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def incremental_run_id(ledger_id: str, job: str, number: int) -> str:
-    """A new id. The random part keeps runs apart whose ledger was put back to an older state in between."""
+    """A new id. The random part distinguishes runs with the same number if the ledger was restored in between."""
     return f"{mark_of(ledger_id, job)}-{number}-{secrets.token_hex(4)}"
 
 
 def request_run_id(ledger_id: str, job: str, digest: str) -> str:
-    """The id of the run that this ledger makes for a request. digest: of the request, in hex digits."""
+    """The id of this ledger's run for a request. digest: of the request, in hex digits."""
     return f"{mark_of(ledger_id, job)}-{digest[:_REQUEST_DIGITS]}"
 
 
 def parse_run_id(run_id: str) -> RunIdParts | None:
-    """The parts of an id with a mark; None for ids of releases up to 0.1, and for what is no run id."""
+    """The parts of an id with a mark; None for ids of releases up to 0.1, and for other text."""
     match = _MARKED.fullmatch(run_id)
     if match is None:
         return None

@@ -1,11 +1,12 @@
-"""Schemas of a registry in the ledger: what rows are decoded with, whatever the registry says later.
+"""Schemas of a registry in the ledger: rows are decoded with these, even if the registry changes later.
 
-    text        a registry's schema, once, by its hash
-    lineage     of a table's columns: versions of the reader's schema, each with the fields of the one before and more
-    pinned      by a run: the version of the lineage, and the schemas of all ids that its records may name
+    text        a registry's schema, stored once, by its hash
+    lineage     versions of the reader's schema of a table's columns; each version adds fields to the one before
+    pinned      by a run: the version of the lineage, and the schemas of all ids that its records may contain
 
-A lineage is called by its place in the job file below `decode`: `value`. Where kinds of records have columns of their
-own, each has a lineage `value:shop.Order` with its reader's schema, and `value` has the schemas of all kinds alone.
+The name of a lineage is its path in the job file below `decode`, such as `value`. If kinds of records have their own
+columns, each kind has a lineage such as `value:shop.Order` with its reader's schema, and `value` has only the writers'
+schemas of all kinds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from kseg.etl.ledger.values import PinnedSchemas, Strict, left_out
 
 @dataclass(frozen=True, slots=True)
 class SchemaText(Strict):
-    """A schema as the registry has it; of Protobuf its descriptors in base64.
+    """A schema as it is in the registry; for Protobuf its descriptors in base64.
 
-    references: texts of what it uses, each after those that it uses itself. named: the same by name, for formats that
-    have such names. unusable: why the job's format can read no record of it ("is of type JSON, …"); its text is the
-    registry's then, and nothing that it uses is kept.
+    references: the texts of referenced schemas, each after those that it references itself. named: the same by name,
+    for formats with named references. unusable: why the job's format cannot read its records ("is of type JSON, …");
+    then the text is the registry's, without references.
     """
 
     text: str
@@ -49,8 +50,9 @@ class SchemaText(Strict):
 
 @dataclass(frozen=True, slots=True)
 class LineageChange(Strict):
-    """What is new in a lineage. reader: its next version's text, None where it stays at `version`. subjects: ids by
-    subject and version. writers: as in PinnedSchemas; of another registry than before, they take all others' place."""
+    """A change of a lineage. version: of the reader's schema after the change. reader: the text of this version; None
+    if it has not changed. subjects: schema ids by subject and version. writers: as in PinnedSchemas; those of another
+    registry replace all others."""
 
     registry: str
     version: int
@@ -61,7 +63,7 @@ class LineageChange(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Lineage(Strict):
-    """readers: texts of all versions. writers, subjects: what is known of the registry, as in LineageChange."""
+    """readers: texts of all versions. writers, subjects: those of the registry that are known, as in LineageChange."""
 
     registry: str
     readers: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ class Lineage(Strict):
     subjects: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def after(self, change: LineageChange) -> Lineage:
-        """Raises ValueError where the change does not follow this version."""
+        """The lineage after a change. Raises ValueError if the change does not follow this version."""
         readers = self.readers if change.reader is None else (*self.readers, change.reader)
         if change.version != len(readers):
             raise ValueError(f"version {change.version} of its reader's schema cannot follow {len(self.readers)}")
@@ -89,10 +91,10 @@ def changed_lineages(known: Mapping[str, Lineage], changes: Mapping[str, Lineage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemasAdded(Event):
-    """Schemas that rows are decoded with from here on.
+    """Schemas with which rows are decoded from now on.
 
-    texts: those that the ledger did not have, by hash. lineages: what is new in them. pinned: of a run whose records
-    named schemas that its plan did not know: what it decodes with in place of what was planned.
+    texts: new schemas, by hash. lineages: their changes. pinned: for a run whose records have schema ids that its plan
+    did not know: the schemas with which it decodes instead of the planned ones.
     """
 
     KIND = "schemas_added"

@@ -1,15 +1,15 @@
 """The ledger's Delta table: open or create it, read a job's state, and write transitions. delta-rs only, no JVM.
 
-A transition is: look at the table, fold the job's events, decide, and commit the decision *with that table object*,
-carrying app transaction (`kseg-ledger/<ledger id>/<job>`, sequence + 1). Of two writers who decided on the same state
-one commits; the other's commit fails, because the app id is in a commit that its table object has not seen, and it
-reads and decides again. Commits of other jobs do not conflict: delta-rs rebases over them.
+A transition reads the table, folds the job's events, decides, and commits the decision *with the same table object* and
+the app transaction (`kseg-ledger/<ledger id>/<job>`, sequence + 1). If two writers have decided from the same state,
+one of them commits. The other's commit fails, because the app id is in a commit that its table object has not read;
+this writer reads and decides again. Commits of other jobs do not conflict: delta-rs rebases over them.
 
-delta-rs checks the app id and not the version: a duplicate or even a lower version goes through when the table object
-is fresh. So the object has to be the one that was read; it is never refreshed in between, and nobody else has it
+delta-rs checks the app id, but not the version: with a refreshed table object, it would commit a duplicate or even a
+lower version. So the commit must use the object that was read, which is not refreshed in between, and has no other user
 (`table_objects`).
 
-Put-if-absent of the commit file is what makes this safe between machines; `conditional_put` tests the store for it. See
+This is safe between machines because the commit file is put-if-absent; `conditional_put` tests the store for it. See
 the Delta protocol, "Transaction Identifiers" and "Conflict Resolution"; https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
@@ -41,20 +41,20 @@ from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_erro
 from kseg.etl.ledger.table_objects import JOB, NAME, SEQUENCE, Provenance, TableObject, TableObjects
 
 Decide = Callable[[JobState], Sequence[Event]]
-"""Given the state, the events to write: none if there is nothing to do. May be called several times; may raise."""
+"""Returns the events to write for a state; none if there is nothing to do. May be called several times; may raise."""
 
 DEADLINE = 60.0
-"""Seconds that a transition tries before it gives up (RetriableFailure). A try takes 10 to 50 ms on a local disk."""
+"""Seconds after which a transition is no longer retried (RetriableFailure). A try takes 10 to 50 ms on a local disk."""
 
 REBASES = 1_000
-"""How often one commit may step over commits of other jobs before it counts as lost and is decided again."""
+"""How often one commit is rebased over commits of other jobs before it counts as failed and is decided again."""
 
 STORE_ERRORS = (DeltaError, OSError)
-"""What delta-rs raises where a store or a table cannot be read or written."""
+"""What delta-rs raises if a store or a table cannot be read or written."""
 
 
 class Ledger:
-    """One ledger table. Safe to use from several threads: no two reads or tries have one table object at a time."""
+    """One ledger table. Thread-safe: concurrent reads and tries use different table objects."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Ledger:
         *,
         raced: bool = False,
     ) -> None:
-        """Use `Ledger.open`. raced: its store was raced in just now, because there was no ledger (`check_races`)."""
+        """Use `Ledger.open`. raced: whether `check_races` has just tested the store, because there was no ledger."""
         self.path = path
         self.setting = setting
         self.raced = raced
@@ -85,17 +85,17 @@ class Ledger:
         create: bool = True,
         setting: str = "ledger",
     ) -> Ledger:
-        """The ledger at a path or URL; made if there is none. Any number of processes may do this at once.
+        """The ledger at a path or URL; created if there is none. Any number of processes may do this concurrently.
 
-        storage_options: passed through to delta-rs (credentials, endpoint, region …). setting: the key of the job file
-        that leads to it, for errors.
+        storage_options: passed to delta-rs (credentials, endpoint, region …). setting: the key of the job file that
+        names the ledger, for errors.
 
         Raises:
-            Refused: what is there is no ledger, or one of a later release, or its log is gone; or there is none and
+            Refused: the table is not a ledger, or one of a later release, or its log is gone; or there is none and
                 create is False; or the options allow renames that overwrite.
-            ConfigurationError: the store wants other settings, or credentials; or a ledger was to be created and the
-                store is not put-if-absent.
-            RetriableFailure: the store does not answer.
+            ConfigurationError: the store rejects settings or credentials; or a ledger has to be created, and the store
+                is not put-if-absent.
+            RetriableFailure: the store does not respond.
         """
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
@@ -122,10 +122,10 @@ class Ledger:
         return cls(location, options, table, setting, raced=raced)
 
     def check_store(self) -> None:
-        """The store must reject a conditional PUT onto an existing key: one request.
+        """Check with one request that the store rejects a conditional PUT onto an existing key.
 
         Raises:
-            ConfigurationError: it overwrites the object. What else may be raised: as in `open`.
+            ConfigurationError: it overwrites the object; other errors as in `open`.
         """
         check_refuses(self.path, self.storage_options, setting=self.setting, ledger=self.path)
 
@@ -138,12 +138,12 @@ class Ledger:
         return f"kseg-ledger-summary/{self.id}/{job}"
 
     def read(self, job: str) -> JobState:
-        """The job's state now; the empty state (sequence 0) for a job that the ledger has not seen.
+        """The job's current state; the empty state (sequence 0) if the ledger does not have the job.
 
         Raises:
             Refused: events are missing or contradict each other, or a later release wrote them.
             ConfigurationError: as in `open`.
-            RetriableFailure: the store does not answer.
+            RetriableFailure: the store does not respond.
         """
         known = self._last_known(job)
         with self.errors(f"read the state of {job}"):
@@ -152,7 +152,7 @@ class Ledger:
         return state
 
     def known(self, job: str) -> JobState:
-        """The job's state as this process has last read or written it; the store is not asked."""
+        """The job's state as this process has last read or written it; sends no request to the store."""
         return self._last_known(job)
 
     def snapshot(self, job: str) -> tuple[DeltaTable, JobState]:
@@ -165,16 +165,16 @@ class Ledger:
     def transition(self, job: str, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
         """Read, decide, and write the decision as one commit; starts again if another process has committed first.
 
-        decide: called with the state as it is; the events that it returns are checked against that state. It raises to
-            stop, and returns nothing where there is nothing to do. It may be called several times: it only decides.
+        decide: called with the current state; the events that it returns are checked against that state. It may raise,
+            and returns no events if there is nothing to do. It may be called several times: it must have no effects.
         deadline: seconds.
 
         Returns:
-            The state that the events lead to; where there was nothing to do, the state that was read.
+            The state after the events; if there was nothing to do, the state that was read.
 
         Raises:
-            IllegalStep, LeaseLost: the events may not follow that state; nothing was written.
-            RetriableFailure: others were faster until the deadline, or the store does not answer.
+            IllegalStep, LeaseLost: the events are not allowed in that state; nothing was written.
+            RetriableFailure: other writers were faster until the deadline, or the store does not respond.
             Refused, ConfigurationError: as in `read`.
             anything that decide raises.
         """
@@ -195,7 +195,7 @@ class Ledger:
             except RetriableFailure as error:
                 if mine is None:
                     raise
-                # Whether the last commit is there is still open: neither done nor to be done again.
+                # It is still unknown whether the last commit was made: read again before deciding again.
                 failure = error
             else:
                 mine = None
@@ -211,10 +211,10 @@ class Ledger:
                         version = self._commit(found, job, sequence, name, codec.encode(job, rows))
                     return self._remember(replace(after, version=version))
                 except (CommitFailedError, RetriableFailure) as error:
-                    # Neither error proves that the commit was not made: search for it before deciding again.
+                    # Neither error proves that the commit was not made: look for it before deciding again.
                     mine, failure = (sequence, name), error
             tries += 1
-            # Full jitter: writers that collided once must not try again at the same moment.
+            # Full jitter: writers that have conflicted must not retry at the same moment.
             pause = random.uniform(0, min(0.5, 0.005 * 2 ** min(tries, 7)))
             if time.monotonic() + pause - began > deadline:
                 raise RetriableFailure(
@@ -223,10 +223,10 @@ class Ledger:
             time.sleep(pause)
 
     def events(self, job: str, kinds: Collection[type[Event]] = ()) -> list[Entry]:
-        """All events of a job that are in the table, in their order, and its summaries, each after the last event that
-        it replaces. Those before the first summary may be incomplete: retention deletes the oldest.
+        """All events of a job in the table, in order; each summary is after the last event that it replaces. Events
+        before the first summary may be incomplete: retention deletes the oldest.
 
-        kinds: these alone, where others need not be parsed, of which an old job has a million.
+        kinds: only these; others are not parsed (an old job may have a million). Empty: all kinds.
         """
         only = f" AND kind IN ({', '.join(repr(kind.KIND) for kind in kinds)})" if kinds else ""
         with self.errors(f"read the events of {job}"):
@@ -240,7 +240,7 @@ class Ledger:
     # --- one table object for each try
 
     def table(self) -> DeltaTable:
-        """A table object of the newest version, loaded now, for the caller alone.
+        """A newly loaded table object of the newest version, which only the caller uses.
 
         Raises:
             Refused: another ledger has replaced this one.
@@ -253,7 +253,7 @@ class Ledger:
 
     @contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """Turn delta-rs' errors into this package's; that of a commit that lost against another is left as it is."""
+        """Convert delta-rs' errors into this package's, except the CommitFailedError of a conflicting commit."""
         try:
             yield
         except CommitFailedError:
@@ -282,16 +282,16 @@ class Ledger:
         try:
             return found, self._state(found, known)
         except (Refused, *STORE_ERRORS):
-            # An object that was used before may need a checkpoint that is gone by now.
+            # An object that was used before may need a checkpoint that has been deleted since.
             if not found.reused:
                 raise
         found = self._objects.load()
         return found, self._state(found, known)
 
     def _state(self, found: TableObject, known: JobState) -> JobState:
-        """The job's state at the table object's version; only events that were not known yet are read.
+        """The job's state at the table object's version; only new events are read.
 
-        known: from before the table object was taken, so that the table cannot rightly be older.
+        known: read before the table object was taken: the table must not be older.
         """
         table, job = found.table, known.job
         last = found.sequence(job, self.app_id(job))
@@ -329,7 +329,7 @@ class Ledger:
         return codec.decode(job, found)
 
     def _wrote(self, table: DeltaTable, job: str, sequence: int, name: str) -> bool:
-        """Whether a commit whose answer was an error is in the table all the same."""
+        """Whether a commit that failed with an error is in the table nevertheless."""
         return any(
             row.entry.sequence == sequence and row.transition == name
             for row in self._rows_after(table, job, sequence - 1)
@@ -347,7 +347,7 @@ class Ledger:
     # --- writing
 
     def _commit(self, found: TableObject, job: str, sequence: int, name: str, rows: Table) -> int:
-        """Returns the version that it made."""
+        """Returns the new version."""
         properties = self.commit_properties(job, sequence, sorted(set(rows["kind"].to_pylist())), name=name)
         before = found.table.version()
         write_deltalake(found.table, rows, mode="append", commit_properties=properties)
@@ -358,9 +358,9 @@ class Ledger:
     def commit_properties(
         self, job: str, sequence: int, kinds: Sequence[str], *, name: str, summed: int = 0
     ) -> CommitProperties:
-        """The ledger's own app transactions, and for people who read the table's history what the commit was.
+        """The ledger's app transactions, and a description of the commit for readers of the table's history.
 
-        name: no other commit has it. summed: number of a summary that is in the commit.
+        name: unique to the commit. summed: number of a summary in the commit; 0: there is none.
         """
         transactions = [Transaction(self.app_id(job), sequence)]
         if summed:
@@ -373,17 +373,17 @@ class Ledger:
 
 
 def scanned(table: DeltaTable, predicate: str) -> Table:
-    """The rows that a condition in SQL holds for. Raises STORE_ERRORS."""
+    """The rows that match an SQL condition. Raises STORE_ERRORS."""
     scan = table.scan(codec.SCHEMA.names, predicate)
     try:
         if is_local(table.table_uri):
             return scan.read_all()
-        import pyarrow as pa  # arro3 would stop all threads of the process until the store has answered
+        import pyarrow as pa  # arro3 would block all threads of the process until the store responds
 
         return Table.from_arrow(pa.RecordBatchReader.from_stream(scan).read_all())
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # arro3 has no class of its own for what a stream fails with
+    except Exception as error:  # arro3 has no specific exception class for errors of a stream
         raise OSError(str(error)) from error
 
 
@@ -393,7 +393,10 @@ def job_predicate(job: str) -> str:
 
 
 def _check_complete(rows: Sequence[codec.Row], known: int, last: int, damaged: Callable[[str], Refused]) -> None:
-    """Transitions known + 1 … last are all there and complete; a summary replaces all up to its own number."""
+    """Check that transitions known + 1 … last all exist and are complete; a summary replaces all up to its number.
+
+    Raises what `damaged` returns.
+    """
     expected_sequence, expected_part, parts = known + 1, 0, 0
     for row in rows:
         sequence = row.entry.sequence

@@ -93,14 +93,14 @@ _CAUSES = (
         True,
         "let the account that runs the job have a folder that it may read, list, write and delete in",
     ),
-    # Of a file that a list has just named.
+    # The file was in a listing just before.
     _Cause(
         re.compile(r"File not found: \S*_delta_log/"),
         False,
         "run it again: the file was removed while it was read, as clean-ups of a table's log do; if it stays missing, "
         "restore it",
     ),
-    # Of an upload whose end has been carried out, and whose answer was lost: asked again, the store knows it no more.
+    # The store has completed the upload, but the response was lost: for the repeated request, the upload is unknown.
     _Cause(re.compile(r"NoSuchUpload"), False, "run it again: the store lost an answer while a file was uploaded"),
     _Cause(re.compile(r"\[Errno (28|122)\]"), False, "free space there, or raise the quota"),
 )
@@ -111,12 +111,12 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
-    """Refuse an S3 endpoint that is not a URL, by option or environment: delta-rs panics over some of those.
+    """Refuse an S3 endpoint (option or environment variable) that is not a URL: some of these make delta-rs panic.
 
     place: path or URI of a ledger or table. setting: the key of the job file that names it ("sink").
 
     Raises:
-        ConfigurationError: it has no `https://` or `http://`.
+        ConfigurationError: it does not begin with `https://` or `http://`.
     """
     if not place.startswith(("s3:", "s3a:", "s3n:")):
         return
@@ -128,10 +128,10 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
 
 
 def check_place(place: str, *, setting: str, may_escape: bool = True, **address: str) -> None:
-    """Refuse a place that delta-rs takes for another one, or panics over: by its text, and without symbolic links.
+    """Refuse a place that delta-rs would open as another one, or that makes it panic. Symbolic links are resolved, too.
 
-    place, setting: as of `check_endpoint`. may_escape: whether a URL may have escapes. A ledger may know a table by
-    such a name, and what reads and writes the table decodes them, except for Hadoop.
+    place, setting: as in `check_endpoint`. may_escape: whether a URL may have percent escapes. A ledger may have a
+    table under such a name; all readers and writers decode the escapes, except for Hadoop.
 
     Raises:
         ConfigurationError
@@ -152,15 +152,15 @@ def store_error(
     otherwise: type[KsegError] = RetriableFailure,
     **address: str,
 ) -> KsegError:
-    """The error to raise `from` what delta-rs or a file system raised.
+    """The error to raise `from` an error of delta-rs or a file system.
 
-    doing: what failed, as a message begins ("cannot read the table").
+    doing: what failed: the beginning of the message ("cannot read the table").
     setting: the key of the job file that names the store ("sink").
     otherwise: RetriableFailure or KsegError, for an error that may not come from a store. An OSError always does.
 
     Returns:
-        A ConfigurationError where nothing but another configuration can help; a RetriableFailure where the same command
-        may succeed later.
+        A ConfigurationError if only another configuration can help; a RetriableFailure if the same command may succeed
+        later.
     """
     text = store_words(error)
     message = f"{doing}: {text}"
@@ -174,6 +174,6 @@ def store_error(
 
 
 def store_words(error: Exception) -> str:
-    """The message of delta-rs in one line: it draws a coloured tree of the causes."""
+    """The message of delta-rs in one line; delta-rs formats it as a coloured tree of causes."""
     lines = (line.strip().removeprefix("↳").strip() for line in _COLOUR.sub("", str(error)).splitlines())
     return ": ".join(line for line in lines if line)

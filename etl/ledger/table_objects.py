@@ -34,15 +34,16 @@ SEQUENCE: Final = "kseg.sequence"
 _COMMIT_INFO: Final = b'{"commitInfo":'
 
 MOST_NEW: Final = 20
-"""Commits that a refresh reads; where others have made more, loading is cheaper."""
+"""A refresh reads at most this many commits; if other processes have made more, loading is cheaper."""
 
 MOST_IN_ALL: Final = 15
-"""Commits after which an object is loaded again. delta-rs does not go on to a newer checkpoint: an object has all
-commits since the one that it was loaded from, and with each of them refreshes and commits take longer. On a local disk
-a transition and a look took 9 to 10 ms with 10 to 20, 15 ms when each loaded, and 30 ms and more with 200."""
+"""After this many commits an object is loaded again. delta-rs does not switch to a newer checkpoint: an object has all
+commits since the checkpoint that it was loaded from, and each of them makes refreshes and commits slower. On a local
+disk a transition and a read took 9 to 10 ms with 10 to 20 commits, 15 ms with a load each, and at least 30 ms with
+200."""
 
 KEPT: Final = 4
-"""Objects that wait to be used again, of threads that look at the same time."""
+"""How many objects are kept for reuse: concurrent threads use one each."""
 
 
 @dataclass
