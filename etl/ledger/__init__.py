@@ -1,1 +1,1 @@
-"""The ledger: a Delta table of append-only events with a job's state, written by delta-rs. Exactly-once depends on it."""
+"""The ledger: a Delta table of append-only events that define a job's state. Exactly-once depends on it."""

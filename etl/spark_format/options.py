@@ -11,8 +11,8 @@ startingOffsets     "committed": the offsets that the group in `kafka.group.id` 
                     starts at the earliest offset
 path                instead of `kafka.bootstrap.servers`: folders of `log.dirs`, or copies of them, which are read
                     without a broker. Without `subscribe`, `subscribePattern` and `assign`, all topics are read
-layout, layout.…    with `path`: the layout of a tiered storage plug-in's files ("aiven", "copies", or your own), and its
-                    options
+layout, layout.…    with `path`: the layout of a tiered storage plug-in's files ("aiven", "copies", or your own), and
+                    its options
 storage.…           with `path`: an object store's credentials and endpoint (`segment_reader.log.files.object_stores`)
 untimed             with `path`: "include" adds records of message format 0, which have no timestamp, to ranges by time;
                     otherwise such a range is an error

@@ -1,1 +1,1 @@
-"""One module a command; each exports a click command of its own name, and imports nothing heavy until it runs."""
+"""One module for each command; it exports a click command of the same name, and imports nothing heavy until it runs."""

@@ -1,4 +1,4 @@
-"""``kseg api``: any API of the protocol by its name, with JSON for requests and answers."""
+"""``kseg api``: calls any API of the protocol by its name, with JSON for requests and responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _version_option = click.option("--version", "version", type=click.IntRange(0), required=True, help="The API's version.")
 _raw_option = click.option(
-    "--raw", is_flag=True, help="Numbers and base64 throughout, as Java's JsonConverters write them; no names."
+    "--raw", is_flag=True, help="Only numbers and base64, as Java's JsonConverters write them; no names."
 )
 _header_option = click.option(
     "--with-header",
@@ -35,7 +35,7 @@ _name = click.argument("name", metavar="NAME")
 
 @click.group()
 def api() -> None:
-    """Speak any API of Kafka's protocol.
+    """Call any API of Kafka's protocol.
 
     \b
     Example:
@@ -54,15 +54,15 @@ def list_(
     bootstrap_controllers: str | None,
     properties: tuple[str, ...],
 ) -> Result:
-    """List the APIs and versions that this client speaks; with a broker also what that speaks, and its features.
+    """List the APIs and versions that this client supports; with a broker also those of the broker, and its features.
 
     \b
     Example:
       kseg api list
       kseg api list --bootstrap-servers localhost:9092 --json | jq '.features'
 
-    "used" is the version that a call would have; where it differs when topics are named by id, both are shown. Codec
-    only APIs are spoken among brokers and controllers: they can be encoded and decoded, not called.
+    "used" is the version of a call; if it is another one when topics are given by id, both are shown. Codec only APIs
+    are used between brokers and controllers: they can be encoded and decoded, but not called.
     """
 
     from kseg.jobs.api.listing import list_apis
@@ -78,7 +78,7 @@ def list_(
 
 
 def _listed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document for people: ranges in one cell, features as lines."""
+    """The document for the table: ranges in one cell, features as rows."""
 
     def cells(row: dict[str, Any]) -> dict[str, Any]:
         shown: dict[str, Any] = {
@@ -131,7 +131,7 @@ def call(
     to: str | None,
     raw: bool,
 ) -> Result:
-    """Send one request and print the answer as JSON.
+    """Send one request and print the response as JSON.
 
     \b
     Example:
@@ -141,12 +141,12 @@ def call(
       kseg api call DescribeGroups --bootstrap-servers localhost:9092 --json '{"groups": ["orders-etl"]}'
       kseg api call ListGroups --bootstrap-servers localhost:9092 --to broker:1
 
-    Fields have the names of Kafka's definitions (`kseg api docs`), those left out their defaults. Numbers that mean
-    something may be given by name. A request that is for all brokers prints {"brokers": […]}, each with its answer or
-    its error. A Produce with acks 0 has no answer: {"written": true}.
+    Fields have the names in Kafka's definitions (`kseg api docs`); omitted fields have their defaults. Numeric
+    constants may be given by name. A request to all brokers prints {"brokers": […]}, each with its response or error.
+    A Produce with acks 0 has no response: {"written": true}.
 
-    Exit 0: answered without an error code; 1: the answer, printed all the same, carries error codes, or the broker
-    does not take this request; 4: it carries error codes that are all retriable, or the broker is not available; 2: the
+    Exit 0: a response without error codes; 1: a response with error codes (it is printed), or the broker does not
+    accept the request; 4: all error codes in the response are retriable, or the broker is not available; 2: the
     request is invalid, nothing was sent.
     """
 
@@ -179,7 +179,7 @@ def _print_codes(outcome: Any) -> None:
 @_version_option
 @_header_option
 def encode(name: str, side: str, document: str, version: int, with_header: bool) -> None:
-    """Print a message's bytes in hex; the JSON comes as an argument, from @FILE, or from stdin.
+    """Print a message's bytes in hex. The JSON is an argument, or read from @FILE or stdin.
 
     \b
     Example:
@@ -188,7 +188,7 @@ def encode(name: str, side: str, document: str, version: int, with_header: bool)
         '{"header": {"correlationId": 7, "clientId": "me"}, "body": {}}'
       kseg api encode ConsumerProtocolSubscription data --version 3 '{"topics": ["orders"]}'
 
-    "data" is for the formats inside of bytes fields: the consumer protocol, records of internal topics.
+    "data" is for formats inside bytes fields: the consumer protocol, records of internal topics.
     """
     from kseg.jobs.api import coding
 
@@ -203,7 +203,7 @@ def encode(name: str, side: str, document: str, version: int, with_header: bool)
 @_header_option
 @_raw_option
 def decode(name: str, side: str, data: str, version: int, with_header: bool, raw: bool) -> None:
-    """Print a message's bytes as JSON; the hex comes as an argument, from @FILE, or from stdin.
+    """Print a message's bytes as JSON. The hex is an argument, or read from @FILE or stdin.
 
     \b
     Example:
@@ -243,7 +243,7 @@ def _cluster(
 
 
 def _text(given: str, what: str) -> str:
-    """The text itself, of a file (`@FILE`), or of stdin (`-`)."""
+    """The text itself, that of a file (`@FILE`), or that of stdin (`-`)."""
     if given == "-":
         return sys.stdin.read()
     if not given.startswith("@"):

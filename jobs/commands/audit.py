@@ -32,9 +32,9 @@ Examples:
 @command_config_option
 @common_options
 def audit(invocation: Invocation, job_file: str, events: str | None) -> Result:
-    """Find drift between asset events, ledger, tables and the group's offsets. Nothing is written, no JVM is started.
+    """Find differences between asset events, ledger, tables and the group's offsets. Writes nothing, starts no JVM.
 
-    Exit 3 where something differs: each difference with its place and what to do. Rows are compared by `kseg verify`.
+    Exit 3 if there are differences; each is shown with its address and what to do. `kseg verify` compares rows.
     """
 
     from kseg.etl.operations.audit_events import parse_events

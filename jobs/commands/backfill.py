@@ -1,4 +1,4 @@
-"""`kseg backfill`: land offsets or a time range as a run of its own."""
+"""`kseg backfill`: lands offsets, a time range or a data interval as a separate run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ Examples:
 @report_options
 @common_options
 def backfill(invocation: Invocation, job_file: str, dry_run: bool, take_over: bool, **bounds: Any) -> Result:
-    """Land offsets, a time range or a data interval, as a run of its own.
+    """Land offsets, a time range or a data interval, as a separate run.
 
     A backfill is identified by its request (job, mode, bounds, label): repeating it changes nothing. Partitions that no
     bound names are not read. Exit codes are those of `kseg ingest`.
@@ -107,7 +107,7 @@ def backfill(invocation: Invocation, job_file: str, dry_run: bool, take_over: bo
 
 
 def _load_both(invocation: Invocation, job_file: str, bounds: dict[str, Any]) -> tuple[Job, BackfillRequest]:
-    """The job and the request; the faults of both at once."""
+    """The job and the request. Raises ConfigurationError with the faults of both."""
     from kseg.etl.errors import ConfigurationError
     from kseg.etl.planning.backfill_request import BackfillRequest
 

@@ -1,4 +1,4 @@
-"""`kseg bench`: how fast, beside Spark's own connector."""
+"""`kseg bench`: measures throughput, and compares it with Spark's own connector."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECTIONS: Final = (
 
 
 RELEASED: Final = "released"
-"""The value of --compare alone: the document that the release was measured with."""
+"""The value of `--compare` without a file: compare with the measurements of this release."""
 
 EPILOG = """\b
 Examples:
@@ -65,7 +65,7 @@ Examples:
     metavar="[FILE]",
     is_flag=False,
     flag_value=RELEASED,
-    help="Compare the ratios with those of an earlier --json document, or of this release; exit code 3 where one has "
+    help="Compare the ratios with those of an earlier --json document, or of this release; exit code 3 if one has "
     "fallen by more than a tenth.",
 )
 @click.option(
@@ -73,7 +73,7 @@ Examples:
     "picture",
     metavar="FILE.svg",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the rates of the sections matrix and typed beside the connector's. Needs the extra `plot`.",
+    help="Draw the rates of the sections matrix and typed, and the connector's. Needs the extra `plot`.",
 )
 @common_options
 def bench(
@@ -81,8 +81,8 @@ def bench(
 ) -> Result:
     """Measure how fast records and payloads are decoded, produced, read from log files, and landed from Kafka in Delta.
 
-    Compared in turn, on the same broker and the same machine: Spark's own connector, Kafka's DumpLogSegments, other
-    producers, and bare decompression; shows medians and ratios.
+    Spark's own connector, Kafka's DumpLogSegments, other producers and bare decompression are measured in turn on the
+    same broker and machine. Shows medians and ratios.
     """
 
     from kseg.jobs.bench import plot
@@ -101,7 +101,7 @@ def bench(
 
 
 def _read(baseline: str, quick: bool) -> dict[str, Any]:
-    """Read before anything is measured, which takes minutes."""
+    """Read the earlier document, before the measurements, which take minutes."""
     if baseline == RELEASED:
         text, name = files("kseg.jobs.bench").joinpath("released.json").read_text(), "this release's"
     else:

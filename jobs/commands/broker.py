@@ -77,7 +77,7 @@ def start(
     directory: Path | None,
     as_json: bool,
 ) -> None:
-    """Start Kafka, or find the one that runs; its topics outlive a stop.
+    """Start Kafka, or show the running one. Topics are kept when it is stopped.
 
     \b
     Example:

@@ -110,7 +110,7 @@ def _check_steps(one: CheckedFile, job: Job, *, connect: bool, with_spark: bool)
 
 
 def _connect(checked: list[CheckedFile]) -> None:
-    """Raises the first error that a run's plan ends with."""
+    """Plan a run of each job. Raises the first error of a plan."""
     from kseg.etl.run.dry_run import plan_only
 
     for one in checked:

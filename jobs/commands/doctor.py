@@ -1,4 +1,4 @@
-"""``kseg doctor``: is this machine fit to run jobs?"""
+"""``kseg doctor``: checks whether jobs can run on this machine."""
 
 from __future__ import annotations
 

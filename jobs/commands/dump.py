@@ -30,7 +30,7 @@ from kseg.segment_reader.log.files.locations import open_file
 from kseg.segment_reader.log.files.storage import PLAIN
 
 _CORRUPT: Final = 1
-#: `offsets.retention.minutes` of a broker by default: a week.
+#: The default of a broker's `offsets.retention.minutes`: a week.
 RETENTION_MINUTES: Final = 7 * 24 * 60
 _BY_FOLDER: Final = "by folder"
 #: The options of Kafka's own tool, and the topics whose records they decode.
@@ -45,9 +45,9 @@ _DECODERS: Final = {
 
 @dataclass
 class _Wanted:
-    """How the files are shown, and what was found on the way.
+    """How the files are shown, and the findings.
 
-    decoder: an internal topic; `_BY_FOLDER` goes by the name of each file's folder, "" leaves bytes as they are.
+    decoder: an internal topic; `_BY_FOLDER`: by the name of each file's folder; "": records stay undecoded.
     """
 
     deep: bool
@@ -151,9 +151,9 @@ def dump(
       kseg dump data --group billing
       kseg dump disk-1 disk-2 --transactional-id kseg-orders --json | jq .state
 
-    With --group or --transactional-id the one partition of the internal topic that its hash names is read, from the
-    directory whose copy reaches furthest, and the coordinator's state is shown: without deleted offsets; those of
-    open transactions and expired ones are listed apart.
+    With --group or --transactional-id, the partition of the internal topic to which the id belongs is read, from the
+    directory whose copy has the highest end offset. The coordinator's state is shown, without deleted offsets; offsets
+    of open transactions and expired offsets are listed separately.
     """
     if group is not None or transactional_id is not None:
         if group is not None and transactional_id is not None:
@@ -196,7 +196,7 @@ def dump(
 
 @dataclass(frozen=True, slots=True)
 class _StateQuery:
-    """A query of the coordinators' topics: a group, or without one a transactional id."""
+    """A query of the coordinators' topics: a group, or if group is None a transactional id."""
 
     group: str | None
     transactional_id: str

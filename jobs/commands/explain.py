@@ -22,8 +22,8 @@ Examples:
 @click.argument("code", required=False)
 @common_options
 def explain(invocation: Invocation, code: str | None) -> Result:
-    """Say what an error means, what causes it, and what to do: by the code that a message ends with (`table-missing`),
-    or by the error's kind. Without CODE all are listed.
+    """Explain an error: what it means, what causes it, and what to do. CODE is the code at the end of its message
+    (`table-missing`), or the error's kind. Without CODE, all errors are listed.
     """
     from difflib import get_close_matches
 

@@ -36,7 +36,7 @@ Examples:
 @click.option(
     "--drain",
     is_flag=True,
-    help="Repeat runs that are capped by run.max_records or run.max_bytes, until the present backlog has landed.",
+    help="Repeat runs that are capped by run.max_records or run.max_bytes, until the current backlog has landed.",
 )
 @click.option(
     "--accept-group-offsets",

@@ -49,7 +49,7 @@ Examples:
     type=click.IntRange(1),
     default=500,
     show_default=True,
-    help="Declare so many fields of JSON documents, those that most documents have.",
+    help="Declare at most this many fields of JSON documents: the most frequent ones.",
 )
 @cluster_options
 @common_options
@@ -68,9 +68,9 @@ def init(
 ) -> Result:
     """Write a job file for a topic, from a sample of its records.
 
-    The first and last 1,000 records of each partition are read, under read_committed. Their format is recognised:
-    JSON, a registry's schemas, text, or what Kafka's own serializers write; columns of JSON are inferred. Where one
-    value in ten is of another format, it is left to the job's dead letters. Comments in the file say how many records
+    The first and last 1,000 records of each partition are read, with read_committed. Their format is recognised:
+    JSON, a registry's schemas, text, or what Kafka's own serializers write; columns of JSON are inferred. If at most
+    one value in ten has another format, these values become dead letters. Comments in the file say how many records
     had each field and what is ambiguous: read them before the first run. Secrets given with -X are written as
     references to environment variables; those of --command-config stay there. Properties of the registry's client
     are -X schema.registry.KEY=VALUE.
@@ -127,7 +127,7 @@ def init(
 
 
 def _check_partitions(partition_by: tuple[str, ...], draft: Draft) -> None:
-    """Raises ConfigurationError for a column that the declared ones do not have, or that no partition can be of."""
+    """Raises ConfigurationError for a column that is not declared, or by whose type no table can be partitioned."""
     from kseg.etl.tables.parquet.align import can_partition_by
     from kseg.jobs.api import bad_argument
     from kseg.segment_reader.payload.ddl import parse_columns

@@ -1,4 +1,4 @@
-"""`kseg interval`: may a data interval run?"""
+"""`kseg interval`: whether a data interval is closed, so that its run may start."""
 
 from __future__ import annotations
 

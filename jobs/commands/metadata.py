@@ -1,4 +1,4 @@
-"""``kseg metadata``: the cluster's metadata from files, as tables."""
+"""``kseg metadata``: shows or writes the cluster's metadata, read from files, as tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = (
 
 @click.command(cls=KsegCommand)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@click.option("--at", type=click.IntRange(0), metavar="OFFSET", help="Count records below this offset.  [default: all]")
+@click.option("--at", type=click.IntRange(0), metavar="OFFSET", help="Use records below this offset.  [default: all]")
 @click.option("--table", "tables", multiple=True, type=click.Choice(NAMES), help="Show only this table; repeatable.")
 @click.option(
     "--format",
@@ -37,7 +37,7 @@ NAMES = (
     type=click.Choice(["arrow", "parquet", "delta"]),
     help="Write each table below --output: NAME.arrow, NAME.parquet, or a Delta table NAME that is replaced.",
 )
-@click.option("--output", metavar="DIR", help="Where the tables go; for delta a URI such as s3://bucket/key too.")
+@click.option("--output", metavar="DIR", help="The folder for the tables; for delta also a URI such as s3://bucket/key.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: a list of rows for each table.")
 def metadata(
     invocation: Invocation,
@@ -51,7 +51,7 @@ def metadata(
 
     DIR is the folder of metadata.log.dir (log.dirs, if that is not set) of a controller or a broker, its
     __cluster_metadata-0 alone, or a copy; a path, or a URI such as s3://bucket/key. The newest snapshot at or below
-    the offset is read, and the log behind it. Passwords, keys and tokens are not shown.
+    the offset is read, and the log after it. Passwords, keys and tokens are not shown.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`kseg package`: what executors need, for spark-submit."""
+"""`kseg package`: packs what executors need, for spark-submit."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _SOMEWHERE = "spark://HOST:7077"
 @click.option(
     "--archive",
     is_flag=True,
-    help="Also an environment for --archives, for executors that have a bare Python of the same version.",
+    help="Also write an environment for --archives, for executors that have only a Python of the same version.",
 )
-@click.option("--driver", is_flag=True, help="The archive also holds what a driver in the cluster needs.")
+@click.option("--driver", is_flag=True, help="Also put what a driver in the cluster needs into the archive.")
 @click.option(
     "--with",
     "more",
     multiple=True,
     metavar="DISTRIBUTION",
-    help="One more installed package for the archive. Repeatable.",
+    help="Also put this installed package into the archive. Repeatable.",
 )
-@click.option("--python-prefix", metavar="DIR", help="Where the workers' Python is installed, if not where it is here.")
+@click.option("--python-prefix", metavar="DIR", help="The prefix of the workers' Python, if it differs from this one's.")
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.yaml",
     type=click.Path(dir_okay=False),
-    help="Also the job's own modules, and the line that submits it.",
+    help="Also pack the job's own modules, and show the command that submits the job.",
 )
 @json_option
 @debug_option
@@ -61,11 +61,11 @@ def package(
     python_prefix: str | None,
     job_file: str | None,
 ) -> Result:
-    """Pack what a cluster's executors need, and show the spark-submit line.
+    """Pack what a cluster's executors need, and show the spark-submit command.
 
-    Our own packages as a wheel, and the same as a zip file for --py-files: enough where executors have the packages
-    that we require (`pip install` of the wheel brings them). With --archive an environment with those packages too,
-    copied from the one that this command runs in. No network is needed. docs/guides/clusters.md says which one to use.
+    Writes kseg as a wheel, and as a zip file for --py-files: this is enough if executors have the required packages
+    (`pip install` of the wheel installs them). With --archive, also writes an environment with these packages, copied
+    from the one that this command runs in. No network is needed. docs/guides/clusters.md explains which one to use.
     """
 
     from kseg.jobs.packaging import archive as environment
@@ -126,7 +126,7 @@ def _entry() -> bytes:
 
 
 def _logging() -> bytes:
-    """What a session that kseg starts itself logs: errors alone."""
+    """The logging configuration of sessions that kseg starts itself: only errors."""
     from importlib import resources
 
     return resources.files("kseg.etl.spark").joinpath("log4j2.properties").read_bytes()
@@ -140,7 +140,7 @@ def _modules(job: Job, job_file: Path) -> bytes | None:
 
 
 def _jars(job: Job | None) -> tuple[Path, ...]:
-    """Delta's, unless the job names jars: Spark itself reads tables to verify them, and writes some."""
+    """Delta's jars, unless the job names jars: Spark itself reads tables to verify them, and writes some tables."""
     from kseg.etl.spark.cache import DELTA, jar_folder
     from kseg.etl.spark.session import JAR_KEYS
 

@@ -1,4 +1,4 @@
-"""`kseg peek`: a topic's records, readable."""
+"""`kseg peek`: shows a topic's records."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def peek(
 def _decoder(job: Job | None, registry: Mapping[str, str] | None) -> AbstractContextManager[RecordDecoder | None]:
     if job is None and registry is None:
         return nullcontext()
-    from kseg.jobs.records.decoded import decoder_of  # loads what jobs decode with
+    from kseg.jobs.records.decoded import decoder_of  # imports the decoders
 
     return decoder_of(job, registry)
 

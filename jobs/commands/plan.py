@@ -1,4 +1,4 @@
-"""`kseg plan`: what a run would read."""
+"""`kseg plan`: shows what a run would read."""
 
 from __future__ import annotations
 

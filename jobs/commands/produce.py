@@ -1,4 +1,4 @@
-"""`kseg produce`: records from lines of text or JSON."""
+"""`kseg produce`: writes lines of text or JSON to a topic."""
 
 from __future__ import annotations
 

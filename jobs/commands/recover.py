@@ -1,4 +1,4 @@
-"""``kseg recover``: a damaged log directory into a table, without a broker."""
+"""``kseg recover``: lands a damaged log directory in a table, without a broker."""
 
 from __future__ import annotations
 

@@ -30,9 +30,11 @@ Examples:
 )
 @job_argument
 @click.option(
-    "--where", metavar="SQL", help="Only dead letters that meet this condition over the columns of their table."
+    "--where", metavar="SQL", help="Only dead letters that match this condition on the columns of their table."
 )
-@click.option("--run", "run_id", metavar="RUN", help="Only dead letters of this run: its id, or a unique part of it.")
+@click.option(
+    "--run", "run_id", metavar="RUN", help="Only dead letters of this run: its id, or a unique prefix of it."
+)
 @take_over_option
 @remote_option
 @run_file_option
@@ -42,7 +44,7 @@ Examples:
 def redrive(invocation: Invocation, job_file: str, where: str | None, run_id: str | None, take_over: bool) -> Result:
     """Land the dead letters that the job file decodes now, each once; the others stay dead letters.
 
-    A redrive that was killed is continued by the same command. Exit codes are those of `kseg ingest`.
+    The same command continues a redrive that was killed. Exit codes are those of `kseg ingest`.
     """
     from kseg.etl.operations.redrive import run_redrive
 

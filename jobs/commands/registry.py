@@ -13,7 +13,7 @@ from kseg.jobs.registry import detached
 from kseg.jobs.registry.detached import State
 from kseg.jobs.setup import fetch_jars
 
-_directory = directory_option("Where the registry keeps log and schemas. [default: 'registry' in kseg's cache]")
+_directory = directory_option("The folder of the registry's log and schemas. [default: 'registry' in kseg's cache]")
 
 
 def _running(directory: Path) -> State | None:
@@ -65,7 +65,7 @@ def registry() -> None:
 @_directory
 @json_option
 def start(port: int | None, directory: Path | None, as_json: bool) -> None:
-    """Start a registry, or find the one that runs; its schemas outlive a stop.
+    """Start a registry, or show the running one. Schemas are kept when it is stopped.
 
     \b
     Example:

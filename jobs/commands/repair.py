@@ -74,7 +74,7 @@ Examples:
 @click.option(
     "--rebuild-ledger",
     is_flag=True,
-    help="If the job's ledger is lost: make a new one from the tables' rows. Offsets that have rows do not land again.",
+    help="If the job's ledger is lost: create one from the tables' rows. Offsets that have rows do not land again.",
 )
 @click.option(
     "--lost-ledger",
@@ -103,8 +103,8 @@ def repair(
 ) -> Result:
     """End an unfinished run, accept a table or a source that has changed, or rebuild a lost ledger.
 
-    RUN is a run's id, or a unique beginning of it or of its part after the first dash. `kseg status` lists the runs,
-    and shows what is wrong with a table. docs/reference/ledger.md has the command for each refusal.
+    RUN is a run's id, or a unique prefix of it or of its part after the first dash. `kseg status` lists the runs, and
+    shows what is wrong with a table. docs/reference/ledger.md has the command for each refusal.
     """
     if accept_source and not rebuild_ledger:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)

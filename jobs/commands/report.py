@@ -1,4 +1,4 @@
-"""`kseg report`: the page of a run that is over, made from the ledger; and a folder of pages for a browser."""
+"""`kseg report`: the page of an ended run, from the ledger; and a folder of pages, served to a browser."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def report(
     """Write a run's page from the ledger: ranges, counts, tables, offsets. Or serve a folder of pages.
 
     Throughput and requests are not stored: `kseg ingest --report` writes a page with them. No broker is needed and no
-    JVM is started. Pages are served on the loopback alone; from another machine, use a tunnel, ssh -L
+    JVM is started. Pages are served only on the loopback interface; from another machine, use a tunnel, ssh -L
     8099:127.0.0.1:8099 HOST.
     """
     if folder is not None:
@@ -70,7 +70,7 @@ def report(
 
 
 def _serve(folder: Path, port: int) -> Result:
-    """Until Ctrl-C."""
+    """Serve the pages in a folder until Ctrl-C."""
     from kseg.jobs.api import bad_argument
     from kseg.jobs.report.serve import PageServer
 

@@ -28,8 +28,8 @@ Examples:
 def runs(invocation: Invocation, job_file: str, limit: int, failed: bool) -> Result:
     """Show a job's runs, the newest first: duration, rows, and the errors of their attempts.
 
-    An attempt that failed before it had planned a run is a line of its own. The ledger alone is read: no broker or
-    table is asked.
+    An attempt that failed before it planned a run has a separate line. Only the ledger is read, no broker and no
+    table.
     """
     from kseg.etl.operations.runs import history
 

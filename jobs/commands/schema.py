@@ -1,4 +1,4 @@
-"""`kseg schema`: a subject of a schema registry, and whether a new schema fits."""
+"""`kseg schema`: shows a subject of a schema registry, and checks whether a new schema is compatible."""
 
 from __future__ import annotations
 

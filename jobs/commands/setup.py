@@ -1,4 +1,4 @@
-"""`kseg setup`: what a first run would otherwise fetch and compile."""
+"""`kseg setup`: fetches and compiles what a first run would otherwise fetch and compile."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _result(job: Job, runs: int) -> Result:
 
 
 def _watch(invocation: Invocation, job: Job, runs: int, seconds: float) -> Result:
-    """Show the status again and again until Ctrl-C; the last one is the result, and is not shown a second time."""
+    """Show the status repeatedly until Ctrl-C; the last one is the result, and is not shown a second time."""
     from kseg.client.errors import KafkaError
     from kseg.etl.errors import KsegError
     from kseg.jobs.output.tables import show
@@ -90,7 +90,7 @@ def _watch(invocation: Invocation, job: Job, runs: int, seconds: float) -> Resul
                 invocation.progress.message(str(error))
             else:
                 if not invocation.as_json:
-                    click.clear()  # nothing where stdout is no terminal
+                    click.clear()  # does nothing if stdout is not a terminal
                     show(
                         result.people or {},
                         f"{result.headline}, at {datetime.now(UTC):%H:%M:%S} UTC",

@@ -36,7 +36,7 @@ Examples:
     type=click.FloatRange(0, min_open=True),
     default=5.0,
     show_default=True,
-    help="The rate is that of the last so many minutes.",
+    help="The rate is measured over this many last minutes.",
 )
 @cluster_options
 @common_options
@@ -50,8 +50,9 @@ def topics(
 ) -> Result:
     """Show topics: partitions, records, size on disk, time of the last record, rate.
 
-    With names, or a job file, also each partition. Records are counted by offsets: transaction markers and records
-    that compaction has removed count too. Sizes are those of all replicas, and need the right to describe the cluster.
+    With names, or a job file, also shows each partition. Records are counted by offsets: transaction markers and
+    records that compaction has removed count, too. Sizes are those of all replicas, and need the right to describe the
+    cluster.
     """
     from kseg.client.cluster.cluster import Cluster
     from kseg.jobs.records.place import place_of, topics_exist
@@ -70,7 +71,7 @@ def topics(
 
 
 def _wanted(cluster: Cluster, place: Place) -> list[str] | None:
-    """The topics by name, else the job's, else all."""
+    """The given topics, else the job's; None: all topics."""
     if place.names or place.job is None:
         return sorted(set(place.names)) or None
     from kseg.etl.source.resolve import resolve_topics
@@ -81,7 +82,7 @@ def _wanted(cluster: Cluster, place: Place) -> list[str] | None:
 
 
 def _readable(document: dict[str, Any]) -> dict[str, Any]:
-    """Bytes and rates as people read them; columns that say nothing are left out."""
+    """Bytes and rates in a readable form, without empty columns."""
     from kseg.jobs.output.si_prefixes import scaled
 
     def cells(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`kseg verify`: tables against Kafka, by address."""
+"""`kseg verify`: compares tables with Kafka, by address."""
 
 from __future__ import annotations
 

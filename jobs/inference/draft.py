@@ -1,4 +1,4 @@
-"""From a sample to a job file that is valid and decodes the sample."""
+"""Makes a valid job file from a sample, which decodes the sample."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_COLUMNS = 500
 
 @dataclass(frozen=True)
 class Drafted:
-    """The file's text, and what a person should know before a run."""
+    """The file's text, and notes that a user should read before a run."""
 
     text: str
     draft: Draft
@@ -48,8 +48,8 @@ def draft_of(
     format: str | None = None,
     partition_by: Sequence[str] = (),
 ) -> Drafted:
-    """registry: its client's properties; secrets are references in the file. format: of values, where it is known.
-    partition_by: columns of the table.
+    """Draft a job file. registry: properties of the registry's client; secrets become references. format: of values, if
+    it is known. partition_by: columns of the table.
 
     Raises SchemaRegistryError.
     """
@@ -71,9 +71,9 @@ def draft_of(
 
 
 def kafka_section(properties: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
-    """The client properties of a job file: the brokers, and what was given as KEY=VALUE on the command line.
+    """The client properties of a job file: the brokers, and the KEY=VALUE options of the command line.
 
-    Values that may be secrets are references to environment variables, as `${KSEG_SASL_JAAS_CONFIG}`.
+    Values that may be secrets are references to environment variables, such as `${KSEG_SASL_JAAS_CONFIG}`.
     """
     names = ["bootstrap.servers", *(pair.partition("=")[0].strip() for pair in given)]
     return {
@@ -110,7 +110,7 @@ def _payload(
 
 
 def _schema_type(found: Recognised, registry: Mapping[str, str]) -> str | None:
-    """The type that all schemas have; None where they differ."""
+    """The type of all schemas; None if they have several types."""
     with SchemaRegistry(RegistryConfig.from_properties(registry)) as client:
         types = {
             (client.schema(schema) if isinstance(schema, int) else client.schema_by_guid(schema)).type
@@ -142,7 +142,7 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
 
 
 def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int) -> Iterable[str]:
-    """Sampled values that the job cannot decode, beside those that are set aside: a run would end at the first."""
+    """A note on sampled values that the job cannot decode, if there are more than become dead letters."""
     payloads = pa.array(sampled.values, pa.binary())
     decoder = json_decoder(parse_columns(columns), engine="fast" if is_cached(decode) else "reference")
     status = decoder.decode(payloads).status

@@ -1,4 +1,4 @@
-"""The commented job file of what was recognised in a sample. It is made as text: comments are half of it."""
+"""The commented job file for the recognised formats of a sample. It is built as text, because half of it is comments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_REGISTRY: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "proto
 
 @dataclass(frozen=True)
 class Payload:
-    """Keys or values. schema_type: of framed ones, as the registry says it: AVRO, PROTOBUF, JSON; None: not asked."""
+    """Keys or values. schema_type: of framed payloads in the registry: AVRO, PROTOBUF, JSON; None: not known."""
 
     recognised: Recognised
     columns: Sequence[Column] = ()
@@ -30,14 +30,14 @@ class Payload:
 
     @property
     def others(self) -> int:
-        """Sampled payloads that the job cannot decode, since they are of another format than the most."""
+        """Number of sampled payloads that the job cannot decode, because they are of another format."""
         decoded = any(column.type is not None for column in self.columns) or self.schema_type in _BY_REGISTRY
         return self.recognised.others if decoded else 0
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What the job file is made of. kafka, registry: client properties, secret ones as references."""
+    """The content of the job file. kafka, registry: client properties; secrets are references."""
 
     topic: str
     kafka: Mapping[str, str]
@@ -52,12 +52,12 @@ class Draft:
 
 
 def uses_registry(draft: Draft) -> bool:
-    """Whether the job decodes by the registry's schemas."""
+    """Whether the job decodes with the registry's schemas."""
     return draft.registry is not None and any("schema: registry" in line for line in _decode(draft))
 
 
 def job_name(topic: str) -> str:
-    """A topic's name as a job's."""
+    """A valid job name for a topic."""
     name = _LIKE_A_JOB_NAME.sub("-", topic).lstrip("._-")[:100]
     return name or "job"
 
@@ -92,7 +92,7 @@ def job_text(draft: Draft) -> str:
 
 
 def _decode(draft: Draft) -> list[str]:
-    """The section, if keys or values have a meaning."""
+    """The `decode:` section, or a comment if no format was recognised."""
     taken = {column.column.lower() for column in draft.value.columns if column.type is not None}
     key = _primitive("key", draft.key, taken)
     value = _value(draft.value, taken)
@@ -103,12 +103,12 @@ def _decode(draft: Draft) -> list[str]:
 
 
 def _set_aside(payload: Payload) -> list[str]:
-    """What becomes of values that are of another format."""
+    """The lines for values of another format."""
     return [_commented("  on_error: dead_letter", _mixed(payload.recognised))] if payload.others else []
 
 
 def _most_dead_letters(payload: Payload) -> list[str]:
-    """Twice the share of the sample."""
+    """The limit of dead letters in a run: twice their share in the sample."""
     if not payload.others:
         return []
     share = min(100, -(-200 * payload.others // payload.recognised.count))
@@ -135,7 +135,7 @@ def _value(payload: Payload, taken: set[str]) -> list[str]:
 
 
 def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
-    """One line for a value that is no record; nothing for bytes, which a job without the entry lands too."""
+    """The lines for a key or value that is not a JSON object; none if all are null."""
     found = payload.recognised
     if found.format == "none":
         return []
@@ -205,25 +205,25 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _beside(table: str) -> str:
-    """The ledger in the table's folder."""
+    """The path of the ledger, beside the table."""
     folder, slash, _ = table.rstrip("/").rpartition("/")
     return f"{folder}{slash}_kseg_ledger"
 
 
 def shown(name: str) -> str:
-    """A field's name for people: in quotes and escaped unless it is plain."""
+    """A field's name for messages: in quotes and escaped unless it is plain."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name)
 
 
 def _scalar(text: str) -> str:
-    """A key of YAML that is this text, on one line."""
+    """This text as a YAML key, on one line."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML:
         return text
     return _quoted(text)
 
 
 def _text(text: str) -> str:
-    """The same for a value: plain where YAML takes it for a text."""
+    """This text as a YAML value: without quotes if YAML parses it as the same string."""
     if "\n" not in text and "#" not in text and not set(text) & set("[]{},&*!|>'\"%@`"):
         try:
             if yaml.safe_load(text) == text:

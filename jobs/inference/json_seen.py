@@ -1,4 +1,4 @@
-"""What was seen of a JSON field in sampled documents: kinds of values, counted, and what decides their type."""
+"""Statistics of a JSON field in sampled documents: the kinds of its values, and what decides its column's type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NoReturn
 from kseg.segment_reader.payload.json.formats import Format, date_format, days_of, micros_of, timestamp_format
 
 Kind = Literal["null", "boolean", "integer", "fraction", "string", "array", "object"]
-#: Longer numbers are in no column.
+#: No column can hold longer numbers.
 _MOST_DIGITS: Final = 400
 
 
@@ -30,7 +30,7 @@ class Members(list[tuple[str, Any]]):
 
 
 class NotJson(ValueError):
-    """A payload that is no JSON document."""
+    """A payload that is not a JSON document."""
 
 
 def parsed(payload: bytes) -> Any:
@@ -53,8 +53,9 @@ def _no_constant(text: str) -> NoReturn:
 
 @dataclass
 class Numbers:
-    """integer_digits, scale: most digits before and after the point. padded: some fraction ends with a zero behind
-    other digits, as decimals are written and doubles are not. exact: doubles hold all of them. finite: as doubles."""
+    """integer_digits, scale: the largest number of digits before and after the point. padded: whether a fraction ends
+    with a zero after other digits, as decimals are written, but not doubles. exact: whether doubles represent all
+    numbers exactly. finite: whether all are finite as doubles. least, most: of whole numbers."""
 
     integer_digits: int = 0
     scale: int = 0
@@ -100,8 +101,9 @@ class Numbers:
 class Seen:
     """One field, an array's elements, or the documents themselves.
 
-    kinds: values by kind. texts: texts by what they could be: `instant` (ISO 8601 with a zone), `local` (without),
-    `date`. members: an object's fields in the order in which they appeared. twice: names that an object had twice.
+    kinds: number of values by kind. texts: number of strings by possible type: `instant` (ISO 8601 with a zone),
+    `local` (without), `date`. members: an object's fields in the order in which they appeared. twice: names that an
+    object had twice.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -113,7 +115,7 @@ class Seen:
 
     @property
     def count(self) -> int:
-        """Values, null ones included."""
+        """Number of values, including null."""
         return sum(self.kinds.values())
 
     @property
@@ -146,7 +148,7 @@ class Seen:
                 self.members[name].add(each)
 
     def merge(self, other: Seen) -> None:
-        """Take over what was seen of another field."""
+        """Add the statistics of another field."""
         self.kinds.update(other.kinds)
         self.numbers.merge(other.numbers)
         self.texts.update(other.texts)
@@ -161,7 +163,7 @@ class Seen:
 
 
 def seen_in(documents: Iterable[Any]) -> Seen:
-    """Of documents of `parsed`."""
+    """The statistics of documents from `parsed`."""
     seen = Seen()
     for document in documents:
         seen.add(document)
@@ -192,7 +194,7 @@ def _formats() -> tuple[Format, Format]:
 
 
 def _texts(text: str) -> list[str]:
-    """What a text could be besides a string."""
+    """The types other than string that a text could have."""
     if not 10 <= len(text) <= 40 or not text[:1].isdecimal():
         return []
     instant, date = _formats()

@@ -1,15 +1,15 @@
-"""A column's type, in Spark's DDL, by what was seen of a JSON field.
+"""A column's type, in Spark's DDL, from the statistics of a JSON field.
 
     true, false                                   boolean
-    numbers without fraction                      bigint where all fit, else decimal(38,0)
-    other numbers                                 double, or decimal where a double would lose digits or where a
-                                                  fraction is padded with zeros (9.50), as only decimals are written
-    texts                                         string; timestamp (with a zone) or date where all are ISO 8601
-    arrays                                        array<…> of what all elements can be
-    objects                                       struct<…>; map<string,…> where names vary and values are of one type
+    numbers without fraction                      bigint if all fit, else decimal(38,0)
+    other numbers                                 double, or decimal if a double would lose digits or if a fraction is
+                                                  padded with zeros (9.50), as only decimals are written
+    texts                                         string; timestamp (with a zone) or date if all are ISO 8601
+    arrays                                        array<…> of the type of all elements
+    objects                                       struct<…>; map<string,…> if names vary and values have one type
 
-None where no type holds all values: nothing but null was seen, kinds are mixed, or names are some that a table cannot
-have. Such fields are not declared, and `unknown_fields: rescue` keeps them as JSON text.
+None if no type holds all values: all are null, kinds are mixed, or a table cannot have the names. Such fields are not
+declared, and `unknown_fields: rescue` keeps them as JSON text.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
 
 _INT64: Final = 2**63
 _DEEPEST: Final = 20
-#: From so many different names on, of which each object has at most this share, an object is taken for a map.
+#: Objects are a map if they have at least this many different names, and on average at most this share of them each.
 _NAMES_OF_A_MAP: Final = 20
 _SHARE_OF_A_MAP: Final = 0.5
 _MOST_FIELDS: Final = 200
-#: What is left of a decimal's digits for larger numbers than those of the sample.
+#: The digits of a decimal, if the sampled numbers need no more: later numbers may be larger.
 _USUAL_DIGITS: Final = 18
 _MILLIS: Final = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
 
@@ -48,7 +48,7 @@ class Column:
 def columns_of(documents: Seen, most: int) -> list[Column]:
     """The columns of documents that are objects, in the order in which fields appeared.
 
-    most: so many are declared, those that most documents have.
+    most: the number of declared columns: the most frequent fields.
     """
     frequent = sorted(documents.members, key=lambda name: -documents.members[name].count)
     chosen = set(frequent[:most])
@@ -134,7 +134,7 @@ def _varies(seen: Seen) -> bool:
 
 
 def _nested_names(seen: Seen) -> list[str]:
-    """Names that a struct in a table can have. Of those that differ in case alone, the most frequent one."""
+    """Names that a struct in a table can have. Of names that differ only in case, the most frequent one."""
     best: dict[str, str] = {}
     for name in sorted(seen.members, key=lambda name: -seen.members[name].count):
         if name.strip() and name.isprintable() and not FORBIDDEN_IN_NAMES.intersection(name) and name not in seen.twice:
@@ -144,7 +144,7 @@ def _nested_names(seen: Seen) -> list[str]:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """The name itself where a table can have it, else one like it."""
+    """The name itself if a table can have it, else a similar one."""
     clean = "".join("_" if letter in FORBIDDEN_IN_NAMES else letter for letter in name)
     if clean.lower().startswith(RESERVED_PREFIX):
         clean = f"field{clean}"
@@ -155,7 +155,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def note_of(seen: Seen) -> str:
-    """What is ambiguous about a field, or why it has no type; empty where nothing is."""
+    """What is ambiguous about a field, or why it has no type; else empty."""
     kinds = seen.present
     if not kinds:
         return "always null"

@@ -1,18 +1,18 @@
-"""In which format sampled keys or values are.
+"""Recognises the format of sampled keys or values.
 
 | format | every sampled payload |
 | --- | --- |
-| framed | begins with magic byte 0 or 1 and a schema's id or GUID, as registries' serializers write |
+| framed | begins with magic byte 0 or 1 and a schema's id or GUID, as from a schema registry's serializers |
 | json | is a JSON object |
 | uuid | is the text of a UUID |
 | string | is UTF-8 without control characters |
 | long, double, int, float, short | has 8, 4 or 2 bytes, and is a plausible number |
 | bytes | anything else |
 
-Kafka's serializers of numbers mark nothing: 8 bytes that are whole numbers below 2^48 are taken for a long, others for
-a double.
+Kafka's serializers of numbers write no marker: 8 bytes count as a long if all are whole numbers below 2^48, otherwise
+as a double if they are plausible doubles.
 
-Of values, JSON objects or framed payloads may be nine in ten: then the others are left to the job's dead letters.
+If at least nine in ten values are JSON objects or framed payloads, the others become dead letters of the job.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ _WORDS: Final = {"json": "JSON objects", "string": "UTF-8 text", "bytes": "bytes
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """The format of keys or values. format: a name of the table above, `json`'s with documents; `none`: all are null.
+    """The format of keys or values. format: a name of the table above; `none`: all are null.
 
-    count: of payloads that are not null. mixed: these by what each is, where they are not all of one format.
-    others: how many are not of the format, and are to be set aside. schemas: of framed ones. documents: of JSON.
+    count: number of payloads that are not null. mixed: their numbers by kind, if they are of several kinds.
+    others: number of payloads that are of another format and become dead letters. schemas: ids of framed payloads.
+    documents: of JSON.
     """
 
     format: str
@@ -54,10 +55,10 @@ class Recognised:
 
 
 def recognise(payloads: Sequence[bytes | None], *, set_aside: bool = False, given: str | None = None) -> Recognised:
-    """The format that all payloads are in. Where there is none but all are text, they are strings, else bytes.
+    """The format of all payloads. If there is no common format, it is string if all are text, else bytes.
 
-    set_aside: a tenth of them may be of another format than JSON objects or framed payloads. given: the format that
-    they have, `json` with any number of others.
+    set_aside: whether up to a tenth of them may be of another format than JSON objects or framed payloads. given: the
+    known format; with `json`, any number of payloads may be of another one.
     """
     some = [payload for payload in payloads if payload is not None]
     nulls = len(payloads) - len(some)
@@ -95,12 +96,12 @@ def _counted(kinds: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 
 def kind_of(payload: bytes) -> str:
-    """One payload by itself: json, string, framed or bytes."""
+    """The kind of one payload: json, string, framed or bytes."""
     return _examined(payload)[0]
 
 
 def _examined(payload: bytes) -> tuple[str, Members | None]:
-    """Its kind, and of JSON the document."""
+    """The payload's kind, and the document if it is JSON."""
     if payload[:1] == b"\0" and len(payload) >= 5 and 0 < int.from_bytes(payload[1:5]) < _PLAUSIBLE_ID:
         return "framed", None
     if payload[:1] == b"\1" and len(payload) >= 17:
@@ -120,7 +121,7 @@ def _examined(payload: bytes) -> tuple[str, Members | None]:
 
 
 def _fixed_width(payloads: Sequence[bytes]) -> tuple[str, str] | None:
-    """Format and note of numbers that Kafka's serializers write, if all have the width of one."""
+    """Format and note, if all payloads have the width of a number of Kafka's serializers; else None."""
     widths = {len(payload) for payload in payloads}
     if len(widths) != 1:
         return None

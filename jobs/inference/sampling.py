@@ -1,4 +1,4 @@
-"""A sample of a topic: the first and the last records of each partition, as they are under read_committed."""
+"""A sample of a topic: the first and the last records of each partition, read with read_committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from kseg.etl.source.logs import Logs
 from kseg.jobs.records.reading import newest, records
 
-#: From each end of a partition; of many partitions fewer, so that no more than about `_MOST` records are sampled.
+#: Records from each end of a partition; fewer with many partitions, so that about `_MOST` records are sampled at most.
 PER_END: Final = 1000
 _MOST: Final = 20_000
 _LEAST: Final = 10
@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 256 << 20
 
 @dataclass
 class Sample:
-    """Keys and values of n records, in the same order. offsets: between start and end of all partitions."""
+    """Keys and values of n records, in the same order. offsets: number of offsets in all partitions. size: bytes."""
 
     partitions: int = 0
     offsets: int = 0
@@ -37,7 +37,7 @@ def sample(logs: Logs, topic: str, per_end: int = PER_END) -> Sample:
 
     Raises:
         UnknownTopic: there is no such topic.
-        KafkaError: the brokers cannot be asked.
+        KafkaError: a request to the brokers failed.
         RecordFormatError: a batch cannot be decoded.
     """
     partitions = sorted(logs.topics(topics=[topic]))

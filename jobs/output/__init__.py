@@ -1,1 +1,1 @@
-"""What commands print or write: tables, dumps, metadata documents."""
+"""The output of commands: tables, dumps, metadata documents."""

@@ -1,7 +1,7 @@
-"""Output whose reader has gone, as in `kseg topics | head -1`: no error, and nothing is written any more.
+"""Output to a closed pipe, as in `kseg topics | head -1`: this is not an error, and nothing more is written.
 
-Python ignores SIGPIPE, which ends other programs there, because it would also end this one when a broker closes a
-connection. A write to the pipe fails with EPIPE instead, once more when buffers are flushed at exit.
+Python ignores SIGPIPE, which ends other programs in this case, because it would also end this process when a broker
+closes a connection. Instead, writes to the pipe fail with EPIPE, and so does the flush of buffers at exit.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
 EXIT_CODE: Final = 141
-"""Of a command whose output was cut off: what a shell reports of a program that SIGPIPE (13) ended, 128 + 13."""
+"""Of a command whose output was cut off: 128 + 13, as a shell reports for a program that SIGPIPE (13) ended."""
 
 
 def has_no_reader(stream: IO[Any]) -> bool:
-    """Whether the stream is a pipe that nobody reads any more."""
+    """Whether the stream is a pipe whose reader has closed it."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)
@@ -27,7 +27,7 @@ def has_no_reader(stream: IO[Any]) -> bool:
 
 
 def discard(*streams: IO[Any]) -> None:
-    """What was written to those without a reader and not flushed, and all that will be written, goes nowhere."""
+    """Redirect the streams that have no reader to /dev/null, including what they have buffered."""
     for stream in streams:
         if has_no_reader(stream):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -39,7 +39,7 @@ def discard(*streams: IO[Any]) -> None:
 
 @contextmanager
 def while_read(*streams: IO[Any]) -> Iterator[None]:
-    """Around the last thing that a command prints: it ends quietly when the reader of one of the streams has gone.
+    """Around the last output of a command: it ends without an error if the reader of one of the streams has gone.
 
     Raises BrokenPipeError: of another pipe or connection.
     """

@@ -6,8 +6,8 @@ from rich.console import Console
 
 
 class PlainConsole(Console):
-    """rich's, which leaves a closed pipe to its caller: rich would end the process with exit code 1."""
+    """rich's console, but it raises on a closed pipe: rich would end the process with exit code 1."""
 
     def on_broken_pipe(self) -> None:
-        """Called where a BrokenPipeError was caught, which is raised again."""
+        """Called while a BrokenPipeError is handled; raises it again."""
         raise

@@ -20,13 +20,14 @@ _ROWS_AT_ONCE: Final = 10_000
 _BOOLEANS: Final = frozenset(("isTransactional", "isControl", "isValid"))
 _TEXTS: Final = frozenset(("kind", "file", "control", "topic", "topicId", "compressType", "timestampType"))
 _TIMES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
-#: What `etl.internal_topics.decoding` adds to a record; in a table the documents are JSON texts.
+#: Fields that `etl.internal_topics.decoding` adds to a record; in a table, their documents are JSON texts.
 _MEANING: Final = ("recordType", "decodedKey", "decodedValue", "undecoded")
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def as_text(entry: Entry) -> str:
-    """One line; a record's begins with a bar, as in Kafka's own tool, and a decoded one's key and payload are JSON."""
+    """An entry as one line. As in Kafka's own tool, a record's line begins with a bar; a decoded key and payload are
+    JSON."""
     bar = "| " if entry["kind"] == "record" else ""
     shown = _with_payload(entry) if entry.get("recordType") is not None else entry
     values = (
@@ -38,7 +39,7 @@ def as_text(entry: Entry) -> str:
 
 
 def _with_payload(entry: Entry) -> Entry:
-    """A record that was decoded, with the names of Kafka's tool: `payload` for the value, which may be a deletion."""
+    """A decoded record with the names of Kafka's tool: `payload` is the value, or `<DELETE>` for a tombstone."""
     shown = {name: value for name, value in entry.items() if name not in ("key", "value")}
     if entry["decodedKey"] is not None:
         shown["key"] = entry["decodedKey"]
@@ -48,9 +49,10 @@ def _with_payload(entry: Entry) -> Entry:
 
 
 def as_json(entry: Entry) -> str:
-    """One line. Bytes that are no UTF-8 are in a field with `Base64` behind its name, and theirs is null.
+    """An entry as one line of JSON. A field of bytes that are not UTF-8 is null, and a field with the suffix `Base64`
+    has the bytes.
 
-    A record that was decoded has `decodedKey` and `decodedValue` in place of its bytes.
+    A decoded record has `decodedKey` and `decodedValue` instead of its bytes.
     """
     left_out = {name for name in _MEANING if entry.get(name) is None}
     if entry.get("recordType") is not None:
@@ -60,7 +62,7 @@ def as_json(entry: Entry) -> str:
 
 
 def write_table(entries: Iterable[Entry], kind: str, path: Path, form: str) -> int:
-    """Writes the entries of one kind to an Arrow IPC file or a Parquet file; returns how many there were.
+    """Write the entries of one kind to an Arrow IPC file or a Parquet file; returns their number.
 
     The first entry's fields are the columns.
     """
@@ -84,7 +86,7 @@ def _chunks(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
 
 
 def _row(entry: Entry) -> Entry:
-    """An entry as a table has it: the time's kind beside the time, documents as JSON."""
+    """An entry as a row of a table: the timestamp and its type as two columns, documents as JSON."""
     row: Entry = {}
     for name, value in entry.items():
         if name in _TIMES:

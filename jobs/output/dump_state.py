@@ -1,4 +1,4 @@
-"""`kseg dump --group` and `--transactional-id`: what a coordinator remembers, as a document and its headline."""
+"""`kseg dump --group` and `--transactional-id`: a coordinator's state as a document and its headline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations and ages for people."""
+"""Durations and ages as readable text."""
 
 from __future__ import annotations
 

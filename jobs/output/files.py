@@ -1,4 +1,4 @@
-"""Files that other processes read while we write them."""
+"""Atomic writes of files that other processes may read at the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write a whole file or nothing, its folder too: readers see it before or after, never half. Raises OSError."""
+    """Replace a file atomically, and create its folder: readers see the old or the new content. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
@@ -22,7 +22,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """The same, where it does not hold this text already."""
+    """As `replace_file`, unless the file has this text already."""
     data = text.encode("utf-8")
     if not path.exists() or path.read_bytes() != data:
         replace_file(path, data, mode=mode)

@@ -19,13 +19,13 @@ from kseg.etl.ledger.store_errors import check_place
 
 @dataclass(frozen=True, slots=True)
 class MetadataTables:
-    """The metadata and the tables of it that were asked for."""
+    """The metadata, and the requested tables of it."""
 
     metadata: Metadata
     tables: dict[str, pa.Table]
 
     def rows(self, *, brief: bool = False) -> dict[str, Any]:
-        """A list of rows for each table; times as ISO 8601. Brief, for people: without columns that say nothing."""
+        """A list of rows for each table; times as ISO 8601. brief: without empty columns, and without ids."""
         return {
             name: [_plain(row) for row in (_brief(name, table) if brief else table).to_pylist()]
             for name, table in self.tables.items()
@@ -33,7 +33,7 @@ class MetadataTables:
 
 
 def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple[MetadataTables, str]:
-    """The tables as of an offset, and a headline. Raises as `etl.internal_topics.metadata_log.read_metadata`."""
+    """The tables at an offset, and a headline. Raises as `etl.internal_topics.metadata_log.read_metadata`."""
     found = read_metadata(log_dirs, at)
     image = found.image
     cluster = f"cluster {found.cluster_id}" if found.cluster_id else "a cluster without a name"
@@ -44,10 +44,10 @@ def document(log_dirs: LogDirs, at: int | None, names: tuple[str, ...]) -> tuple
 
 
 def write(selected: MetadataTables, form: Literal["arrow", "parquet", "delta"], output: str) -> dict[str, int]:
-    """Writes each table; returns their rows. A Delta table's commit metadata holds cluster id and offset.
+    """Write each table; returns their numbers of rows. A Delta table's commit metadata has cluster id and offset.
 
     Raises:
-        ConfigurationError: delta-rs can open no table there.
+        ConfigurationError: delta-rs cannot open a table there.
     """
     if form == "delta":
         check_place(output if "://" in output else str(Path(output).absolute()), setting="--output")
@@ -73,7 +73,7 @@ def write(selected: MetadataTables, form: Literal["arrow", "parquet", "delta"], 
 
 
 def _with_micros(table: pa.Table) -> pa.Table:
-    """Delta has times in microseconds alone."""
+    """Timestamps in microseconds: Delta has no other precision."""
     kinds = [pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(one.type) else one.type for one in table.schema]
     return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
 

@@ -1,6 +1,6 @@
-"""Secrets that this process resolved are removed from everything that it prints or writes.
+"""Removes the secrets that this process has resolved from everything that it prints or writes.
 
-Messages of our own never hold one; those of Spark, the JVM or an object store might.
+Messages of kseg never contain secrets; those of Spark, the JVM or an object store may.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Redactor:
     secrets: set[str] = field(default_factory=set)
 
     def learn(self, values: Iterable[str]) -> None:
-        """Mask these values too; values of less than four characters would mask ordinary text, and are left out."""
+        """Mask these values, too, except values of less than four characters, which would mask ordinary text."""
         for value in values:
             if len(value) >= _SHORTEST_SECRET:
                 self.secrets |= {value, repr(value)[1:-1]}

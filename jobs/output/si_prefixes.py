@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-# From here on three digits would round up to 1000 of the smaller unit, which "g" writes as 1e+03.
+# From this share of a unit on, three digits round up to 1000 of the smaller unit, which "g" writes as 1e+03.
 _ROUNDS_UP = 0.9995
 
 
 def scaled(number: float) -> tuple[float, str]:
-    """What is left of the number before its prefix; "" for those below a thousand."""
+    """The number divided by its prefix, and the prefix; "" below a thousand."""
     for size, prefix in _PREFIXES:
         if abs(number) >= _ROUNDS_UP * size:
             return number / size, prefix

@@ -1,4 +1,4 @@
-"""`kseg status` for people: what needs a person first, then lag, runs and tables, in lines of 100 columns."""
+"""`kseg status` as text: first the problems that a person must solve, then lag, runs and tables, in 100 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kseg.jobs.output.durations import age, duration
 
 
 def status_headline(document: Mapping[str, Any]) -> str:
-    """Lag, dead letters, and how many problems there are, in one line."""
+    """Lag, number of dead letters and number of problems, in one line."""
     lag, problems = document["lag"], document.get("problems") or []
     line = f"{document['job']}: {lag} {'offset' if lag == 1 else 'offsets'} behind"
     if open_letters := (document.get("dead_letters") or {}).get("open"):
@@ -21,7 +21,7 @@ def status_headline(document: Mapping[str, Any]) -> str:
 
 
 def status_view(document: Mapping[str, Any], now: datetime | None = None) -> dict[str, Any]:
-    """What people are shown of the document of `--json`, which has more columns."""
+    """The readable form of the document; `--json` prints more columns."""
     now = now or datetime.now(UTC)
     return {
         "ledger": document.get("ledger"),
@@ -56,7 +56,7 @@ def status_view(document: Mapping[str, Any], now: datetime | None = None) -> dic
 
 
 def runs_view(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line a run."""
+    """One row for each run."""
     return [
         {
             "run": run["run_id"],
@@ -72,7 +72,7 @@ def runs_view(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _partition(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that a person compares; the others only where they say something."""
+    """The main columns; others only if they are not 0."""
     shown = {
         "partition": f"{line['topic']}-{line['partition']}",
         "log start": line["log_start"],
@@ -99,7 +99,7 @@ def _took(run: Mapping[str, Any]) -> str | None:
 
 
 def _clock(at: str) -> str:
-    """A time of the ledger's in UTC, to the minute."""
+    """A time of the ledger in UTC, to the minute."""
     return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 

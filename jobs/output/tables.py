@@ -1,7 +1,7 @@
-"""What `kseg` shows people: results as tables on stdout. Progress, on stderr, is `jobs.progress`.
+"""Results of `kseg` as tables on stdout. Progress, on stderr, is in `jobs.progress`.
 
-A result is the same document that `--json` prints, laid out: plain values as lines, lists of records as tables (numbers
-to the right, nothing cut off in a narrow terminal: cells wrap), so that a new field of a report shows up by itself.
+A result is the same document that `--json` prints, as text: plain values as lines, lists of records as tables (numbers
+right-aligned; in a narrow terminal, cells wrap and are not cut off). So new fields of a report are shown by themselves.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 50
 _PIPED_WIDTH = 100
 _NARROWEST_TEXT = 8
-_NAMES = ("run", "run_id")  # people copy them: in one piece
-_ADDRESSES = ("partition", "start", "end", "version")  # 0 is one of many
+_NAMES = ("run", "run_id")  # not wrapped, because users copy them
+_ADDRESSES = ("partition", "start", "end", "version")  # 0 is an ordinary value of these
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def console_for(stream: IO[str]) -> Console:
-    """A console on this stream: as wide as the terminal, or wide enough for a log where there is none."""
+    """A console on this stream: as wide as the terminal, or with a fixed width for a log."""
     from kseg.jobs.output.console import PlainConsole
 
     terminal = stream.isatty()
@@ -32,7 +32,7 @@ def console_for(stream: IO[str]) -> Console:
 
 
 def show(document: Mapping[str, Any], headline: str, *, stream: IO[str], rows: int = ROWS_SHOWN) -> None:
-    """Lay a report's document out for people. headline: the one line to read if no other is read."""
+    """Print a report's document as text. headline: its first line, which summarises it."""
     from rich.text import Text
 
     console = console_for(stream)
@@ -86,7 +86,7 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
     numeric = {c for c in columns if all(_is_number(item.get(c)) or item.get(c) is None for item in items)}
     longest = {c: max(len(_table_cell(item.get(c))) for item in items[:rows]) for c in columns}
     digits = {c: longest[c] for c in columns if c in numeric or c in _NAMES or _is_time(items, c)}
-    # Numbers, times and ids keep their line as long as text beside them can wrap to something readable.
+    # Numbers, times and ids are not wrapped as long as the columns of text stay wide enough.
     roomy = sum(digits.values()) + (len(columns) - len(digits)) * _NARROWEST_TEXT + len(columns) * 3 <= console.width
     for column in columns:
         number = column in numeric
@@ -105,9 +105,9 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
 
 
 def _columns(items: Sequence[Mapping[str, Any]], rows: int, width: int) -> tuple[list[str], list[str]]:
-    """The columns to show, and those left out because all of their numbers are 0 and the table is too wide for them.
+    """The columns to show, and those left out because all of their numbers are 0 and the table is too wide.
 
-    Columns without any value are left out without a word.
+    Columns without any value are in neither list.
     """
     columns = list(dict.fromkeys(key for item in items for key, value in item.items() if value is not None))
     shown = {c: max(len(_words(c)), *(len(_table_cell(item.get(c))) for item in items[:rows])) for c in columns}
@@ -131,7 +131,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _table_cell(value: Any) -> str:
-    """Of counts by name those that are not 0; all else as on a line."""
+    """Counts by name without zeros; other values as in `_cell`."""
     if isinstance(value, Mapping) and value and all(_is_number(inner) for inner in value.values()):
         return ", ".join(f"{_words(key)} {count}" for key, count in value.items() if count) or "–"
     return _cell(value)

@@ -1,11 +1,11 @@
 """A run's progress on stderr: bars on a terminal, plain lines in a log, or nothing.
 
     --progress total        one bar: rows, rows/s, MB/s, offsets left, time left        the default on a terminal
-    --progress partitions   the same, and a bar for each partition (the first ones of many, unfinished ones first)
+    --progress partitions   the same, and a bar for each partition (at most 20, those with most offsets left)
     --progress lines        a line every 10 seconds                                     the default elsewhere
     --progress none         nothing
 
-Progress counts what ended tasks have read (`etl.telemetry.progress` says why); rates are those of the last half minute.
+Progress counts what ended tasks have read (`etl.telemetry.progress` explains why); rates are over the last 30 seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMS: tuple[Form, ...] = ("partitions", "total", "lines", "none")
 def progress_for(
     stream: IO[str] | None = None, form: Form | None = None
 ) -> LineProgress | BarProgress | SilentProgress:
-    """The listener that shows progress; on stderr, so that stdout is the result's alone."""
+    """The listener that shows progress; by default on stderr, because stdout is for the result."""
     stream = stream if stream is not None else sys.stderr
     if form is None:
         form = "total" if stream.isatty() else "lines"

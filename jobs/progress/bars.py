@@ -1,4 +1,4 @@
-"""Progress as bars on a terminal: one for each phase, and if wanted one for each partition that is read."""
+"""Progress as bars on a terminal: one for each phase, and optionally one for each partition that is read."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class BarProgress:
             self._show_partitions()
 
     def _show_partitions(self) -> None:
-        """Those with most left, in the order of their names."""
+        """Show the partitions with most offsets left, sorted by name."""
         left = sorted(self._totals, key=lambda tp: (self._done[tp] - self._totals[tp], tp))
         wanted = sorted(left[:PARTITIONS_SHOWN])
         if set(wanted) != set(self._shown):

@@ -1,4 +1,4 @@
-"""Progress as plain lines, for logs (a scheduler's, a pipe's): each phase, each message, now and then how far it is.
+"""Progress as plain lines, for logs and pipes: each phase, each message, and the progress every 10 seconds.
 
 kseg: land: 12500000 of 50000000 offsets (25%), 12.4M rows, 410k rows/s, 82.1 MB/s, 31 of 120 tasks, 1:31 left
 """
@@ -49,7 +49,7 @@ class LineProgress:
             self._print_line()
 
     def message(self, text: str) -> None:
-        with self._lock, suppress(OSError):  # a full disk, or a reader that is gone: the run goes on
+        with self._lock, suppress(OSError):  # on a full disk or a closed pipe the run continues
             print(f"kseg: {text}", file=self._stream, flush=True)
 
     def event(self, event: RunEvent) -> None:

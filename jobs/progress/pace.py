@@ -1,7 +1,7 @@
-"""The speed of a pass and its remaining time, from running totals.
+"""Throughput and remaining time of a read, from running totals.
 
-Totals change in steps, when tasks end. A rate over the last `WINDOW` seconds smooths that; before that time has passed
-it is the rate since the beginning.
+Totals change in steps, when tasks end. Rates over the last `WINDOW` seconds smooth that; in the first `WINDOW` seconds
+they are since the beginning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WINDOW = 30.0
 
 
 class Pace:
-    """One pass at a time: `began` starts again."""
+    """The throughput of one read at a time: `began` starts again from 0."""
 
     def __init__(self) -> None:
         self.total = self.offsets = self.rows = self.bytes = self.tasks = self.tasks_done = 0
@@ -56,7 +56,7 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """At this pace; None while there is none."""
+        """The remaining seconds at the current rate; None if the rate is 0."""
         rate = self.rates[0]
         return self.left / rate if rate > 0 else None
 
@@ -68,7 +68,7 @@ def human(number: float) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """A duration as 0:42 or 1:02:03; `?` where it is not known."""
+    """A duration as 0:42 or 1:02:03; `?` if it is not known."""
     if seconds is None:
         return "?"
     whole = round(seconds)

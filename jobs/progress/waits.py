@@ -1,4 +1,4 @@
-"""What the Kafka client waits for, as messages of the progress instead of as lines of the log."""
+"""Shows what the Kafka client waits for as progress messages instead of log lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Handler(logging.Handler):
 
 @contextlib.contextmanager
 def waits_shown(listener: _Listener) -> Iterator[None]:
-    """Within this, "no answer from localhost:9092 …" is a message of the listener."""
+    """Within this context, messages such as "no answer from localhost:9092 …" go to the listener."""
     logger, handler = logging.getLogger(LOGGER), _Handler(listener.message)
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
