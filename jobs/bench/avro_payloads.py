@@ -1,4 +1,4 @@
-"""Shapes of Avro payloads that are measured."""
+"""The measured shapes of Avro payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kseg.segment_reader.payload.decoder import PayloadDecoder
 
 @dataclass(frozen=True)
 class Shape:
-    """fields: an Avro record's. value: one of its values, as JSON. reader: the fields that are read; None: all."""
+    """fields: of an Avro record. value: makes a value, as JSON. reader: the fields that are read; None: all."""
 
     name: str
     fields: list[dict[str, Any]]
@@ -26,7 +26,7 @@ class Shape:
 
     @cached_property
     def schema(self) -> str:
-        """The writer's, as text."""
+        """The writer's schema, as text."""
         return _record(self.fields)
 
     @cached_property

@@ -1,5 +1,5 @@
-"""How long small runs take from a cold start, from process start to end: `kseg ingest` of twelve records, the same job
-again with nothing to do, and Spark's tuned connector in a process of its own with the same session settings.
+"""Duration of small runs from a cold start, from the start of the process to its end: `kseg ingest` of twelve records,
+the same job again with nothing to do, and Spark's tuned connector in a process with the same session settings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDLE: Final = "idle"
 
 
 def measure(topic: BenchTopic, folder: Path, *, times: int) -> dict[str, Any]:
-    """Median seconds by way, the phases of ours (`start` is the time before the first), and the ratio."""
+    """Median seconds by way, the phases of our run (`start`: the time outside of the phases), and the ratio."""
     seconds: dict[str, list[float]] = {OURS: [], IDLE: [], TUNED: []}
     phases: list[tuple[float, dict[str, float]]] = []
     for number in range(times):
@@ -68,7 +68,7 @@ def _connector(topic: BenchTopic, folder: Path) -> float:
 
 
 def _timed(module: str, *arguments: str) -> tuple[float, str]:
-    """Seconds of a whole process, and what it printed."""
+    """Seconds of a whole process, and its output."""
     began = time.perf_counter()
     completed = subprocess.run(
         [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True, timeout=600

@@ -1,4 +1,4 @@
-"""A topic to a Delta table by Spark's tuned connector, in a process of its own.
+"""Lands a topic in a Delta table with Spark's tuned connector, in a separate process.
 
 python -m kseg.jobs.bench.cold_connector SERVERS TOPIC FOLDER
 """

@@ -1,7 +1,7 @@
-"""Ratios of two benchmark documents side by side: which of them has fallen.
+"""Compares the ratios of two benchmark documents, to find those that have fallen.
 
-Only ratios are compared, never seconds: both sides of a ratio were measured in one run on one machine, so a document
-of another machine, or of a busier hour, still says something.
+Only ratios are compared, never seconds: both sides of a ratio were measured in one run on one machine, so documents of
+other machines, or of a busier hour, are comparable.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 TOLERANCE: Final = 0.1
-"""By so much of its earlier value a ratio may fall."""
+"""The share of its earlier value by which a ratio may fall."""
 
 _NAMES: Final = ("workload", "files", "format", "shape", "case")
-"""Keys that say which measurement an entry of a list is."""
+"""Keys that identify the measurement of a list's entry."""
 
 _RATIO_WORDS: Final = ("ratio", "cpu_ratio", "two_over_one")
 _LESS_IS_BETTER: Final = ("alone", "read_alone")
@@ -23,7 +23,7 @@ _RANGES: Final = ("_least", "_most")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A ratio that both documents have. change: of the earlier value, below 0 where it got worse."""
+    """A ratio in both documents. change: as a share of the earlier value; below 0 if it has become worse."""
 
     figure: str
     before: float
@@ -45,7 +45,7 @@ class Change:
 
 
 def compare(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[Change]:
-    """Ratios that are in both documents of `kseg bench --json`, those that fell most first."""
+    """Ratios that are in both documents of `kseg bench --json`, sorted by their change, the largest fall first."""
     before = dict(_ratios(baseline))
     changes = []
     for figure, now in _ratios(current):
@@ -56,7 +56,7 @@ def compare(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[Cha
 
 
 def _ratios(document: Any, path: str = "", within: bool = False) -> Iterator[tuple[str, float]]:
-    """Each ratio with its address: all numbers below a key `ratios`, and those whose own key says that they are one."""
+    """Each ratio with its path: all numbers below a key `ratios`, and those whose own key is in `_RATIO_WORDS`."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             if not str(key).endswith(_RANGES):

@@ -1,11 +1,11 @@
-"""The two sides: this project's job, and Spark's own Kafka connector as it comes and tuned.
+"""The compared ways: a job of this project, and Spark's own Kafka connector with its defaults and tuned.
 
-Each run starts with a new sink (and, on our side, a new ledger and a new group), and its rows are counted: a run that
-loses or duplicates a row fails the benchmark. The time is that of a warm session: on our side a whole run with lease,
-plan, ledger, account, table commit and the group's offsets committed in a transaction; on the connector's side only the
-read and the write.
+Each run starts with a new sink (and, for a job, a new ledger and a new group), and its rows are counted: a run that
+loses or duplicates a row fails the benchmark. The time is that of a warm session: for a job, a whole run with lease,
+plan, ledger, account, table commit and the group's offsets committed in a transaction; for the connector, only the read
+and the write.
 
-noop reads the same columns on both sides. To Delta our side lands two more, `headers` and `_kseg_run`, as always.
+noop reads the same columns in both cases. To Delta, a job lands two more, `headers` and `_kseg_run`, as always.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TUNING = {
     "kafka.check.crcs": "false",
     "kafka.max.poll.records": "20000",
 }
-"""One guess at what suits the connector; it was not swept. Our own side runs with its defaults and checks checksums."""
+"""One set of plausible values for the connector, not a search for the best. Our job uses its defaults and verifies
+checksums."""
 
 _JOB = """
 version: 1
@@ -56,8 +57,8 @@ class WrongCount(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to one sink. run: carries it out in an empty folder; returns the number of rows and seconds by phase.
-    check: what else the table has to pass, untimed.
+    """One way to one sink. run: runs it in an empty folder; returns the number of rows and seconds by phase.
+    check: an additional check of the table, which is not timed.
     """
 
     way: str
@@ -85,7 +86,7 @@ class Contender:
 
 
 def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Contender]:
-    """All of them, in the order in which a round runs them. log_dir: where the topic's broker has its files."""
+    """All contenders, in the order in which a round runs them. log_dir: the log directory of the topic's broker."""
     return [
         Contender(OURS, "delta", lambda folder: ours_to_delta(topic, None, folder)),
         Contender(FILES, "delta", lambda folder: ours_to_delta(topic, log_dir, folder)),
@@ -104,9 +105,9 @@ def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Co
 def job_file(
     topic: BenchTopic, folder: Path, log_dir: Path | None = None, decode: str = "", partition_by: str = ""
 ) -> Path:
-    """A job that lands the topic below `folder`: from its broker, with a group of its own, or from its files.
+    """A job that lands the topic below `folder`: from its broker, with a new group, or from its files.
 
-    decode: its section of that name, with the key. partition_by: the sink's, as YAML.
+    decode: the section `decode:` with its key, as YAML. partition_by: the sink's, as YAML.
     """
     partitions = f", partition_by: {partition_by}" if partition_by else ""
     segments = "" if log_dir is None else f', segments: "{log_dir}"'
@@ -124,7 +125,7 @@ def job_file(
 def ours_to_delta(
     topic: BenchTopic, log_dir: Path | None, folder: Path, decode: str = "", partition_by: str = ""
 ) -> tuple[int, dict[str, float]]:
-    """A whole run of ours; see `job_file`."""
+    """A whole run of a job; see `job_file`."""
     from kseg.etl.config.load import load_job
     from kseg.etl.run.pipeline import run_ingest
 
@@ -150,7 +151,7 @@ def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTo
 
 
 def connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str]) -> DataFrame:
-    """The whole topic by Spark's connector."""
+    """The whole topic, read by Spark's connector."""
     reader = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", topic.servers)
@@ -165,7 +166,7 @@ def connector(spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str])
 def connector_to_delta(
     spark: SparkSession, topic: BenchTopic, tuning: Mapping[str, str], folder: Path, statement: str | None = None
 ) -> tuple[int, dict[str, float]]:
-    """statement: a query over the rows, by the name that SQL steps have for them."""
+    """statement: a query over the rows, which have the same name as in a job's SQL steps."""
     frame = connector(spark, topic, tuning)
     if statement is not None:
         frame.createOrReplaceTempView(ROWS_VIEW)
@@ -183,7 +184,7 @@ def _connector_to_noop(
 
 
 def _rows_of_table(path: Path) -> int:
-    """By the table's own commit."""
+    """The number of rows by the table's Delta log."""
     from deltalake import DeltaTable
 
     return int(DeltaTable(str(path)).count())
@@ -196,7 +197,7 @@ def _executions(spark: Any) -> int:
 
 
 def _rows_read_since(spark: Any, known: int) -> int:
-    """The rows that the queries since then have read, by Spark's own metric of what the source gave."""
+    """The rows that later queries than these have read, by Spark's metric of the source."""
     count = _executions(spark) - known
     store = spark._jsparkSession.sharedState().statusStore()
     rows = 0
@@ -210,5 +211,5 @@ def _rows_read_since(spark: Any, known: int) -> int:
             entry = values.next()
             if names.get(entry._1()) == "number of output rows":
                 found.append(int(entry._2().replace(",", "")))
-        rows += max(found)  # of the scan and of the projection over it
+        rows += max(found)  # the scan and the projection over it have this metric
     return rows

@@ -1,15 +1,15 @@
-"""A day of one-minute runs: a topic of 64 partitions into a table that is partitioned by day, with late records; and
-how large its files are and how long queries take before and after `kseg maintain --optimize`.
+"""A day of one-minute runs from a topic of 64 partitions into a table partitioned by day, with late records: file sizes
+and query times before and after `kseg maintain --optimize`.
 
-Each minute brings each partition some records of 40 columns (`kseg.jobs.bench.lake`), which a run of the same job
-lands. One record in twenty is late: half of these by one day, a quarter by two and so on, by 29 at most. Runs follow
-one another in one process and one Spark session, with the job's defaults, on a local disk (`kseg.jobs.bench.store`
-counts requests).
+For each minute, each partition gets some records of 40 columns (`kseg.jobs.bench.lake`), which a run of the same job
+lands. One record in twenty is late: half of these by one day, a quarter by two and so on, by 29 at most. The runs are
+in one process and one Spark session, with the job's defaults, on a local disk (`kseg.jobs.bench.store` counts
+requests).
 
-Told of the table: files and their sizes, the share of bytes in files of at least 64 MB, the largest file's share of its
-partition's bytes (where a day has too few bytes for such files, this is what compaction can reach), the log's files and
-bytes, and seconds to open the table and to add up a column of one day and of all days, with delta-rs and pyarrow. Of
-runs: the median time of the first and of the last tenth, which shows whether a run grows slower with the day.
+Reported about the table: files and their sizes, the share of bytes in files of at least 64 MB, the largest file's share
+of its partition's bytes (if a day has too few bytes for such files, this is the most that compaction can reach), the
+log's files and bytes, and the seconds to open the table and to sum a column of one day and of all days, with delta-rs
+and pyarrow. About runs: the median time of the first and of the last tenth, which shows whether runs become slower.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from kseg.segment_reader.encode.batches import Record, encode_batch
 
 PARTITIONS: Final = 64
 LARGE: Final = 64 * 1000 * 1000
-"""Bytes of a file that is large enough."""
+"""Bytes from which on a file is large enough."""
 
 LATE: Final = 0.05
-_LATER: Final = 0.5  # of those that are late by so many days, the share that is late by one more
+_LATER: Final = 0.5  # of the records that are late by n days, the share that is late by at least one day more
 _DISTINCT: Final = 8
-"""Minutes whose records are made; they are written again and again."""
+"""The number of minutes for which records are made; they are written repeatedly."""
 
 _SIZES: Final = {"below_1_mb": 1_000_000, "1_to_16_mb": 16_000_000, "16_to_64_mb": LARGE}
 _TOPIC: Final = "day"
@@ -58,7 +58,7 @@ _SUMMED: Final = "net"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """runs: of a minute each. records: that each of the partitions gets in a minute."""
+    """runs: each lands one minute. records: number of records of each partition in a minute."""
 
     runs: int
     records: int
@@ -69,7 +69,7 @@ QUICK: Final = Effort(60, 10)
 
 
 def measure(servers: str, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
-    """In a Spark session that runs already. Raises WrongCount."""
+    """Measure in the running Spark session. Raises WrongCount."""
     folder.mkdir()
     job = load_job(_job(servers, folder))
     table = folder / "table"
@@ -116,7 +116,7 @@ def measure(servers: str, folder: Path, effort: Effort, progress: Progress) -> d
 
 
 def days_late(random: Random) -> int:
-    """Of one record; 0 of most."""
+    """By how many days a record is late; 0 for most."""
     late = 0
     if random.random() < LATE:
         late = 1
@@ -161,7 +161,7 @@ def _job(servers: str, folder: Path) -> dict[str, Any]:
 
 
 def look(table: Path) -> dict[str, Any]:
-    """A table as it is: rows and their sum, files, log, and seconds of queries (medians of three)."""
+    """The table's current state: rows and their sum, files, log, and seconds of queries (medians of three)."""
     opened = DeltaTable(str(table))
     added = pa.table(opened.get_add_actions(flatten=True))
     days = added.column(f"partition.{lake.PARTITION}").to_pylist()
@@ -179,7 +179,7 @@ def look(table: Path) -> dict[str, Any]:
 
 
 def files_of(sizes: Sequence[int], days: Sequence[Any]) -> dict[str, Any]:
-    """Files with their sizes (bytes) and their partitions: shares are those of all bytes."""
+    """Statistics of files by their sizes (bytes) and partitions. Shares are of all bytes."""
     total = sum(sizes)
     shares, least = {}, 0
     for name, most in _SIZES.items():
@@ -198,7 +198,7 @@ def files_of(sizes: Sequence[int], days: Sequence[Any]) -> dict[str, Any]:
 
 
 def added_up(table: Path, day: Any) -> Any:
-    """The column of one day (None: of all), from a table that is opened for it."""
+    """The sum of the column for one day (None: for all days); opens the table."""
     files = SubTreeFileSystem(str(table), LocalFileSystem())  # delta-rs' own, in Python, can abort at exit
     only = None if day is None else [(lake.PARTITION, "=", day)]
     rows = DeltaTable(str(table)).to_pyarrow_table(columns=[_SUMMED], filters=only, filesystem=files)

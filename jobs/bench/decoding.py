@@ -1,4 +1,4 @@
-"""How fast one core decodes: record batches in memory to Arrow batches, by codec, beside the plain Python decoder.
+"""Decoding speed of one core: record batches in memory to Arrow batches, by codec, and with the plain Python decoder.
 
 Decoding runs in one thread, and the time is that thread's CPU time, so that other processes do not distort it.
 """
@@ -22,9 +22,9 @@ Engine = Literal["fast", "reference"]
 
 
 def measure(times: int, batches: int) -> Iterator[dict[str, Any]]:
-    """One result a codec and decoder: rows and gigabytes (of unpacked records) a second on one core.
+    """One result for each codec and decoder: rows and gigabytes (of decompressed records) per second on one core.
 
-    times: whose median it is. batches: of about a megabyte each.
+    times: number of measurements, whose median is reported. batches: number of batches, of about a megabyte each.
     """
     bodies = [records(n * RECORDS_PER_BATCH, RECORDS_PER_BATCH, RECORD_BYTES) for n in range(batches)]
     unpacked = sum(len(encode_batch(body)) for body in bodies)
@@ -38,7 +38,7 @@ def measure(times: int, batches: int) -> Iterator[dict[str, Any]]:
 
 
 def _one(codec: str, engine: Engine, packed: bytes, batches: int, unpacked: int, *, times: int) -> dict[str, Any]:
-    decode(packed, batches, engine)  # compiles, or loads what was compiled, and warms the caches
+    decode(packed, batches, engine)  # compiles, or loads the compiled code, and warms the caches
     seconds = [decode(packed, batches, engine) for _ in range(times)]
     rows = batches * RECORDS_PER_BATCH
 
@@ -58,7 +58,7 @@ def _one(codec: str, engine: Engine, packed: bytes, batches: int, unpacked: int,
 
 
 def decode(packed: bytes, batches: int, engine: Engine = "fast") -> float:
-    """Processor seconds for one record set, fed at once, with checksums compared and headers read."""
+    """CPU seconds for one record set that is fed at once, with checksums verified and headers read."""
     end = batches * RECORDS_PER_BATCH
     began = time.thread_time()
     decoder = RangeDecoder("bench", 0, 0, end, isolation_level="read_committed", engine=engine)

@@ -1,4 +1,4 @@
-"""How much a benchmark measures: everything, or a quick part."""
+"""The amount of data and rounds of a benchmark: full or quick."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from kseg.jobs.bench import day, floor, log_files, matrix, scaling
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """rows: of the topic that jobs and memory read. rounds, and what ends in times: whose median is reported.
+    """rows: records of the topic that jobs and the section memory read. rounds, …_times: number of measurements, whose
+    median is reported.
 
-    warm_up: rounds before the measured ones, in the Spark session and among producers. extremes: a factor for the sizes
-    of unusual payloads. lake_rows: of each topic whose records have 40 columns.
+    warm_up: rounds before the measured ones, in the Spark session and for producers. extremes: factor of the sizes of
+    unusual payloads. lake_rows: records of each topic with 40 columns.
     """
 
     rows: int

@@ -1,8 +1,9 @@
-"""What payloads of unusual size cost a worker: peak memory and CPU time of decoding them, in a process of its own each.
+"""Payloads of unusual size: peak memory and CPU time of decoding them, each in a separate process.
 
 document     one JSON document of 50 MB: an array of structs
-columns      rows of 10,000 columns, in JSON and in Avro
-schemas      one batch whose records name 1,000 schemas of a registry in turn
+columns-…    rows of 10,000 columns, in JSON and in Avro
+schemas      records with the ids of 1,000 schemas of a registry in turn, which have 20 fields together
+fields       the same, but each schema has a field of its own: the reader's schema has 1,000 more fields
 baseline     the same imports, and a decoder for one column
 
 python -m kseg.jobs.bench.extremes CASE SCALE        one such process; SCALE 1 is the full size
@@ -25,14 +26,14 @@ from kseg.segment_reader.decode.engine import Limits
 DOCUMENT_BYTES: Final = 50_000_000
 COLUMNS: Final = 10_000
 ROWS: Final = 200
-"""Of the rows with many columns."""
+"""Number of rows with many columns."""
 SCHEMAS: Final = 1_000
 RECORDS: Final = 100_000
-"""Of the range with many schemas."""
+"""Number of records with many schemas."""
 
 
 def measure(*, scale: float = 1.0) -> list[dict[str, Any]]:
-    """Every case. scale: of the sizes."""
+    """Measure every case. scale: factor of the sizes."""
     return [_in_a_process(case, scale) for case in CASES]
 
 
@@ -86,7 +87,7 @@ def _fields(scale: float) -> tuple[Any, pa.BinaryArray]:
 
 
 def _of_a_registry(scale: float, added: Callable[[int], tuple[int, ...]]) -> tuple[Any, pa.BinaryArray]:
-    """added: the fields of the nth schema, besides the one that all have."""
+    """added: numbers of the fields of the nth schema, besides the field that all schemas have."""
     from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 
     def order(numbers: Iterable[int]) -> str:
@@ -111,7 +112,7 @@ CASES: Final[dict[str, Callable[[float], tuple[Any, pa.BinaryArray]]]] = {
 
 
 FRAMED: Final = ("schemas", "fields")
-"""Cases whose payloads are behind a registry's frame."""
+"""Cases whose payloads are framed as by a registry's serializers."""
 
 
 def _json(kind: pa.StructType) -> Any:
@@ -122,7 +123,7 @@ def _json(kind: pa.StructType) -> Any:
 
 
 def _long(number: int) -> bytes:
-    """As Avro writes it."""
+    """A long in Avro's encoding (zigzag varint), for numbers from 0 on."""
     left, made = number << 1, bytearray()
     while left > 127:
         made.append(left & 127 | 128)
@@ -131,12 +132,12 @@ def _long(number: int) -> bytes:
 
 
 def main(case: str, scale: float) -> dict[str, Any]:
-    """Decode the case's payloads in this process, once for the code to load and once measured."""
+    """Decode the case's payloads in this process: once to load the code, and once measured."""
     decoder, payloads = CASES[case](scale)
     payload_bytes, before = payloads.nbytes, peak()
 
     def decode() -> tuple[float, int, int]:
-        """CPU seconds, rows, and the bytes of the largest batch; batches are cut as tasks cut them."""
+        """CPU seconds, rows, and bytes of the largest batch; batches have the same limits as in tasks."""
         rows = largest = 0
         began = time.process_time()
         for first in range(0, len(payloads), Limits().max_rows):

@@ -1,16 +1,16 @@
-"""A topic read from far away: 50 ms of round trip, TLS, and both, beside the same topic read on this machine.
+"""A topic on a remote broker: with a round trip of 50 ms, with TLS, and with both, compared with a local broker.
 
 Cases:
     local          the broker's plain listener
-    relay          the same through a relay without latency: what the relay itself costs
+    relay          the same through a relay without latency: the cost of the relay itself
     far            the same relay with 25 ms each way (`kseg.jobs.bench.relay`)
-    tls            the broker's TLS listener (an EC key, certificates verified on both sides of the comparison)
+    tls            the broker's TLS listener (an EC key; both compared clients verify the certificate)
     far-tls        TLS through the relay with 25 ms each way
 
-Each round lands the whole topic in a new table once a case and side, in turn: ours is a whole `kseg ingest`, Spark's
-connector, tuned, reads and writes. Latency is all that the relay adds: links are as fast as loopback, and TCP's windows
-are not those of a long way. `land` is what ours does while its tasks read; the rest of a run far away are round trips
-of the driver (plan, checks, the group's offsets), whose number does not depend on how much is read.
+Each round lands the whole topic in a new table, in turn for each case and client: ours is a whole `kseg ingest`;
+Spark's tuned connector reads and writes. The relay adds only latency: links have the bandwidth of loopback, and TCP's
+windows are not those of a long distance. `land` is the phase in which our tasks read; the rest of a remote run is round
+trips of the driver (plan, checks, the group's offsets), whose number does not depend on how much is read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LISTENERS: Final = {RELAY: "RELAY", FAR: "FAR", TLS: "TLS", FAR_TLS: "FARTLS"}
 
 @dataclass(frozen=True)
 class Listeners:
-    """What a broker needs for these cases. Made before the broker; certificates lie in `folder`."""
+    """The listeners that a broker needs for these cases. Made before the broker; certificates are in `folder`."""
 
     listeners: tuple[Listener, ...]
     secure: dict[str, str]
@@ -71,7 +71,7 @@ class Listeners:
         )
 
     def topic(self, kafka: EmbeddedKafka, topic: BenchTopic, case: str) -> BenchTopic:
-        """The same topic as a case's clients reach it."""
+        """The same topic with the address and properties that a case's clients use."""
         if case == LOCAL:
             return topic
         secure = self.secure if case in (TLS, FAR_TLS) else {}
@@ -80,7 +80,7 @@ class Listeners:
 
 @contextmanager
 def relay(kafka: EmbeddedKafka) -> Iterator[Relay]:
-    """In front of the broker's listeners that are advertised elsewhere."""
+    """A relay in front of the broker's listeners that are advertised at other addresses."""
     links = []
     for case, late in ((RELAY, 0.0), (FAR, ONE_WAY), (FAR_TLS, ONE_WAY)):
         host, _, port = kafka.servers_of(_LISTENERS[case]).rpartition(":")
@@ -96,7 +96,7 @@ def measure(
     topic: BenchTopic,
     rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
 ) -> dict[str, Any]:
-    """rounds: runs contenders in turn, some times each. Raises WrongCount."""
+    """rounds: runs contenders in turn, several times each. Raises WrongCount."""
     with relay(kafka) as between:
         turns: dict[str, list[int]] = {case: [] for case in CASES}
         order = [
@@ -132,7 +132,7 @@ def _contenders(
 
 
 def _case(runs: Sequence[Run], case: str, turns: Sequence[int]) -> dict[str, Any]:
-    """turns: of all connections of ours together; those of the plain and the TLS listener are not counted."""
+    """turns: round trips of all our connections together; not counted for the plain and the TLS listener."""
     own = [run for run in runs if (run.way, run.sink) == (OURS, case)]
     whole, land = _seconds(runs, OURS, case), median(run.phases["land"] for run in own)
     return {
@@ -146,8 +146,8 @@ def _case(runs: Sequence[Run], case: str, turns: Sequence[int]) -> dict[str, Any
 
 
 def _ratios(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Of each case: times as fast as Spark's connector over the same way, and as our own local run; of 1.0 the way
-    costs nothing.
+    """For each case, how many times as fast as Spark's connector in the same case, and as the same client locally (1.0:
+    latency or TLS cost nothing).
     """
     return {
         case: {

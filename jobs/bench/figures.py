@@ -9,14 +9,14 @@ from typing import Any
 
 OURS, FILES, DEFAULT, TUNED = "ours", "ours_from_files", "spark_default", "spark_tuned"
 RAW, SPARK = "ours_raw", "spark_decoded"
-"""Beside typed rows: the same topic as bytes, and typed by Spark's functions behind its tuned connector."""
+"""Compared with typed rows: the same topic as bytes, and Spark's tuned connector with Spark's decoding functions."""
 SINKS = ("delta", "noop")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """way: which contender. sink: where the rows went, of typed rows their format. round: from 1. phases: seconds by
-    name, if reported.
+    """way: the contender. sink: the target of the rows; for typed rows their format. round: from 1. phases: seconds by
+    phase, if reported.
     """
 
     way: str
@@ -39,7 +39,7 @@ class Run:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Thousand rows a second by way and sink: `medians["kafka_to_delta"]["ours"]`."""
+    """Thousand rows per second by sink and way: `medians["kafka_to_delta"]["ours"]`."""
     return {
         f"kafka_to_{sink}": {
             way: round(runs_of[0].rows / median(run.seconds for run in runs_of) / 1000, 1)
@@ -51,7 +51,7 @@ def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 
 def ratios(runs: Sequence[Run]) -> dict[str, float]:
-    """How many times as fast as Spark's connector, and files as the broker: median time over median time."""
+    """How many times as fast as Spark's connector we are, and files as the broker: quotients of median times."""
 
     def seconds(way: str, sink: str) -> float:
         return median(run.seconds for run in _select(runs, way, sink))

@@ -1,8 +1,8 @@
-"""How costs grow with age: reading and writing the ledger of a job with many runs, and looking at a table whose log has
-many versions. Each is measured in a process of its own.
+"""Costs that grow with age: reading and writing the ledger of a job with many runs, and reading the state of a table
+whose log has many versions. Each is measured in a separate process.
 
-The ledger is what a job of 90 days would have: every run's events, most of them in compacted files, summaries, and a
-last run in small files. The table's log has one small append a version by another application, and one checkpoint.
+The ledger is like that of a job of 90 days: every run's events, most of them in compacted files, summaries, and a last
+run in small files. Each version of the table's log is a small append of another application; there is one checkpoint.
 
     python -m kseg.jobs.bench.history ledger PATH        one such process
     python -m kseg.jobs.bench.history table PATH
@@ -42,7 +42,7 @@ COMPACTED: Final = 10_000
 """Transitions in one file of the ledger, as compaction leaves them."""
 
 SUMMARIES: Final = 20
-"""Those of the last day: retention deletes the others."""
+"""The number of summaries in the last day: retention deletes earlier ones."""
 
 _TABLE: Final = "/lake/orders"
 
@@ -60,7 +60,7 @@ QUICK: Final = Effort((20, 200), (10, 100))
 
 
 def measure(folder: Path, effort: Effort) -> dict[str, list[dict[str, Any]]]:
-    """Seconds of each look, and peak memory of the process that took it."""
+    """Seconds of each operation, and peak memory of the process that measured it."""
     ledgers, logs = [], []
     for runs in effort.runs:
         place = folder / f"ledger-{runs}"
@@ -84,7 +84,7 @@ def _in_a_process(what: str, place: Path) -> dict[str, Any]:
 
 
 def make_ledger(place: Path, runs: int) -> None:
-    """A ledger in which a job has landed so many runs; all but the last in few files."""
+    """A ledger with this many runs of a job; all but the last run are in few files."""
     ledger = Ledger.open(place)
     state = JobState(job=JOB, ledger_id=ledger.id)
     rows: list[codec.Row] = []
@@ -127,7 +127,7 @@ def _append_summary(ledger: Ledger, state: JobState) -> None:
 
 
 def _events_of_run(state: JobState, number: int) -> Iterator[ev.Event]:
-    """A run of the incremental chain from lease to release, each event a transition."""
+    """An incremental run from lease to release; each event is a transition."""
     app_id, version = state.next_app_transaction(ev.INCREMENTAL)
     signed: dict[str, Any] = {
         "chain": ev.INCREMENTAL,
@@ -196,7 +196,7 @@ def _look_at_ledger(place: str) -> dict[str, Any]:
 
 
 def make_table(place: Path, versions: int) -> None:
-    """A table of so many appends of one row, with a checkpoint of its middle version."""
+    """A table of this many appends of one row, with a checkpoint at its middle version."""
     rows = pa.table({"n": [1]})
     write_deltalake(place, rows)
     write_deltalake(place, rows, mode="append")

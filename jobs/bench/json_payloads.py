@@ -1,4 +1,4 @@
-"""Shapes of JSON payloads that are measured: as serializers write them, without white space."""
+"""The measured shapes of JSON payloads, without white space, as serializers write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kseg.segment_reader.payload.json.shape import JsonOptions
 
 @dataclass(frozen=True)
 class Shape:
-    """columns: name and DDL type. value: one document. options: None takes the defaults: unknown fields are rescued."""
+    """columns: name and DDL type. value: makes a document. options: None: the defaults (rescue unknown fields)."""
 
     name: str
     columns: Mapping[str, str]

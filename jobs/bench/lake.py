@@ -1,16 +1,16 @@
-"""Kafka to a table as lakes have them: 40 typed columns, partitioned by day, beside Spark's connector doing the same.
+"""Kafka to a typical table: 40 typed columns, partitioned by day, compared with Spark's connector.
 
-A topic a format (JSON, Avro), of orders with 10 integers, 14 texts, 6 doubles, 4 decimals, 3 timestamps and 3 booleans,
-6 of the columns nullable; `created_at` lies within 30 days, in any order, so that every task has rows of every day. All
-tables have these columns and the record's address.
+There is a topic for each format (JSON, Avro), of orders with 10 integers, 14 texts, 6 doubles, 4 decimals, 3 timestamps
+and 3 booleans; 6 of the columns are nullable. `created_at` is within 30 days, in random order, so that every task has
+rows of every day. All tables have these columns and the record's address.
 
     ours                 a job with `decode:` and `partition_by: [{day: created_at}]`
     spark_decoded        the tuned connector, `from_json` or `from_avro` with the same columns, `to_date(created_at)`,
                          `partitionBy`
-    ours_unpartitioned   our job without `partition_by`, which shows what partitions cost
+    ours_unpartitioned   our job without `partition_by`, which shows the cost of partitions
 
-Each run's row count, the sums of an integer and of a decimal, and of the partitioned tables the number of days, are
-compared with those of the others: `from_json` makes null of what it cannot decode.
+Each run's row count, the sums of an integer and of a decimal, and for partitioned tables the number of days, are
+compared with those of the other runs, because `from_json` returns null for what it cannot decode.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def row(random: Random) -> dict[str, Any]:
 
 
 def as_json(made: dict[str, Any]) -> dict[str, Any]:
-    """An order as its document has it; changed in place."""
+    """The order with the values of its JSON document; `made` is changed in place."""
     for name in _DECIMALS:
         made[name] = None if made[name] is None else made[name] / 100
     for name in _TIMES:
@@ -175,7 +175,7 @@ def measure(
     topics: Sequence[tuple[Format, BenchTopic]],
     rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
 ) -> dict[str, Any]:
-    """rounds: runs contenders in turn, some times each. Raises WrongCount."""
+    """rounds: runs contenders in turn, several times each. Raises WrongCount."""
     cases, runs = [], []
     for form, topic in topics:
         written: dict[str, Written] = {way: Written() for way in (OURS, SPARK, FLAT)}
@@ -187,7 +187,7 @@ def measure(
 
 @dataclass
 class Written:
-    """What the last run of a way has written."""
+    """Number and bytes of the Parquet files that the last run of a way has written."""
 
     files: int = 0
     size: int = 0
@@ -198,7 +198,7 @@ class Written:
 
 
 def figures(form: str, runs: Sequence[Run], written: Mapping[str, Written]) -> dict[str, Any]:
-    """Of one format: rates, ratios of median times, and what each way's table has on disk."""
+    """The figures of one format: rates, ratios of median times, and each way's files."""
     seconds = {way: median(run.seconds for run in runs if run.way == way) for way in written}
     return {
         "case": form,

@@ -1,8 +1,8 @@
-"""How fast log files are read: gigabytes and rows a second by codec, record size and batch size, beside others.
+"""Read throughput of log files: gigabytes and rows per second by codec, record size and batch size, for several readers.
 
-All ways read the same partitions, one way after the other. A real broker wrote them, and they are in the page cache.
-Rounds are repeated, and each ratio compares two readings of one round, so that a change of the machine's speed affects
-both. `kseg.jobs.bench.readers` describes what each way does and what it leaves out.
+All readers read the same partitions in turn. A real broker wrote them, and they are in the page cache. Rounds are
+repeated, and each ratio compares two reads of one round, so that a change of the machine's speed affects both.
+`kseg.jobs.bench.readers` describes what each reader does and does not do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CAVEATS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """size: bytes of keys and values a partition. java_rounds: of the rounds, in how many Java takes part."""
+    """size: bytes of keys and values in a partition. java_rounds: the number of rounds in which Java is measured."""
 
     shapes: Sequence[Shape]
     size: int
@@ -49,7 +49,7 @@ Ways = dict[str, Callable[[], int]]
 
 
 def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
-    """Reads everything in every way, so many rounds. log_dir: the broker's. folder: where Java may write.
+    """Read all partitions with all readers in each round. log_dir: the broker's. folder: for Java's output.
 
     Raises WrongCount.
     """
@@ -93,12 +93,12 @@ def _java(java: Java, sample: Sample, start: Taken) -> dict[str, Taken]:
 
 
 def _less(taken: Taken, start: Taken) -> Taken:
-    """Never below a millisecond: on a small file, the start is all that there is."""
+    """The time without the start of the process; at least a millisecond, because with small files there is no more."""
     return Taken(max(taken.wall - start.wall, 1e-3), max(taken.cpu - start.cpu, 1e-3))
 
 
 def _rates(sample: Sample, way: str, taken: Sequence[Taken]) -> dict[str, Any]:
-    """By processor time: of the file's bytes, of keys and values, and rows; with the least and the most of them."""
+    """Rates by CPU time: of the file's bytes, of keys and values, and of rows; with the lowest and highest of rows."""
     cpu = [one.cpu for one in taken]
     middle = median(cpu)
     return {
@@ -114,10 +114,10 @@ def _rates(sample: Sample, way: str, taken: Sequence[Taken]) -> dict[str, Any]:
 
 
 def _ratios(shape: Shape, taken: Timings) -> dict[str, Any]:
-    """Medians over rounds, by processor time unless `wall` is in the name.
+    """Medians over rounds, by CPU time unless `wall` is in the name.
 
-    java…, broker…: how many times as fast as they the files are read.
-    …alone…: how many times as long as decompression and memcpy that takes; with the least and the most of all rounds.
+    java…, broker…: how many times as fast as with these readers the files are read.
+    …alone…: how many times as long as decompression and memcpy this takes; with the lowest and highest of all rounds.
     """
 
     def times(way: str, figure: str) -> list[float]:

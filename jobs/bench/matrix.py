@@ -1,8 +1,9 @@
-"""Kinds of topics and transforms, beside Spark's own connector tuned: rows a second, and CPU seconds a million rows.
+"""Kinds of topics and transforms, compared with Spark's tuned connector: rows per second, and CPU seconds per million
+rows.
 
-Topics are written by librdkafka (confluent-kafka), as most of those that jobs read are. Both sides run in one warm
-session, in turn, and to Delta: ours is a whole `kseg ingest`, the connector's side reads, runs the same statement and
-writes. CPU seconds are those of this process, the JVM and the Python workers; the broker's are left out.
+Topics are written by librdkafka (confluent-kafka), like most topics that jobs read. Both sides run in one warm session,
+in turn, and write to Delta: ours is a whole `kseg ingest`; the connector reads, runs the same statement and writes. CPU
+seconds are those of this process, the JVM and the Python workers, without the broker's.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 DISTINCT: Final = 10_000
 PER_TRANSACTION: Final = 2_000
 ABORTED: Final = (2, 5, 8)
-"""Of ten transactions, those that are aborted."""
+"""The numbers of the transactions that are aborted, of each ten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """rows: of each topic. rounds: whose median is reported. warm_up: rounds of each workload before those."""
+    """rows: of each topic. rounds: their median is reported. warm_up: rounds of each workload before these."""
 
     rows: int
     rounds: int
@@ -63,7 +64,8 @@ def _random(size: int) -> Callable[[Random], bytes]:
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """value: makes a record's. properties: the producer's. aborts: its transactions are aborted, three of ten."""
+    """value: makes a record's value. properties: the producer's. aborts: whether three of ten transactions are aborted.
+    """
 
     value: Callable[[Random], bytes]
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +88,7 @@ TOPICS: Final[Mapping[str, TopicKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """statement: what both sides run over the rows; None: nothing. step: what ours runs in its place."""
+    """statement: the SQL that both sides run on the rows; None: none. step: our job's step instead of the SQL."""
 
     name: str
     topic: str
@@ -95,7 +97,7 @@ class Workload:
 
     @property
     def transform(self) -> list[dict[str, str]]:
-        """Of our job."""
+        """The transform of our job."""
         if self.step is not None:
             return [self.step]
         return [] if self.statement is None else [{"sql": self.statement}]
@@ -146,7 +148,7 @@ def measure(
     progress: Progress,
     workloads: Collection[Workload] = WORKLOADS,
 ) -> list[dict[str, Any]]:
-    """One entry a workload. broker: the processes whose CPU time is not counted.
+    """One entry for each workload. broker: the processes whose CPU time is not counted.
 
     Raises:
         WrongCount: a run landed another number of rows than the topic has.
@@ -197,7 +199,7 @@ def _measure_one(
 
 
 def cpu_seconds(besides: Collection[int]) -> float:
-    """Of this process and of all that it has started so far, except for these processes."""
+    """CPU seconds of this process and of all its descendants so far, except these processes."""
     this = psutil.Process()
     total = 0.0
     for process in (this, *this.children(recursive=True)):
@@ -205,7 +207,7 @@ def cpu_seconds(besides: Collection[int]) -> float:
             continue
         try:
             times = process.cpu_times()
-        except psutil.NoSuchProcess:  # by now it counts as its parent's
+        except psutil.NoSuchProcess:  # it has ended: its time is in its parent's
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
@@ -231,7 +233,7 @@ def _ingest(topic: BenchTopic, transform: list[dict[str, str]], folder: Path) ->
 
 
 def fill(servers: str, name: str, kind: TopicKind, rows: int) -> BenchTopic:
-    """A topic with so many records that a reader of committed ones gets, written by librdkafka."""
+    """A topic with this many committed records, written by librdkafka."""
     from confluent_kafka import Producer
 
     with Cluster(client_config(servers)) as cluster:
@@ -270,7 +272,7 @@ def _in_transactions(producer: Any, send: Callable[[int, int], None], rows: int)
         producer.begin_transaction()
         send(done, count)
         if number % 10 in ABORTED:
-            # Written before it is aborted: what is only queued would be dropped.
+            # Flushed before the abort: librdkafka would drop records that are only queued.
             producer.flush(60)
             producer.abort_transaction(60)
         else:

@@ -1,4 +1,4 @@
-"""Runs all measurements, one after the other, and collects their results."""
+"""Runs all measurements in turn, and collects their results."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ IN_SPARK: Final = frozenset({"spark", "cold", "typed", "lake", "matrix", "floor"
 
 
 def measure(effort: Effort, sections: Collection[str], progress: Progress) -> dict[str, Any]:
-    """The sections asked for, one after the other, on one broker and one topic.
+    """Measure the requested sections in turn, on one broker.
 
     Raises:
-        WrongCount: a run gave another number of rows than the topic has.
-        JarsUnavailable, BrokerError: what is needed cannot be had.
+        WrongCount: a run returned another number of rows than the topic has.
+        JarsUnavailable, BrokerError: jars cannot be downloaded, or the broker does not start.
     """
     document: dict[str, Any] = {"machine": _machine(), "versions": _versions()}
     if "decode" in sections:
@@ -85,7 +85,7 @@ def _on_a_broker(
     sections: Collection[str],
     progress: Progress,
 ) -> dict[str, Any]:
-    """away: of the broker, where the section `far` is measured."""
+    """away: the broker's additional listeners, if the section `far` is measured."""
     document: dict[str, Any] = {}
     if "produce" in sections:
         progress.phase("produce")
@@ -149,7 +149,7 @@ def _on_a_broker(
 def _in_spark(topic: BenchTopic, log_dir: Path, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
     with bench_session(folder) as spark:
         order = contenders(spark, topic, log_dir)
-        # The connector's code is compiled while it runs: a short warm-up would measure the compiler.
+        # The JVM compiles the connector's code while it runs: a short warm-up would measure the compiler.
         progress.phase("warm up")
         _rounds(order, topic, folder, effort.warm_up, progress)
         progress.phase("measure")
@@ -164,7 +164,7 @@ def _in_spark(topic: BenchTopic, log_dir: Path, folder: Path, effort: Effort, pr
 def _decoded(
     section: ModuleType, kafka: EmbeddedKafka, rows: int, folder: Path, effort: Effort, progress: Progress
 ) -> dict[str, Any]:
-    """A section that has a topic a format."""
+    """A section that has a topic for each format."""
     name = section.__name__.rpartition(".")[2]
     progress.phase(f"fill the topics of {name}")
     topics = [
@@ -196,7 +196,7 @@ def _warm_rounds(
 
 
 def _rounds(order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:
-    """All contenders in turn, so that a change of the machine's speed affects all of them."""
+    """Run all contenders in turn, so that a change of the machine's speed affects all of them."""
     progress.total(rounds * len(order) * topic.rows)
     runs = []
     for number in range(1, rounds + 1):

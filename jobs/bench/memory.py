@@ -1,6 +1,6 @@
-"""How much memory reading a range takes, by the range's size: it must depend on the fetch size, not on the range.
+"""Peak memory of reading a range, by the range's size: it must depend on the fetch size, not on the range.
 
-Each size is read in a process of its own, from the broker, the way a Spark worker reads it; its peak counts.
+Each size is read in a separate process, from the broker, as in a Spark worker.
 
     python -m kseg.jobs.bench.memory SERVERS TOPIC ROWS        one such process
 """
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def measure(topic: BenchTopic, *, times: int) -> list[dict[str, Any]]:
-    """Peaks for a range of nothing, of a tenth of a partition, and of a whole partition. times: processes each."""
+    """Peaks for an empty range, a tenth of a partition, and a whole partition: the lowest of `times` processes each."""
     whole = topic.rows // topic.partitions
     return [
         min((_in_a_process(topic, rows) for _ in range(times)), key=lambda found: float(found["peak_mib"]))
@@ -51,9 +51,9 @@ def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
 
 
 def peak() -> int:
-    """The most that this process has had in memory, in bytes.
+    """The peak resident memory of this process, in bytes.
 
-    Linux lets a process inherit its parent's `ru_maxrss`; the value in /proc begins with the program.
+    On Linux a process inherits its parent's `ru_maxrss`; the value in /proc starts with the program.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,4 +1,4 @@
-"""One plan or one ingest of a job file in a process of its own: how long, how much memory, how many requests. JSON.
+"""One plan or ingest of a job file in a separate process; prints time, memory and requests as JSON.
 
 python -m kseg.jobs.bench.one_run JOB.yaml [--plan]
 """
@@ -18,9 +18,8 @@ from kseg.jobs.bench.memory import MIB, peak
 
 
 def one_run(path: str, *, dry_run: bool) -> dict[str, Any]:
-    """seconds: of the whole run and of its phases. driver_mib: the driver's peak resident memory, without the JVM's.
-
-    requests: the driver's own, by API.
+    """Run it. Returns: seconds, phases: of the whole run, and of its phases. driver_mib: the driver's peak resident
+    memory, without the JVM's. requests: number of the driver's own requests, by API.
     """
     began = time.perf_counter()
     report = plan_only(load_job(path)) if dry_run else run_ingest(load_job(path))

@@ -1,5 +1,5 @@
-"""How fast one core decodes payloads: bytes of values in memory to typed Arrow columns, by format and shape, beside the
-plain Python decoder; of Protobuf also beside other libraries.
+"""Decoding speed of payloads on one core: bytes of values in memory to typed Arrow columns, by format and shape, also
+with the plain Python decoder, and for Protobuf with other libraries.
 
 Decoding runs in one thread, and the time is that thread's CPU time, so that other processes do not distort it.
 """
@@ -19,7 +19,7 @@ from kseg.jobs.bench import avro_payloads, json_payloads, protobuf_payloads
 from kseg.jobs.bench.protobuf_payloads import Peer
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder
 
-DISTINCT = 2_000  # payloads of a shape that are made; a call decodes PER_CALL of them, again and again
+DISTINCT = 2_000  # different payloads of a shape; a call decodes PER_CALL of them, with repetitions
 PER_CALL = 10_000
 
 Engine = Literal["fast", "reference"]
@@ -28,7 +28,7 @@ ENGINES: Final[tuple[Engine, ...]] = ("fast", "reference")
 
 @dataclass(frozen=True)
 class Case:
-    """One shape of a format: how a payload is made, the decoder of them, and those of other libraries by name."""
+    """One shape of a format. make: makes a payload. decoder: ours, by engine. peers: other libraries' by name."""
 
     format: str
     shape: str
@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
 
 
 def measure(times: int) -> Iterator[dict[str, object]]:
-    """One result a shape and decoder: rows a second on one core. times: whose median it is."""
+    """One result for each shape and decoder: rows per second on one core, the median of `times` measurements."""
     for case in cases():
         random = Random(1)
         payloads = pa.array([case.make(random) for _ in range(DISTINCT)] * (PER_CALL // DISTINCT), pa.binary())
@@ -72,7 +72,7 @@ def _checked(decoder: PayloadDecoder) -> Peer:
 
 
 def _rates(decode: Peer, payloads: pa.BinaryArray, times: int) -> dict[str, float]:
-    _seconds(decode, payloads)  # compiles, or loads what was compiled, and learns the buffers' sizes
+    _seconds(decode, payloads)  # compiles, or loads the compiled code, and learns the buffers' sizes
     seconds = [_seconds(decode, payloads) for _ in range(times)]
     middle, best = median(seconds), min(seconds)
     return {

@@ -1,7 +1,7 @@
-"""Plans over many partitions, beside other runs that have not ended: planner and ledger rules alone, with no broker.
+"""Plans for many partitions, with other unfinished runs: only planner and ledger rules, without a broker.
 
-A state with a base and landed offsets in every partition, and other runs that have ranges reserved in it. A plan is
-made as a run makes it: events are folded into a draft, and the ledger folds them again before it writes them.
+The state has a base and landed offsets in every partition, and other runs have reserved ranges. A plan is made as in a
+run: events are folded into a draft, and the ledger folds them again before it writes them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kseg.etl.source.resolve import LogBounds
 
 TOPICS: Final = 4
 RUNS: Final = 100
-"""Other runs that have not ended; together they have a range for each partition."""
+"""The number of other unfinished runs; together they have a range in each partition."""
 
 _LANDED, _RESERVED_TO, _END = 1_000, 2_000, 5_000
 _CLUSTER: Final = "bench"
 
 
 def measure(partitions: int, rounds: int = 3, *, runs: int = RUNS) -> dict[str, Any]:
-    """Seconds of an incremental plan, and of a backfill's of offsets behind those that are reserved."""
+    """Seconds of an incremental plan, and of the plan of a backfill above the reserved offsets."""
     job = _job()
     tps = [TopicPartition(f"topic-{number % TOPICS}", number // TOPICS) for number in range(partitions)]
     snapshot = _snapshot(tps)
@@ -74,7 +74,7 @@ def _seconds(plan: Callable[[], None], rounds: int) -> float:
 
 
 def _write(state: JobState, chain: str, inputs: PlanInputs, planner: Callable[[Draft], ev.RunPlan | None]) -> None:
-    """A plan, and the check of its events against the state that they would be written upon."""
+    """Make a plan, and check its events against the state to which they would be appended."""
     lease = ev.Leased(chain=chain, owner="bench", attempt=1, duration=60.0)
     state = _fold(state, lease)
     draft = Draft(inputs, state, lambda event: replace(event, chain=chain, owner="bench", attempt=1))
@@ -110,7 +110,7 @@ def _snapshot(tps: list[TopicPartition]) -> SourceSnapshot:
 
 
 def _state(job: Job, tps: list[TopicPartition], snapshot: SourceSnapshot, runs: int) -> JobState:
-    """Landed up to an offset everywhere, and behind it reserved by so many runs."""
+    """A state with landed offsets in all partitions, and above them ranges reserved by this many runs."""
     state = JobState(
         job=job.name,
         ledger_id="bench",
@@ -144,4 +144,4 @@ def _state(job: Job, tps: list[TopicPartition], snapshot: SourceSnapshot, runs: 
 
 
 def _no_logs() -> Logs:
-    return None  # type: ignore[return-value]  # a backfill of offsets asks nothing of them
+    return None  # type: ignore[return-value]  # a backfill of offsets does not use them

@@ -1,4 +1,4 @@
-"""Rows a second beside Spark's connector, as a picture (SVG), from a document of `kseg bench --json`."""
+"""Draws rows per second, compared with Spark's connector, as an SVG file from a document of `kseg bench --json`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SETTINGS: Final[Any] = {
 
 
 class Bar(NamedTuple):
-    """Thousand rows a second of one workload, of a job of ours and of the connector."""
+    """Thousand rows per second of one workload, for a job of ours and for the connector."""
 
     name: str
     ours: float
@@ -27,7 +27,7 @@ class Bar(NamedTuple):
 
 
 def bars(document: Mapping[str, Any]) -> list[Bar]:
-    """Of the sections `matrix` and `typed`, the greatest ratio first."""
+    """The bars of the sections `matrix` and `typed`, sorted by ratio, the largest first."""
     return sorted(_bars(document), key=lambda bar: bar.ours / bar.theirs, reverse=True)
 
 
@@ -84,10 +84,10 @@ def plot(document: Mapping[str, Any], path: Path) -> None:
 
 
 def check() -> None:
-    """Before minutes of measuring: what draws must be there.
+    """Check that matplotlib is installed, before minutes of measurements.
 
     Raises:
-        ConfigurationError: it is not.
+        ConfigurationError: it is not installed.
     """
     try:
         import matplotlib  # noqa: F401

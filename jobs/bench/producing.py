@@ -1,8 +1,9 @@
-"""How fast records go to a broker: this project's producer beside confluent-kafka's and kafka-python's.
+"""Throughput of producers: this project's, confluent-kafka's and kafka-python's.
 
-Each sends the same records of 170 bytes to a topic of four partitions (lz4, idempotent, acks=all, batches of 128 KiB),
-and is timed until the last one is acknowledged. `records` hands over one record a call, `columns` Arrow columns by the
-batch, as `df.write.format("kseg")` does: no object for a record. kafka-python is left out where it is not installed.
+Each sends the same records of 170 bytes to a topic of four partitions (lz4, idempotent, acks=all, batches of 128 KiB);
+the time ends when the last record is acknowledged. `records` sends one record for each call; `columns` sends batches of
+Arrow columns, as `df.write.format("kseg")` does, without an object for each record. kafka-python is left out if it is
+not installed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ Way = Callable[[str, str, Sequence[Record], int], None]
 
 
 def measure(servers: str, *, rows: int, rounds: int, warm_up: int = 1) -> dict[str, Any]:
-    """Median krows/s by way, and how many times as fast as each peer `records` and `columns` are."""
+    """Thousand rows per second by producer, from median times; and how many times as fast as each other producer
+    `records` and `columns` are."""
     made = records(0, DISTINCT)
     ways: dict[str, Way] = {"records": _records, "columns": _columns, "confluent_kafka": _confluent}
     if importlib.util.find_spec("kafka") is not None:

@@ -1,6 +1,6 @@
-"""Shapes of Protobuf payloads that are measured, and other decoders to compare with: Google's, and ptars.
+"""The measured shapes of Protobuf payloads, and other decoders for comparison: Google's, and ptars.
 
-They need the extra `protobuf`: the schemas are text, the payloads are written by Google's library.
+They need the extra `protobuf`, because schemas are compiled from text, and Google's library writes the payloads.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 
-#: Decodes an array of payloads into columns of another library's making.
+#: Decodes an array of payloads with another library.
 Peer = Callable[[pa.BinaryArray], object]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """body: of the message `Order`. value: one of its values, by field."""
+    """body: of the message `Order`. value: makes one of its values, by field."""
 
     name: str
     body: str
@@ -34,7 +34,7 @@ class Shape:
 
     @cached_property
     def descriptors(self) -> bytes:
-        """A FileDescriptorSet, with what it imports."""
+        """A FileDescriptorSet, including imported files."""
         imports = 'import "google/protobuf/timestamp.proto";'
         return compile_text(f'syntax = "proto3"; package shop; {imports} message Order {{ {self.body} }}')
 
@@ -80,7 +80,7 @@ class Shape:
 
 
 def shapes() -> tuple[Shape, ...]:
-    """None without the extra `protobuf`."""
+    """All shapes; () if the extra `protobuf` is not installed."""
     return SHAPES if importlib.util.find_spec("grpc_tools") is not None else ()
 
 

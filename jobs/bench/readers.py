@@ -1,11 +1,12 @@
-"""The readers that are compared: this project from files and from the broker, decompression alone, and Java.
+"""The compared readers: this project from files and from the broker, only decompression, and Java.
 
-files       what a Spark task does: files to Arrow batches, checksums compared, aborted transactions looked up
-broker      the same rows as a task fetches them from the broker that wrote the files; its own time does not count
-alone       the same batches unpacked by the same codecs, and as many bytes copied as their keys and values have;
-            nothing is read from the file, checked or taken apart
-read_alone  the same, and the file is read
-java        `DumpLogSegments --deep-iteration` into a file: a line of text a record, without its key and value
+files       what a Spark task does: files to Arrow batches, with checksums verified and aborted transactions left out
+broker      the same rows, fetched as in a task from the broker that wrote the files; the broker's CPU time is not
+            counted
+alone       the same batches decompressed by the same codecs, and as many bytes copied as their keys and values have;
+            nothing is read from the file, verified or parsed
+read_alone  the same, with reading of the file
+java        `DumpLogSegments --deep-iteration` into a file: one line of text for each record, without key and value
 java_null   the same into /dev/null
 """
 
@@ -32,7 +33,7 @@ from kseg.segment_reader.codecs.registry import decompress
 from kseg.segment_reader.decode.batch import RECORDS_AT, Frame, frames
 from kseg.segment_reader.log.scan.record_sets import WINDOW_BYTES
 
-#: As bin/kafka-run-class.sh starts its tools.
+#: The options with which bin/kafka-run-class.sh starts tools.
 _JAVA_OPTIONS: Final = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 _RECORD_LINE: Final = b"| offset: "
@@ -41,14 +42,14 @@ Work = Callable[[], int]
 
 
 class Taken(NamedTuple):
-    """Seconds of one reading: on the clock, and of processor time (all threads; for Java the child's)."""
+    """Seconds of one read: wall time, and CPU time (of all threads; for Java, of the child process)."""
 
     wall: float
     cpu: float
 
 
 def timed(work: Work, rows: int) -> Taken:
-    """The time of one reading. Raises WrongCount where it gives another number of rows."""
+    """The time of one read. Raises WrongCount if it returns another number of rows."""
     wall, cpu = time.perf_counter(), _processor_time()
     found = work()
     taken = Taken(time.perf_counter() - wall, _processor_time() - cpu)
@@ -78,7 +79,7 @@ def _rows(sample: Sample, origin: Origin) -> int:
 
 
 class Alone:
-    """Decompression and memcpy. The batches' positions are known beforehand, and the target is used again."""
+    """Decompression and memcpy. The batches' positions are known in advance, and the target buffer is reused."""
 
     def __init__(self, sample: Sample) -> None:
         self._share = sample.row_bytes / sample.rows
@@ -91,7 +92,7 @@ class Alone:
             self._files.append((path, data, list(_windows(data))))
 
     def in_memory(self) -> int:
-        """From bytes that are in memory; returns the number of rows by the batches' headers."""
+        """From bytes in memory; returns the number of rows by the batches' headers."""
         return sum(self._copied(memoryview(data), 0, window) for _, data, windows in self._files for window in windows)
 
     def read(self) -> int:
@@ -133,7 +134,7 @@ def _windows(data: bytes) -> Iterator[list[Frame]]:
 
 
 class Java:
-    """`DumpLogSegments --deep-iteration`, a process for each reading."""
+    """`DumpLogSegments --deep-iteration`, a process for each read."""
 
     def __init__(self, folder: Path) -> None:
         self._output = folder / "dumped"
@@ -141,11 +142,11 @@ class Java:
         self._empty.touch()
 
     def started(self) -> int:
-        """Reads a segment without a batch: what each process costs before it has read anything."""
+        """Read a segment without a batch: the cost of starting a process."""
         return self._dump([self._empty], self._output)
 
     def to_file(self, sample: Sample) -> int:
-        """Leaves the lines for `records`."""
+        """Write the lines into a file, which `records` counts."""
         self._dump(sample.files, self._output)
         return sample.rows
 

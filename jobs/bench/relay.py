@@ -1,14 +1,14 @@
-"""Servers of this machine as if they were far away: a process that passes on every byte so many seconds late.
+"""A TCP relay that adds latency, so that servers on this machine behave like remote ones.
 
     with Relay([Link("127.0.0.3", 9092, "127.0.0.1", 9092, there=0.025, back=0.025)]) as relay:
         ...
-        relay.take()                        # what has passed since the last time
-        relay.hold(there=0.1, back=0.1)     # for what comes from now on
+        relay.take()                        # the traffic since the last call
+        relay.hold(there=0.1, back=0.1)     # the latency from now on
 
-Latency is all that is added. However much is under way, each piece has its own delay (`there` for what a client sends,
-`back` for what it gets), and a new connection waits for the round trip of TCP's handshake. Bandwidth, windows and lost
-packets are those of loopback: TCP ends at the relay. It runs in a process of its own, since one interpreter for it and
-for what is measured would slow down both.
+Only latency is added. Each piece of data is delayed by itself, however much is in flight (`there` for what a client
+sends, `back` for what it receives), and a new connection waits for the round trip of TCP's handshake. Bandwidth, windows
+and packet loss are those of loopback: TCP ends at the relay. It runs in a separate process, because sharing an
+interpreter with the measured code would slow down both.
 
     python -m kseg.jobs.bench.relay LINKS                 that process: links as JSON, until its input ends
 """
@@ -29,7 +29,7 @@ from typing import Any, Final, Self
 from kseg.jobs.broker.errors import StartFailed
 
 UNDER_WAY: Final = 256 << 20
-"""Bytes of one direction of a connection that wait for their time at most: of 25 ms, 10 GB a second."""
+"""The most delayed bytes in one direction of a connection: with 25 ms, enough for 10 GB per second."""
 
 _WRITE_BUFFER: Final = 4 << 20
 _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
@@ -37,10 +37,10 @@ _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where clients connect, and the server behind it. there, back: seconds by which bytes are late.
+    """The address to which clients connect, and the server behind it. there, back: latency in seconds.
 
-    in_turn: a header, in lower case, whose HTTP requests are passed on one at a time, each when the one before has its
-    answer; for servers that look whether an object exists, and then write it.
+    in_turn: name of a header, in lower case; HTTP requests with this header are passed on one at a time, each after the
+    response to the one before. For servers whose put-if-absent is not atomic (they check, then write).
     """
 
     host: str
@@ -54,9 +54,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What has passed. turns: how often a client has sent something after an answer, or first of all, which is the
-    number of round trips that it has waited for where it sends one request at a time. requests: those of HTTP, by
-    method and path: `PUT /bucket/name`. sent, received: bytes, as clients see it.
+    """The traffic. turns: how often a client has sent something after a response, or for the first time: if it sends
+    one request at a time, this is the number of round trips. requests: number of HTTP requests by method and path, such
+    as `PUT /bucket/name`. sent, received: bytes, from the client's point of view.
     """
 
     connections: int = 0
@@ -67,7 +67,7 @@ class Passed:
 
 
 class Relay:
-    """A process with these links, from `__enter__` to `__exit__`."""
+    """A relay process with these links, which runs from `__enter__` to `__exit__`."""
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = links
@@ -90,7 +90,7 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self._process.communicate()  # the end of its input is its end
+            self._process.communicate()  # it ends at the end of its input
             self._process = None
 
     @property
@@ -99,11 +99,11 @@ class Relay:
         return self._process.pid
 
     def take(self) -> Passed:
-        """What has passed since it was asked last."""
+        """The traffic since the last call."""
         return Passed(**json.loads(self._ask({})))
 
     def hold(self, *, there: float, back: float) -> None:
-        """Let all links be so late from now on; what is under way comes in its time."""
+        """Set the latency of all links from now on; data in flight keeps its delay."""
         self._ask({"there": there, "back": back})
 
     def _ask(self, question: dict[str, float]) -> str:
@@ -141,7 +141,7 @@ class _Count:
 
 
 class _Turn:
-    """Whose request is passed on, and which connections wait with theirs."""
+    """The connection whose request is passed on, and those whose requests wait."""
 
     def __init__(self) -> None:
         self._holder: _Client | None = None
@@ -156,7 +156,7 @@ class _Turn:
         return True
 
     def end(self, client: _Client) -> None:
-        """The client has its answer, or is gone."""
+        """The client has received its response, or has disconnected."""
         if client in self._waiting:
             self._waiting.remove(client)
         if self._holder is client:
@@ -166,7 +166,7 @@ class _Turn:
 
 
 class _Side(asyncio.Protocol):
-    """One end of a connection: what arrives here goes to the other end, when its time has come."""
+    """One end of a connection: data that arrives here is written to the other end after its delay."""
 
     transport: asyncio.Transport
     other: _Side
@@ -186,7 +186,7 @@ class _Side(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_WRITE_BUFFER)
 
     def not_before(self, seconds: float) -> None:
-        """What arrives within so many seconds counts as if it had arrived then."""
+        """Data that arrives within this many seconds counts as arrived at their end."""
         self._first = self._loop.time() + seconds
 
     def data_received(self, data: bytes) -> None:
@@ -198,7 +198,7 @@ class _Side(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._take(None)
-        return True  # the other direction goes on
+        return True  # keep the other direction open
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
@@ -219,11 +219,11 @@ class _Side(asyncio.Protocol):
         self.pass_on()
 
     def has_turn(self) -> bool:
-        """Whether the next piece may be passed on; else `pass_on` is called when it may."""
+        """Whether the next piece of data may be passed on; if not, `pass_on` is called as soon as it may."""
         return True
 
     def pass_on(self) -> None:
-        """What is due, as far as the other end takes it."""
+        """Pass on the data that is due, until the other end's write buffer is full."""
         now = self._loop.time()
         target = self.other.transport
         while self._queue and self._queue[0][0] <= now and not self.other._full:
@@ -250,7 +250,7 @@ class _Side(asyncio.Protocol):
 
 
 class _Client(_Side):
-    """The end at which a client is, counted."""
+    """The end of a connection at the client, which counts the traffic."""
 
     def __init__(self, link: Link, late: _Late, turn: _Turn, count: _Count) -> None:
         super().__init__(lambda: late.there)

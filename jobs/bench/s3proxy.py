@@ -1,8 +1,8 @@
-"""A real S3 server over a local folder: S3Proxy, signatures checked, on a port of this machine.
+"""A real S3 server for a local folder: S3Proxy on a local port; it verifies signatures.
 
 with s3proxy(directory, "lake") as store:
-    environment(store.port)      # what clients need
-    store.bucket                 # the folder of bucket "lake"; who writes there has uploaded
+    environment(store.port)      # environment variables for clients
+    store.bucket                 # the folder of bucket "lake"; a file written there is an object
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOGBACK: Final = """<configuration><appender name="out" class="ch.qos.logback.c
 
 @dataclass(frozen=True)
 class Store:
-    """port: where it listens. bucket: the folder of its one bucket. pid: of its process."""
+    """port: that of the server. bucket: the folder of its only bucket. pid: that of its process."""
 
     port: int
     bucket: Path
@@ -38,21 +38,21 @@ class Store:
 
 
 def environment(port: int) -> dict[str, str]:
-    """What clients find such a store by, at a port of this machine."""
+    """The environment variables with which clients use the store at a port of this machine."""
     return {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
         "AWS_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
-        # S3Proxy, as many a store that is not Amazon's, knows no CRC64 behind an upload's bytes.
+        # S3Proxy, like many other stores, does not support trailing CRC64 checksums of uploads.
         "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
     }
 
 
 @contextmanager
 def s3proxy(directory: Path, bucket: str, *, light: bool = False) -> Iterator[Store]:
-    """Start it in an empty directory, and stop it. light: compile lightly, with little memory; for tests."""
+    """Start it in an empty directory, and stop it. light: with little memory and JIT compilation, for tests."""
     (directory / "buckets" / bucket).mkdir(parents=True)
     (directory / "logback.xml").write_text(_LOGBACK)
     (port,) = free_ports(1)

@@ -1,9 +1,8 @@
-"""How costs grow with the number of partitions (plan, ledger, memory, plans beside other unfinished runs), of tables
-(commit), with a job's age (`history`), and with workers of a real standalone cluster.
+"""How costs grow with the number of partitions (plan, ledger, memory, plans with other unfinished runs), the number of
+tables (commit), a job's age (`history`), and the number of workers of a real standalone cluster.
 
-Each run is a process of its own, with a ledger, a table and a group that were not there before. Of workers, every round
-runs one and two in turn; broker, driver and workers share the machine's cores, so two workers are twice as fast only
-where there are cores for them.
+Each run is a separate process, with a new ledger, table and group. For workers, every round runs one and two in turn;
+broker, driver and workers share the machine's cores, so two workers are twice as fast only if there are cores for them.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from kseg.jobs.bench.workload import BenchTopic, client_config
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 RECORDS: Final = 3
-"""Of each partition: planning, ledger and commit do not depend on how many there are."""
+"""Records in each partition: planning, ledger and commit do not depend on their number."""
 
-#: Partitions of one request: a controller makes no more than 10,000 records of one.
+#: Partitions in one request: a controller makes at most 10,000 metadata records from a request.
 _AT_ONCE: Final = 2_500
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """partitions: of which so many are read, one ingest each. tables: which so many topics land in, one ingest that
-    makes them and one that finds them. rounds: of one and two workers. rows: that these land; of few, starting Python
-    workers is all that is measured."""
+    """partitions: numbers of partitions, with one ingest each. tables: numbers of topics with a table each; one ingest
+    creates the tables and another one finds them. rounds: with one and two workers each. rows: that workers land; with
+    few rows, only the start of Python workers would be measured."""
 
     partitions: tuple[int, ...]
     tables: tuple[int, ...]
@@ -54,7 +53,7 @@ QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000, history.QUICK)
 
 
 def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
-    """All of them; topic: what workers read."""
+    """Measure all of these. topic: the one that workers read."""
     by_partitions = [_partitions(servers, folder / f"scaling-{count}", count) for count in effort.partitions]
     progress.phase("planning")
     plans = [planning.measure(count) for count in effort.partitions]
@@ -90,7 +89,7 @@ def _ledger_bytes(folder: Path) -> int:
 
 
 def _patient(servers: str) -> Cluster:
-    """A broker leads a partition only when its files are there, which takes its time where there are thousands."""
+    """A cluster with a long API timeout: with thousands of partitions it takes long until a broker leads all of them."""
     return Cluster(replace(client_config(servers), default_api_timeout_ms=600_000))
 
 
@@ -101,7 +100,7 @@ def _fill(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
 
 
 def _drop(servers: str, topics: Sequence[str]) -> None:
-    """A broker keeps each partition's files open, and may open some 20,000: half of what the section makes."""
+    """Delete topics: a broker keeps each partition's files open, and may open about 20,000, too few for the section."""
     with _patient(servers) as cluster:
         for start in range(0, len(topics), _AT_ONCE):
             delete_topics(cluster, topics[start : start + _AT_ONCE]).or_raise()

@@ -1,5 +1,4 @@
-"""The one Spark session that both sides run in: Delta, Spark's Kafka connector and its decoders, and as many tasks at
-once as cores.
+"""The Spark session in which both sides run: with Delta, Spark's Kafka connector and decoders, and two tasks at a time.
 
 `from_avro` is in a jar set. `from_protobuf` is not: not every repository has spark-protobuf for Scala 2.13. The
 environment variable KSEG_SPARK_PROTOBUF names a jar with it.
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR = "spark-kafka-4.2.0"
-"""Spark's own Kafka connector with what it needs; the versions are mixed (`kseg.jobs.broker.lock`)."""
+"""Spark's own Kafka connector and its dependencies, in mixed versions (`kseg.jobs.broker.lock`)."""
 
 AVRO = "spark-avro-4.1.1"
 
@@ -41,7 +40,7 @@ def _class_path() -> Iterator[str]:
 
 @contextmanager
 def bench_session(folder: Path) -> Iterator[SparkSession]:
-    """A session for the time of the benchmark. folder: where Spark may write."""
+    """A session for the duration of a benchmark. folder: for Spark's files."""
     from pyspark.sql import SparkSession
 
     use_java()
@@ -49,8 +48,8 @@ def bench_session(folder: Path) -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     own = {
         "spark.driver.extraClassPath": os.pathsep.join(_class_path()),
-        # The connector's pool keeps consumers, with what they have fetched, beyond their session: those of earlier
-        # sections filled a heap of 2 GiB.
+        # The connector's pool keeps consumers and the data that they have fetched after their session has ended: those
+        # of earlier sections filled a heap of 2 GiB.
         "spark.driver.memory": "4g",
         "spark.kafka.consumer.cache.timeout": "1m",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

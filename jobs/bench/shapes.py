@@ -1,7 +1,7 @@
-"""Log files to read: a partition for each codec, record size and batch size, written by a real broker.
+"""The measured log files: a partition for each codec, record size and batch size, written by a real broker.
 
-Each batch is compressed on its own, so it does not matter to any reader that a partition repeats some megabytes of
-different records; but they are more than the caches next to a core hold.
+A partition repeats some megabytes of different records. This does not affect a reader, because each batch is compressed
+separately, and the records do not fit into a core's caches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOPIC: Final = "bench-files"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a partition holds.
+    """The content of a partition.
 
     record_bytes: key and value of a record together.
     batch_bytes: keys and values of a batch, before compression.
@@ -57,9 +57,9 @@ def _short(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A partition that is there, with so many rows from offset 0 on.
+    """An existing partition, whose rows start at offset 0.
 
-    folder: has its files. row_bytes: of all keys and values.
+    folder: that of its files. row_bytes: bytes of all keys and values.
     """
 
     shape: Shape
@@ -81,7 +81,7 @@ class Sample:
 def write(
     servers: str, log_dir: Path, shapes: Sequence[Shape], size: int, progress: Progress, *, topic: str = TOPIC
 ) -> list[Sample]:
-    """Have a broker write a partition for each shape, of (at least) `size` bytes of keys and values.
+    """Produce a partition for each shape, with at least `size` bytes of keys and values.
 
     log_dir: the broker's.
     """
@@ -110,7 +110,7 @@ def _batches(shape: Shape, size: int) -> list[bytes]:
 
 
 def _records(first: int, count: int, size: int) -> list[Record]:
-    """Orders, as in all of the benchmark; a small record has a number alone, a large one many orders."""
+    """Orders, as in all benchmarks; a small record has only a number, a large one many orders."""
     if size < 150:
         return [
             Record(b"%06d" % (number % 65_536), b"%0*x" % (size - 6, number * 0x9E3779B97F4A7C15 % 16 ** (size - 6)))

@@ -1,18 +1,18 @@
-"""Jobs that land in an object store which answers each request 20 ms late, beside the same jobs on a local disk.
+"""Jobs that land in an object store with a latency of 20 ms for each request, compared with the same jobs on a disk.
 
     disk          table and ledger in a folder
     store         both in a bucket of a real S3 server on this machine (`kseg.jobs.bench.s3proxy`)
-    store, 20 ms  the same, every request 20 ms late on its way there (`kseg.jobs.bench.relay`)
+    store, 20 ms  the same, with each request delayed by 20 ms (`kseg.jobs.bench.relay`)
 
-Topics: the one of bytes, and the 40 columns that are partitioned by day (`kseg.jobs.bench.lake`), which write a file a
-task and day. Each round lands each topic once a case, in turn, by a new job in a new table, and then runs the job again
-with nothing to do; the ledger is the same for all jobs of a place. Rows are counted in the files behind the server.
+Topics: one that lands as bytes, and one of 40 columns partitioned by day (`kseg.jobs.bench.lake`), which writes a file
+for each task and day. Each round lands each topic once in each case, in turn, with a new job and a new table, and then
+runs the job again with nothing to do; all jobs of a place have the same ledger. Rows are counted in the server's files.
 
-Requests are counted on the way: those for the table's Parquet files, those by which a job that makes a table checks
-that its store refuses to overwrite (400, once a table), and all others (the table's log, the ledger). Spark's connector
-takes no part: Spark needs hadoop-aws to write there, which is in no jar set.
+The relay counts requests: those for the table's Parquet files, those with which a job that creates a table checks that
+the store is put-if-absent (400, once for each table), and all others (the table's log, the ledger). Spark's connector
+is not measured: to write there, Spark needs hadoop-aws, which is in no jar set.
 
-A process of its own, since Java and its workers have the environment of their start:
+It is a separate process, because the JVM and its workers keep the environment variables of their start:
 
     python -m kseg.jobs.bench.store PLAN        as JSON, see `Plan`
 """
@@ -52,7 +52,7 @@ _GB: Final = 1e9
 
 @dataclass(frozen=True)
 class Plan:
-    """raw, wide: topics of bytes and of JSON with 40 columns. folder: where to put everything."""
+    """raw, wide: the topic that lands as bytes, and that of JSON with 40 columns. folder: for all files."""
 
     raw: BenchTopic
     wide: BenchTopic
@@ -62,7 +62,7 @@ class Plan:
 
 
 def measure(plan: Plan) -> dict[str, Any]:
-    """In a process of its own, whose messages are this one's."""
+    """Measure in a separate process, which writes its messages to this process's stderr."""
     command = [sys.executable, "-m", "kseg.jobs.bench.store", json.dumps(asdict(plan))]
     completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
@@ -71,7 +71,7 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """One run, and the one after it that had nothing to do. size: bytes of the table's Parquet files."""
+    """One run, and the next run, which had nothing to do. size: bytes of the table's Parquet files."""
 
     seconds: float
     land_seconds: float
@@ -86,7 +86,7 @@ class Landed:
 
     @property
     def data_requests(self) -> int:
-        """Those for the table's Parquet files."""
+        """The number of requests for the table's Parquet files."""
         return sum(
             number
             for request, number in self.passed.requests.items()
@@ -95,12 +95,12 @@ class Landed:
 
     @property
     def check_requests(self) -> int:
-        """Those by which a job makes sure that the store refuses to overwrite."""
+        """The number of requests with which a job checks that the store is put-if-absent."""
         return sum(number for request, number in self.passed.requests.items() if "/_kseg/" in request)
 
 
 def figures(topic: str, rows: int, landed: Mapping[str, Sequence[Landed]]) -> list[dict[str, Any]]:
-    """An entry a case of one topic: medians, requests, and the ratio of median times to that of the disk."""
+    """One entry for each case of a topic: medians, requests, and how many times as fast as on the disk."""
     found = []
     for case, runs in landed.items():
         seconds = median(run.seconds for run in runs)
@@ -140,7 +140,7 @@ def _measure(plan: Plan) -> dict[str, Any]:
         Relay([Link(HOST, front, HOST, store.port, in_turn="if-none-match")]) as relay,
         bench_session(folder),
     ):
-        # A new ledger makes sure that its store refuses to overwrite, with some hundred requests: here, not in a run.
+        # Creating a ledger checks its store with some hundred requests: do this here, not in a measured run.
         for root in (str(store.bucket), f"s3://{BUCKET}"):
             Ledger.open(_ledger(root))
         landed: dict[str, dict[str, list[Landed]]] = {name: {case: [] for case in CASES} for name in ("raw", "wide")}

@@ -1,9 +1,9 @@
-"""Kafka to Delta with typed columns: our `decode:` section beside Spark's connector with `from_json`, `from_avro` and
-`from_protobuf`, and beside our own job that lands the same topic as bytes.
+"""Kafka to Delta with typed columns: a job's `decode:` section compared with Spark's connector with `from_json`,
+`from_avro` and `from_protobuf`, and with a job that lands the same topic as bytes.
 
-A topic a format, of records with 8 flat fields (the payload benchmark's). All typed tables have these columns and the
-record's address. Each run's row count and the sum of one column are compared with those of the others: `from_json`
-makes null of what it cannot decode.
+There is a topic for each format, of records with 8 flat fields (those of the payload benchmark). All typed tables have
+these columns and the record's address. Each run's row count and the sum of one column are compared with those of the
+other runs, because `from_json` returns null for what it cannot decode.
 
 Spark's side of Protobuf runs if KSEG_SPARK_PROTOBUF names a jar with spark-protobuf (`kseg.jobs.bench.session`).
 """
@@ -35,7 +35,7 @@ _SUMMED: Final = "id"
 
 @dataclass(frozen=True)
 class Format:
-    """make: one payload. decode: our job's section of the value; files: what it names. peer: Spark's column."""
+    """make: makes a payload. decode: our job's section for values. files: those that it names. peer: Spark's column."""
 
     name: str
     make: Callable[[Random], bytes]
@@ -53,7 +53,7 @@ class Format:
 
 
 def formats() -> tuple[Format, ...]:
-    """Without the extra `protobuf`, without Protobuf."""
+    """All formats; without Protobuf if the extra `protobuf` is not installed."""
     columns = ", ".join(f"{name}: {kind}" for name, kind in _JSON.columns.items())
     made = [
         Format("json", _JSON.make, f"{{format: json, schema: {{columns: {{{columns}}}}}}}", {}, _from_json),
@@ -76,7 +76,7 @@ def measure(
     topics: Sequence[tuple[Format, BenchTopic]],
     rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
 ) -> dict[str, Any]:
-    """rounds: runs contenders in turn, some times each. The peer of a format without one is missing."""
+    """rounds: runs contenders in turn, several times each. Spark's side of Protobuf is missing without its jar."""
     runs = [run for form, topic in topics for run in rounds(list(_contenders(spark, form, topic)), topic)]
     return {
         "runs": [run.to_json() for run in runs],
@@ -86,14 +86,14 @@ def measure(
 
 
 def _medians(runs: Sequence[Run], form: str) -> dict[str, float]:
-    """Thousand rows a second by way."""
+    """Thousand rows per second by way."""
     seconds = _seconds(runs, form)
     rows = next(run.rows for run in runs if run.sink == form)
     return {way: round(rows / taken / 1000, 1) for way, taken in seconds.items()}
 
 
 def _ratios(runs: Sequence[Run], form: str) -> dict[str, float]:
-    """How many times as fast as the other ways typed rows of ours are: median time over median time."""
+    """How many times as fast as each other way our job lands typed rows: its median time divided by ours."""
     seconds = _seconds(runs, form)
     return {f"typed_vs_{way}": round(taken / seconds[OURS], 2) for way, taken in seconds.items() if way != OURS}
 
@@ -148,8 +148,8 @@ def _from_protobuf() -> Column:
 
 @dataclass
 class Sums:
-    """What all tables of a topic have in common: the sums of these columns; of those that are no numbers, how many
-    values they have.
+    """Checks that all tables of a topic have the same sums of these columns; for columns that are not integers or
+    decimals, the same number of distinct values.
     """
 
     columns: tuple[str, ...]

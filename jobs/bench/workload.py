@@ -1,7 +1,8 @@
 """The records that benchmarks read, like those of an order system, and a topic filled with them.
 
-Records are made from their number alone, so that every run of the benchmark reads the same bytes. Making them in Python
-takes longer than reading them, so a topic repeats a quarter of a million of them; neither side sees that far back.
+Records depend only on their number, so that every run of the benchmark reads the same bytes. To make them in Python
+takes longer than to read them, so a topic repeats a quarter of a million of them; no codec or cache reaches that far
+back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FIRST_TIMESTAMP = 1_767_225_600_000
 
 _STATUS = ("placed", "paid", "shipped", "delivered", "returned")
 _KEY = 10
-_TEXT = 110  # what a value has beside its padding and its random digits
+_TEXT = 110  # bytes of a value without its padding and its random digits
 
 
 def records(first: int, count: int, size: int = 170) -> list[Record]:
@@ -52,7 +53,7 @@ def records(first: int, count: int, size: int = 170) -> list[Record]:
 class BenchTopic:
     """A filled topic and its number of records; each partition has the same number.
 
-    properties: of its clients, by their Java names, beside `bootstrap.servers`; both sides know them.
+    properties: further properties of both sides' clients besides `bootstrap.servers`, by their Java names.
     """
 
     servers: str
@@ -73,9 +74,9 @@ def fill_topic(
     progress: Progress,
     made: Callable[[int, int], list[Record]] = records,
 ) -> BenchTopic:
-    """Make a topic with (at least) so many lz4 records, in batches of a thousand.
+    """Create a topic with at least this many records, in lz4 batches of a thousand.
 
-    made: gives the records from a number on, so many; of about 170 bytes.
+    made: (first number, count) -> records of about 170 bytes.
     """
     batch = min(RECORDS_PER_BATCH, -(-rows // PARTITIONS))
     rounds = -(-rows // (batch * PARTITIONS))

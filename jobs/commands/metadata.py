@@ -37,7 +37,7 @@ NAMES = (
     type=click.Choice(["arrow", "parquet", "delta"]),
     help="Write each table below --output: NAME.arrow, NAME.parquet, or a Delta table NAME that is replaced.",
 )
-@click.option("--output", metavar="DIR", help="The folder for the tables; for delta also a URI such as s3://bucket/key.")
+@click.option("--output", metavar="DIR", help="The folder of the tables; for delta also a URI such as s3://bucket/key.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: a list of rows for each table.")
 def metadata(
     invocation: Invocation,

@@ -1,4 +1,4 @@
-"""The commented job file for the recognised formats of a sample. It is built as text, because half of it is comments."""
+"""The commented job file for the recognised formats of a sample. It is built as text: half of it is comments."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def job_text(draft: Draft) -> str:
 
 
 def _decode(draft: Draft) -> list[str]:
-    """The `decode:` section, or a comment if no format was recognised."""
+    """The `decode:` section; a comment instead if all keys and values are null."""
     taken = {column.column.lower() for column in draft.value.columns if column.type is not None}
     key = _primitive("key", draft.key, taken)
     value = _value(draft.value, taken)

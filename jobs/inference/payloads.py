@@ -6,11 +6,11 @@
 | json | is a JSON object |
 | uuid | is the text of a UUID |
 | string | is UTF-8 without control characters |
-| long, double, int, float, short | has 8, 4 or 2 bytes, and is a plausible number |
+| long, double, int, float, short | has 8, 4 or 2 bytes, all the same number, and is not text |
 | bytes | anything else |
 
-Kafka's serializers of numbers write no marker: 8 bytes count as a long if all are whole numbers below 2^48, otherwise
-as a double if they are plausible doubles.
+Kafka's serializers of numbers write no marker: 8 bytes are a double if all payloads are plausible doubles and not all
+are whole numbers below 2^48, otherwise a long (4 bytes likewise: float or int).
 
 If at least nine in ten values are JSON objects or framed payloads, the others become dead letters of the job.
 """
