@@ -1,4 +1,4 @@
-"""Read throughput of log files: gigabytes and rows per second by codec, record size and batch size, for several readers.
+"""Read throughput of log files: gigabytes and rows per second by codec, record size, batch size and reader.
 
 All readers read the same partitions in turn. A real broker wrote them, and they are in the page cache. Rounds are
 repeated, and each ratio compares two reads of one round, so that a change of the machine's speed affects both.

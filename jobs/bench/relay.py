@@ -6,8 +6,8 @@
         relay.hold(there=0.1, back=0.1)     # the latency from now on
 
 Only latency is added. Each piece of data is delayed by itself, however much is in flight (`there` for what a client
-sends, `back` for what it receives), and a new connection waits for the round trip of TCP's handshake. Bandwidth, windows
-and packet loss are those of loopback: TCP ends at the relay. It runs in a separate process, because sharing an
+sends, `back` for what it receives), and a new connection waits for the round trip of TCP's handshake. Bandwidth,
+windows and packet loss are those of loopback: TCP ends at the relay. It runs in a separate process, because sharing an
 interpreter with the measured code would slow down both.
 
     python -m kseg.jobs.bench.relay LINKS                 that process: links as JSON, until its input ends

@@ -89,7 +89,7 @@ def _ledger_bytes(folder: Path) -> int:
 
 
 def _patient(servers: str) -> Cluster:
-    """A cluster with a long API timeout: with thousands of partitions it takes long until a broker leads all of them."""
+    """A cluster with a long API timeout: with thousands of partitions, it takes long until a broker leads them all."""
     return Cluster(replace(client_config(servers), default_api_timeout_ms=600_000))
 
 

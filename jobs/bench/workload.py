@@ -1,8 +1,7 @@
 """The records that benchmarks read, like those of an order system, and a topic filled with them.
 
 Records depend only on their number, so that every run of the benchmark reads the same bytes. To make them in Python
-takes longer than to read them, so a topic repeats a quarter of a million of them; no codec or cache reaches that far
-back.
+takes longer than to read them, so a topic repeats a quarter of a million of them; neither side benefits from that.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _SOMEWHERE = "spark://HOST:7077"
     metavar="DISTRIBUTION",
     help="Also put this installed package into the archive. Repeatable.",
 )
-@click.option("--python-prefix", metavar="DIR", help="The prefix of the workers' Python, if it is not the same as here.")
+@click.option("--python-prefix", metavar="DIR", help="The prefix of the workers' Python, if it differs from this one.")
 @click.option(
     "--job",
     "job_file",
