@@ -115,8 +115,7 @@ class ReadOptions:
 
 
 class OptionParser:
-    """Parses options and collects all faults. streaming: a streaming query starts at the latest offset, without an end.
-    """
+    """Parses options and collects all faults. streaming: by default a query starts at the latest offset; no end."""
 
     def __init__(self, options: Mapping[str, str], *, streaming: bool = False) -> None:
         self._options = {key.lower(): value for key, value in options.items()}

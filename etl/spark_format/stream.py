@@ -186,8 +186,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)
 
     def _observe_after(self, known: StreamOffsets) -> _Seen:
-        """As `_observe`, but not with older leader epochs than the checkpoint. Raises RetriableFailure if they persist.
-        """
+        """As `_observe`, but repeated while leader epochs are older than the checkpoint's. Raises RetriableFailure."""
         return until_current(self._observe, lambda seen: behind(known, seen.at(dict.fromkeys(seen.bounds, 0))))
 
     def _ends(self, seen: _Seen) -> dict[TopicPartition, int]:

@@ -21,8 +21,7 @@ _NEW_CHECKPOINT = (
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that a partition lost. at: the offset to continue from; None: from the start, because the log is another.
-    """
+    """Records that a partition lost. at: the offset to continue from; None: from the start of a different log."""
 
     tp: TopicPartition
     refusal: Refused

@@ -64,8 +64,7 @@ def _random(size: int) -> Callable[[Random], bytes]:
 
 @dataclass(frozen=True, slots=True)
 class TopicKind:
-    """value: makes a record's value. properties: the producer's. aborts: whether three of ten transactions are aborted.
-    """
+    """value: makes a record's value. properties: the producer's. aborts: three of ten transactions are aborted."""
 
     value: Callable[[Random], bytes]
     properties: Mapping[str, Any] = field(default_factory=dict)

@@ -32,9 +32,7 @@ Examples:
 @click.option(
     "--where", metavar="SQL", help="Only dead letters that match this condition on the columns of their table."
 )
-@click.option(
-    "--run", "run_id", metavar="RUN", help="Only dead letters of this run: its id, or a unique prefix of it."
-)
+@click.option("--run", "run_id", metavar="RUN", help="Only dead letters of this run: its id, or a unique prefix of it.")
 @take_over_option
 @remote_option
 @run_file_option
