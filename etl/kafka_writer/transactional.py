@@ -280,7 +280,7 @@ def _await_events(context: SparkContext) -> None:
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: adds the target partition of each row."""
     first = 0
-    with plan.transport.packing(), KafkaProducer(plan.config) as asking:  # connects for the topic's partitions alone
+    with plan.transport.packing(), KafkaProducer(plan.config) as asking:  # connects only to list the partitions
         chooser = PartitionChooser(asking)
         for batch in batches:
             columns = encodable(batch, plan.columns, first)

@@ -171,7 +171,7 @@ class Lease:
         self.owner = taken.owner
         self.attempt = taken.attempt
         self.duration = taken.duration
-        self.taken_over = taken_over  # the user says that no other holder is at work
+        self.taken_over = taken_over  # the user asserts that no other holder is active
         self._since = since
         self._lock = threading.Lock()
         self._lost: LeaseLost | None = None

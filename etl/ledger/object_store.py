@@ -68,7 +68,7 @@ def open_store(location: str, options: Mapping[str, str]) -> ObjectStore | None:
     client = {name: value for key, value in given.items() if (name := _unprefixed(key)) in _CLIENT}
     config = {key: value for key, value in given.items() if _unprefixed(key) not in _CLIENT and _takes(url, key)}
     if scheme == "s3":
-        config["disable_bulk_delete"] = "true"  # many a store has no DeleteObjects, and is asked for minutes
+        config["disable_bulk_delete"] = "true"  # many stores have no DeleteObjects, which would be retried for minutes
     retries: dict[str, Any] = {"max_retries": int(given["max_retries"])} if "max_retries" in given else {}
     settings: Any = {"config": config, "client_options": client or None, "retry_config": retries or None}
     store: ObjectStore = from_url(url, **settings)

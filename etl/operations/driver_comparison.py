@@ -255,7 +255,7 @@ def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...
     )
 
 
-# --- what the ledger says of a row
+# --- the ledger's claim on a row
 
 
 class Intervals:

@@ -61,7 +61,7 @@ class Copies:
 
 @dataclass(slots=True)
 class TableLandings:
-    """What the ledger says of one table.
+    """The rows of one table by the ledger.
 
     standing, kept, replaced, superseded: by run id. compared: the offsets whose rows are final.
     older: offsets landed by runs whose ranges a summary has dropped. older_replaced, older_superseded: offsets at which

@@ -3,7 +3,7 @@
 document     one JSON document of 50 MB: an array of structs
 columns-…    rows of 10,000 columns, in JSON and in Avro
 schemas      records with the ids of 1,000 schemas of a registry in turn, which have 20 fields together
-fields       the same, but each schema has a field of its own: the reader's schema has 1,000 more fields
+fields       the same, but each schema has one unique field: the reader's schema has 1,000 more fields
 baseline     the same imports, and a decoder for one column
 
 python -m kseg.jobs.bench.extremes CASE SCALE        one such process; SCALE 1 is the full size

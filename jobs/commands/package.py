@@ -96,7 +96,8 @@ def package(
     master = job.spark.master if job is not None and not job.spark.master.startswith("local") else None
     client = spark_submit(whole, master or _SOMEWHERE, "client", ["ingest", given])
     commands = {"client": client}
-    runs_drivers = master is None or not master.startswith("spark://")  # standalone: in client mode alone, Python's
+    # A standalone cluster runs Python drivers only in client mode.
+    runs_drivers = master is None or not master.startswith("spark://")
     if runs_drivers and (packed is None or driver):
         commands["cluster"] = spark_submit(
             whole, master or "yarn", "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
