@@ -253,8 +253,8 @@ def _refuse_repeated_stages(status: Any, group: str) -> None:
             forgotten.append(f"stage {stage}")
         elif found.currentAttemptId > 0:
             raise TaskRepeated(
-                f"Spark ran stage {stage} again (attempt {found.currentAttemptId}): what its first one wrote cannot be "
-                "told apart",
+                f"Spark ran stage {stage} again (attempt {found.currentAttemptId}): records of its first attempt "
+                "cannot be distinguished",
                 remedy="run the write again",
             )
     if forgotten or not jobs:
@@ -320,7 +320,7 @@ def _refuse_repetition(context: Any) -> None:
         raise RuntimeError("this runs in a Spark task only")
     if context.attemptNumber() > 0:
         raise TaskRepeated(
-            f"Spark ran task {context.partitionId()} a second time (attempt {context.attemptNumber()}): what the first "
-            "one wrote cannot be told apart",
-            remedy="run the write again; speculation is better off for it (spark.speculation=false)",
+            f"Spark ran task {context.partitionId()} a second time (attempt {context.attemptNumber()}): records of the "
+            "first attempt cannot be distinguished",
+            remedy="run the write again; with speculation, set spark.speculation=false",
         )

@@ -100,7 +100,7 @@ class Trial:
                 steps = self._steps.of_topic(topic)
             except ConfigurationError:
                 dead.write(of_topic)
-                self._keep([f"`decode:` says nothing of topic {topic} any more"])
+                self._keep([f"`decode:` no longer applies to topic {topic}"])
                 continue
             records = as_records(of_topic, schema)
             steps.apply(records, steps.output_schema(schema), {"topic": topic}, bad_records)

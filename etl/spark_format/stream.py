@@ -262,8 +262,8 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not ends.pinned and (new := sorted(ends.offsets.keys() - began.offsets.keys())):
             raise Refused(
                 "checkpoint-unfinished",
-                f"Spark's own Kafka source has begun a micro-batch that is the first with {new[0]}; where it starts "
-                "there, its checkpoint does not tell this source",
+                f"Spark's own Kafka source has begun a micro-batch that is the first with {new[0]}, and its checkpoint "
+                "does not contain the start offset of this partition",
                 remedy="finish it with format('kafka') (Trigger.AvailableNow), then continue with this query",
                 topic=new[0].topic,
                 partition=new[0].partition,

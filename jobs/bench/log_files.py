@@ -24,10 +24,10 @@ from kseg.jobs.bench.shapes import Sample, Shape
 FILES, BROKER, ALONE, READ_ALONE, JAVA, JAVA_NULL = "files", "broker", "alone", "read_alone", "java", "java_null"
 
 CAVEATS: Final = (
-    "Java prints a line of text a record without its key and value; files and broker give Arrow columns with both",
-    "java: a process that reads an empty segment is subtracted, in each round",
-    "java: its compiler's time counts, and on files as small as those of --quick it is most of all",
-    "alone is no reader: it does not read, check or take apart anything, so small records are far from it",
+    "Java prints a line of text a record, without key and value; files and broker return Arrow columns with both",
+    "java: the time of a process that reads an empty segment is subtracted, in each round",
+    "java: the time of its JIT compiler counts; with files as small as those of --quick, it is most of the time",
+    "alone is not a reader: it does not read, verify or parse anything, so readers of small records take much longer",
 )
 
 

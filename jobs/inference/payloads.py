@@ -132,10 +132,10 @@ def _fixed_width(payloads: Sequence[bytes]) -> tuple[str, str] | None:
         floats = [struct.unpack(">f", payload)[0] for payload in payloads]
         small = all(abs(int.from_bytes(payload, signed=True)) < 2**24 for payload in payloads)
         whole = small or not all(1e-6 < abs(number) < 1e12 or number == 0 for number in floats)
-        return ("int" if whole else "float"), "4 bytes each; int and float cannot be told apart for sure"
+        return ("int" if whole else "float"), "4 bytes each; int and float cannot be distinguished reliably"
     if width == 8:
         doubles = [struct.unpack(">d", payload)[0] for payload in payloads]
         small = all(abs(int.from_bytes(payload, signed=True)) < 2**48 for payload in payloads)
         whole = small or not all(1e-9 < abs(number) < 1e18 or number == 0 for number in doubles)
-        return ("long" if whole else "double"), "8 bytes each; long and double cannot be told apart for sure"
+        return ("long" if whole else "double"), "8 bytes each; long and double cannot be distinguished reliably"
     return None
