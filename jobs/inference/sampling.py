@@ -10,7 +10,7 @@ import pyarrow as pa
 from kseg.etl.source.logs import Logs
 from kseg.jobs.records.reading import newest, records
 
-#: Records from each end of a partition; fewer with many partitions, so that about `_MOST` records are sampled at most.
+#: Records from each end of a partition; with many partitions `_MOST` in all, but at least `_LEAST` from each end.
 PER_END: Final = 1000
 _MOST: Final = 20_000
 _LEAST: Final = 10
