@@ -1,8 +1,9 @@
-"""What a group has committed, and committing offsets outside of transactions.
+"""A group's committed offsets: fetching them, and committing outside of transactions.
 
     committed_offsets  OffsetFetch (9)   to the group's coordinator
-    commit_offsets     OffsetCommit (8)  to the group's coordinator; transactional ones:
-    `client.transactions.transaction`
+    commit_offsets     OffsetCommit (8)  to the group's coordinator
+
+Transactional commits: `client.transactions.transaction`.
 
 Sources: https://kafka.apache.org/protocol, KIP-320 (leader epochs), KIP-447 (stable offsets), KIP-516 and KIP-848
 (topic ids).
@@ -27,9 +28,9 @@ from kseg.client.protocol.versions import can_require_stable
 
 NO_OFFSET: Final = -1
 
-#: How much of `__consumer_offsets` one request writes at most: a quarter of what brokers allow by default.
+#: The most bytes that one request writes to `__consumer_offsets`: a quarter of what brokers allow by default.
 COMMIT_BYTES: Final = 256 * 1024
-_RECORD_BYTES: Final = 80  # of a record there, beside its texts: at most
+_RECORD_BYTES: Final = 80  # at most, of a record there without its strings
 
 _FIRST_WITH_ALL_TOPICS: Final = 2
 _FIRST_WITH_GROUPS: Final = 8
@@ -37,7 +38,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 10
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to read, the leader epoch of the record before it (-1: not known), the committer's text."""
+    """The next offset to read, the leader epoch of the record before it (-1: unknown), the commit's metadata text."""
 
     offset: int
     leader_epoch: int = -1
@@ -62,13 +63,13 @@ def committed_offsets(
     *,
     require_stable: bool = True,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What a group has committed (None: all it has). Offset -1: nothing committed for a partition asked for.
+    """A group's committed offsets of `partitions` (None: of all). Offset -1: none is committed for the partition.
 
-    `require_stable` waits, by retrying, for a pending transaction's commit of these offsets to be decided: also for one
-    that has been committed a moment ago, since EndTxn answers before the group's coordinator has written it. Name the
-    partitions then: asked for all, a broker silently leaves out those whose first commit is pending. Brokers
-    before 2.5 (OffsetFetch below 7) cannot wait at all: there only an `InitProducerId` on the transactional id
-    beforehand makes sure that nothing is pending.
+    `require_stable`: retries while a transaction's commit of these offsets is pending. It may be pending shortly after
+    `commit` too, because EndTxn returns before the group's coordinator has written the offsets. Name the partitions in
+    this case: for None, a broker silently leaves out partitions whose first commit is pending. Brokers before 2.5
+    (OffsetFetch below 7) do not support it: there, only an `InitProducerId` for the transactional id beforehand makes
+    sure that nothing is pending.
     """
     key: CoordinatorKey = ("group", group)
 
@@ -86,10 +87,11 @@ def committed_offsets(
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, committer: Committer = NOBODY
 ) -> None:
-    """Commit outside of any transaction, by default of any generation too (generation -1, member id "").
+    """Commit without a transaction; by default also not as a member (generation -1, member id "").
 
-    A coordinator takes the latter only for a group without live members. Raises OffsetCommitFailed with the code of
-    each partition that failed; the others may have been committed. Many offsets are several requests (`in_parts`).
+    A coordinator accepts a commit by a non-member only if the group has no live members. Raises OffsetCommitFailed with
+    the code of each failed partition; the others may have been committed. Many offsets are sent in several requests
+    (`in_parts`).
     """
     for part in in_parts(group, offsets):
         _commit_part(cluster, group, part, committer)
@@ -98,10 +100,10 @@ def commit_offsets(
 def in_parts(
     group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> Iterator[dict[TopicPartition, CommittedOffset]]:
-    """The offsets in parts, each of which its coordinator can write.
+    """The offsets in parts that are small enough for one request each.
 
-    It writes the offsets of one request as one batch, which may not be larger than the `max.message.bytes` of
-    `__consumer_offsets` (1 MB by default), and rejects more with UNKNOWN_SERVER_ERROR.
+    The coordinator writes the offsets of one request as one batch. If it is larger than the `max.message.bytes` of
+    `__consumer_offsets` (1 MB by default), the request fails with UNKNOWN_SERVER_ERROR.
     """
     part: dict[TopicPartition, CommittedOffset] = {}
     remaining = COMMIT_BYTES
@@ -247,7 +249,7 @@ def _offset_fetch(
 def _fetched(
     response: OffsetFetchResponse, group: str, ids: Mapping[str, UUID]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """The partitions of an answer, whichever version's shape it has. Raises its first error, a decisive one first."""
+    """The partitions of a response of any version. Raises its first error that is not retriable, else its first."""
     names = {topic_id: name for name, topic_id in ids.items()}
     answered: Any = response
     if response.groups:

@@ -1,7 +1,7 @@
-"""Who reads which partitions: what an assignor is given, what it gives, and what all of ours share.
+"""The interface of partition assignors, and functions that ours share.
 
-An assignor runs in the group's leader alone. A member may be given any subclass of `Assignor`; its `name` is what the
-group agrees on, so every member of the group has to have an assignor of that name.
+`assign` runs only on the group's leader. A member can use any subclass of `Assignor`. The group agrees on an assignor's
+`name`, so every member needs one of that name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kseg.client.protocol.partition import TopicPartition
 
 NO_GENERATION: Final = -1
 
-#: The racks that each partition has replicas in; a partition that is not there has none that are known.
+#: The racks of each partition's replicas; a partition that is missing here has no known racks.
 Racks = Mapping[TopicPartition, frozenset[str]]
 Assignments = dict[str, list[TopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's subscription, as the leader gets it.
+    """A member's subscription, as the leader receives it.
 
-    `owned` and `generation` (the one they were assigned in; -1: unknown) are for assignors that leave partitions where
-    they are; `user_data` is the assignor's own, in its own format.
+    `owned`, and the `generation` in which they were assigned (-1: unknown), are for sticky assignors; `user_data` is in
+    the assignor's own format.
     """
 
     topics: tuple[str, ...]
@@ -45,10 +45,10 @@ class Assignment:
 
 
 class Assignor(ABC):
-    """A strategy. An instance belongs to one member and may keep what it needs from one generation to the next.
+    """An assignment strategy. An instance belongs to one member and may keep state between generations.
 
-    `cooperative`: members keep what they own while they join (KIP-429), so `assign` must give a partition to no one
-    for as long as another member still owns it.
+    `cooperative`: members keep their partitions while they rejoin (KIP-429), so `assign` must not assign a partition
+    that another member still owns.
     """
 
     name: ClassVar[str]
@@ -58,9 +58,9 @@ class Assignor(ABC):
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """The leader's work: every member's partitions.
+        """Called on the leader: every member's partitions.
 
-        `partitions`: how many each subscribed topic has (topics that are not there are left out).
+        `partitions`: the partition count of each subscribed topic (missing topics are left out).
         """
 
     def subscription_data(self, topics: Iterable[str]) -> bytes | None:
@@ -68,11 +68,11 @@ class Assignor(ABC):
         return None
 
     def assignment_data(self, member_id: str) -> bytes | None:
-        """`Assignment.user_data` for a member, asked of the leader's assignor after `assign`."""
+        """`Assignment.user_data` for a member; called on the leader after `assign`."""
         return None
 
     def assigned(self, assignment: Assignment, generation: int) -> None:  # noqa: B027
-        """This member has got an assignment."""
+        """Called when this member has received an assignment."""
 
 
 def java_key(text: str) -> bytes:
@@ -96,7 +96,8 @@ def every_partition(partitions: Mapping[str, int]) -> list[TopicPartition]:
 
 
 def racks_matter(consumer_racks: Iterable[str], partition_racks: Iterable[frozenset[str]]) -> bool:
-    """Whether racks (KIP-881) change anything: some are shared, and not every partition is in all of them."""
+    """Whether rack-aware assignment (KIP-881) has an effect: consumers and replicas share racks, and not every
+    partition has replicas in all racks."""
     sets = list(partition_racks)
     everywhere = frozenset().union(*sets)
     return not everywhere.isdisjoint(consumer_racks) and any(racks != everywhere for racks in sets)

@@ -1,7 +1,7 @@
-"""A background thread that sends a member's heartbeats while its user is busy, over connections of its own.
+"""A background thread that sends a member's heartbeats between polls, over its own connections.
 
-It is a daemon: a process that ends does not wait for it. `stop` waits for a bounded time; a thread that a broker holds
-up is left behind and closes its connections when it gets free. What kills the thread is kept and raised by `check`.
+It is a daemon thread: a process does not wait for it to exit. `stop` waits for a bounded time; a thread that is blocked
+by a broker is left running, and closes its connections afterwards. An exception in the thread is raised by `check`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from kseg.client.cluster.cluster import Cluster
 
 
 class Background(ABC):
-    """Calls `work` whenever `due` says so. `changed` guards what both threads use, and wakes the threads that wait on
-    it."""
+    """Calls `work` at the times that `due` returns. `changed` guards and signals the state that both threads share."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.changed = threading.Condition()
@@ -27,11 +26,11 @@ class Background(ABC):
 
     @abstractmethod
     def due(self) -> float | None:
-        """Seconds until there is work; None: not before a change. Called with `changed` held."""
+        """Seconds until `work` is due; None: not until `changed` is notified. Called with `changed` held."""
 
     @abstractmethod
     def work(self, cluster: Cluster) -> None:
-        """What there is to do; may block on the network. Called without `changed`."""
+        """Do the work that is due; may block on the network. Called without `changed` held."""
 
     def start(self) -> None:
         self._thread.start()
@@ -41,12 +40,12 @@ class Background(ABC):
         return self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise the error that ended the thread. Every call raises it: the member cannot go on."""
+        """Raise the error that ended the thread, if any. Each call raises it: the member cannot continue."""
         if self._error is not None:
             raise self._error
 
     def stop(self, seconds: float) -> bool:
-        """End the thread; whether it ended within this time."""
+        """Stop the thread; returns whether it has ended within `seconds`."""
         with self.changed:
             self._stopping = True
             self.changed.notify_all()
@@ -55,7 +54,7 @@ class Background(ABC):
         return not self._thread.is_alive()
 
     def wait(self, seconds: float) -> None:
-        """Wait until the thread has news, for so long at most. Called with `changed` held."""
+        """Wait until `changed` is notified, at most `seconds`. Called with `changed` held."""
         self.changed.wait(max(0.0, seconds))
 
     def _run(self) -> None:

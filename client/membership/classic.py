@@ -1,10 +1,10 @@
 """A member of a classic group: joins and syncs during `poll`, sends heartbeats in the background, commits.
 
     poll ─► heartbeat errors ─► changed topics? ─► revoke, join, sync, assign ─► AssignmentChange
-                                                   └ JoinGroup waits for all members: over as many polls as it takes
+                                                   └ JoinGroup waits for all members: over several polls if necessary
 
-Connections: the cluster's own for commits and metadata, one for JoinGroup and SyncGroup, since a broker works on one
-request of a connection at a time and a join may take minutes; and that of the heartbeat thread.
+Connections: the cluster's for commits and metadata; one for JoinGroup and SyncGroup, because a broker processes one
+request per connection at a time and a join may take minutes; and the heartbeat thread's.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
 
-#: `poll` waits this long at a time: the heartbeat thread has to learn that the user polls.
+#: `poll` waits at most this long at a time, so that the heartbeat thread notices that the application polls.
 _MAX_WAIT_SECONDS: Final = 1.0
 
 
 class ClassicMember:
-    """The classic protocol behind `client.membership.member.GroupMember`."""
+    """Implements `client.membership.member.GroupMember` with the classic protocol."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ClassicMember:
             raise
 
     def close(self, *, leave_group: bool, seconds: float) -> None:
-        """Revoke everything, leave if requested, stop the heartbeats: within about this time, whatever happens."""
+        """Revoke all partitions, leave if requested, and stop heartbeats; takes about `seconds` at most."""
         until = Deadline.after(seconds)
         self._join.abandon()
         try:
@@ -137,7 +137,7 @@ class ClassicMember:
                 self._follow(error)
 
     def _follow(self, error: KafkaError) -> None:
-        """React to an error that a stable member has got."""
+        """React to the error of a stable member's heartbeat."""
         self.session.heard(error)
         if error.reaction in (Reaction.REJOIN, Reaction.JOIN_AFRESH):
             self._join_again(error.message)
@@ -145,14 +145,14 @@ class ClassicMember:
             self._fail(error)
 
     def _fail(self, error: KafkaError) -> None:
-        """The member cannot go on. (It must not try: two with one instance id would fence each other for ever.)"""
+        """End the member. It must not rejoin: two members with one instance id would fence each other forever."""
         self._fatal = error
         self._heartbeats.heartbeat_for(None)
         self._ownership.lose()
         raise error
 
     def _check_metadata(self) -> None:
-        """Whether topics or partitions have changed: a classic member has to find that out itself."""
+        """Rejoin if topics or partitions have changed, which a classic member has to detect itself."""
         if self._reason is not None or self._topics.due_in > 0:
             return
         try:
@@ -160,7 +160,7 @@ class ClassicMember:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            return  # another time; the heartbeats find out whether the member is well
+            return  # the next check is after metadata.max.age.ms; heartbeats detect a lost membership
         if changed is not None:
             self._join_again(changed)
 
@@ -183,13 +183,13 @@ class ClassicMember:
             self._take_assignment()
 
     def _give_up_before_join(self) -> None:
-        """Revoke what the member may not keep while it joins. Heartbeats continue while the listeners run."""
+        """Revoke what the member may not keep while it rejoins. Heartbeats continue while the listeners run."""
         if self.generation < 0:
             self._heartbeats.heartbeat_for(None)
             self._ownership.lose()
         elif not self._given_up:
             self._given_up = True
-            # In a cooperative group the next assignment says what goes.
+            # In a cooperative group the next assignment decides what is revoked.
             self._give_up(self._ownership.owned if self._protocol.cooperative else ())
 
     def _give_up(self, but: Collection[TopicPartition]) -> None:
@@ -199,7 +199,7 @@ class ClassicMember:
             self._ownership.revoke(self._ownership.owned.difference(but))
 
     def _describe(self) -> None:
-        """The member's subscription, for the leader."""
+        """Update the subscription that JoinGroup sends to the leader."""
         self._protocol.topics = self._topics.current(self._cluster)
         self._protocol.owned = self._ownership.owned
         self._protocol.generation = self.generation
@@ -217,7 +217,7 @@ class ClassicMember:
             return
         going = self._ownership.owned.difference(given.partitions)
         if going:
-            # No member has them in this generation: the next one assigns them (KIP-429).
+            # Revoked partitions have no owner in this generation: the next one assigns them (KIP-429).
             self._join_again("partitions were revoked that other members may have now")
             self._ownership.revoke(going)
         self._ownership.gain(given.partitions)
@@ -228,14 +228,14 @@ class ClassicMember:
 
     def _wait(self, deadline: Deadline) -> None:
         if self._join.under_way:
-            return  # for the answer, which `advance` does
+            return  # `advance` waits for the response
         pause = min(deadline.remaining(), _MAX_WAIT_SECONDS, self._settings.max_poll_interval_ms / 3000)
         pause = min(pause, self._topics.due_in if self._reason is None else self._join.pause)
         with self._heartbeats.changed:
             self._heartbeats.wait(pause)
 
     def _heed(self, error: OffsetCommitFailed) -> None:
-        """An error of a commit may concern the membership too."""
+        """Rejoin if a commit's error concerns the membership."""
         if self.session.state is not ClassicState.STABLE:
             return
         about = [error_from_code(int(code), "OffsetCommit", group=error.group) for code in error.partitions.values()]

@@ -1,10 +1,10 @@
-"""Joining a classic group, step by step: JoinGroup, then SyncGroup, each awaited over as many calls as it takes.
+"""Joining a classic group, step by step: JoinGroup, then SyncGroup. A response may be awaited over several calls.
 
     advance ─► find the coordinator ─► JoinGroup ─► SyncGroup ─► a new generation
                └ again after a retriable error, with a pause
 
-JoinGroup is answered when all members have joined, which may take minutes. A broker works on one request of a
-connection at a time, so the join has a connection of its own.
+The coordinator responds to JoinGroup when all members have joined, which may take minutes. A broker processes one
+request per connection at a time, so the join has its own connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
 from kseg.client.wire.broker import BrokerConnection
 
-#: How long after everybody's rebalance timeout an answer to JoinGroup may still come.
+#: How many seconds after the rebalance timeout a response to JoinGroup is still awaited.
 _JOIN_GRACE: Final = 5.0
 
 
@@ -39,9 +39,9 @@ class Progress(Enum):
 
 
 class ClassicJoin:
-    """Brings a session into its next generation, a little further with each call.
+    """Brings a session into its next generation, one step per call.
 
-    `on_generation` is called with a generation as soon as it is known: from then on it needs heartbeats.
+    `on_generation` is called with the generation as soon as it is known, because it needs heartbeats from then on.
     """
 
     def __init__(
@@ -59,19 +59,20 @@ class ClassicJoin:
 
     @property
     def under_way(self) -> bool:
-        """Whether an answer is waited for."""
+        """Whether a response is awaited."""
         return self._waiting_for is not None
 
     @property
     def pause(self) -> float:
-        """Seconds until it is worth trying again."""
+        """Seconds until the next attempt."""
         return max(0.0, self._not_before - now())
 
     def advance(self, reason: str, deadline: Deadline, prepare: Callable[[], None] = lambda: None) -> Progress:
-        """Send what is to be sent, and wait for an answer until the deadline (poll for one at least).
+        """Send the next request, if none is in flight, and wait for the response until the deadline (check at least
+        once).
 
-        `prepare` is called before a JoinGroup goes out; errors of the cluster in it are tried again like any other.
-        Raises what cannot be tried again.
+        `prepare` is called before a JoinGroup is sent; its retriable errors are retried like any other. Raises errors
+        that are not retriable.
         """
         if self.pause:
             return Progress.WAITING
@@ -90,7 +91,7 @@ class ClassicJoin:
         return progress
 
     def abandon(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for a response, and close the connection."""
         self._waiting_for = None
         if self._connection is not None:
             self._connection.close()
@@ -112,7 +113,7 @@ class ClassicJoin:
         longest = self._cluster.config.request_timeout_ms / 1000
         self._connection.send(request, version, deadline=Deadline.after(longest))
         self._waiting_for = type(request)
-        # The coordinator answers when all have joined, or when the slowest one's time is over.
+        # The coordinator responds when all members have joined, or after the longest rebalance timeout of any.
         self._give_up_at = now() + max(longest, self._session.settings.rebalance_timeout / 1000 + _JOIN_GRACE)
 
     def _receive(self, deadline: Deadline) -> Progress:
@@ -129,7 +130,7 @@ class ClassicJoin:
             error = self._session.joined(answer)
             if error is not None:
                 if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
-                    error.retriable = True  # the same again, but not at once
+                    error.retriable = True  # retry the same request after a pause
                     raise error
                 return self._after(error, Progress.AGAIN)
             if self._on_generation is not None:

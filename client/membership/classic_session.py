@@ -1,15 +1,15 @@
-"""The classic group protocol as one member sees it, without sockets: requests out, answers in.
+"""A member's side of the classic group protocol, without I/O: builds requests, processes responses.
 
-    JoinGroup   "" ─► MEMBER_ID_REQUIRED and an id ─► that id ─► the generation, and to the leader all members
-    SyncGroup   the leader brings everybody's assignment, each member gets its own
+    JoinGroup   member id "" ─► MEMBER_ID_REQUIRED with an id ─► that id ─► the generation; for the leader all members
+    SyncGroup   the leader sends all assignments, each member receives its own
     Heartbeat   keeps the member alive; its response says whether the group rebalances
-    LeaveGroup  gives its place up at once, instead of after the session timeout
+    LeaveGroup  removes the member at once, instead of after the session timeout
 
-What a group is about (which topics to read, which connectors to run) is `GroupProtocol`'s: the session, like the
-coordinator, moves its bytes without looking inside.
+What the members share out (topics to read, connectors to run) is defined by a `GroupProtocol`: for the session, as for
+the coordinator, its bytes are opaque.
 
 Sources: KIP-62 (rebalance timeout), KIP-345 (static members), KIP-394 (member id), KIP-559 (protocol type and name in
-the answers), KIP-800 (reasons), KIP-814 (a static leader that comes back has nothing to assign).
+the responses), KIP-800 (reasons), KIP-814 (a static leader that rejoins skips the assignment).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _JOIN_FIRST_WITH_INSTANCES: Final = 5
 _SYNC_FIRST_WITH_INSTANCES: Final = 3
 _HEARTBEAT_FIRST_WITH_INSTANCES: Final = 3
 _LEAVE_FIRST_WITH_MEMBERS: Final = 3
-_LONGEST_REASON: Final = 255  # what brokers keep of it
+_LONGEST_REASON: Final = 255  # characters, as in Java's client
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Who we are in which generation: what every request of a member carries."""
+    """Generation, member id and protocol, which a member's requests carry."""
 
     number: int = NO_GENERATION
     member_id: str = ""
@@ -51,7 +51,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Joiner:
-    """One member, as the leader gets it."""
+    """One member, from the JoinGroup response to the leader."""
 
     member_id: str
     instance_id: str | None
@@ -59,21 +59,21 @@ class Joiner:
 
 
 class GroupProtocol(Protocol):
-    """What the group is about. Its bytes are opaque to coordinators and to the session."""
+    """The protocol between the members, such as "consumer". Its bytes are opaque to the coordinator and the session."""
 
     protocol_type: str
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
-        """The protocols this member can work with, the preferred one first, with its metadata for the leader in
-        each."""
+        """The protocols (assignors) that this member supports, preferred first, each with its metadata for the leader.
+        """
         ...
 
     def assign(self, protocol: str, joiners: Sequence[Joiner], *, skip: bool) -> Mapping[str, bytes]:
-        """The leader's work: each member's assignment. `skip`: the members have theirs, give nothing."""
+        """Called on the leader: each member's assignment. `skip`: the members keep theirs; return none."""
         ...
 
     def assigned(self, generation: Generation, data: bytes, *, leader: bool) -> None:
-        """This member's assignment in a generation."""
+        """Called with this member's assignment in a generation."""
         ...
 
 
@@ -98,7 +98,7 @@ class ClassicSession:
         return self.machine.state
 
     def join_request(self, version: int, reason: str) -> JoinGroupRequest:
-        """Enter the group, or its next generation."""
+        """The request to join the group or its next generation. Raises UnsupportedVersion (static members)."""
         if self.settings.instance_id is not None and version < _JOIN_FIRST_WITH_INSTANCES:
             raise UnsupportedVersion("the broker is too old for group.instance.id (it needs 2.3)", group=self.group)
         in_generation = self.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE)
@@ -123,7 +123,7 @@ class ClassicSession:
         )
 
     def joined(self, response: JoinGroupResponse) -> KafkaError | None:
-        """Take JoinGroup's answer. None: the generation is there, `sync_request` comes next."""
+        """Process the JoinGroup response; returns its error. None: continue with `sync_request`."""
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.machine.step(ClassicEvent.ID_GIVEN)
             self.generation = Generation(member_id=response.member_id)
@@ -142,7 +142,7 @@ class ClassicSession:
         return None
 
     def sync_request(self, version: int) -> SyncGroupRequest:
-        """Ask for our part; from the leader also: hand out everybody's."""
+        """The request for this member's assignment; the leader's request has all assignments."""
         if self.leader and self._assignments is None:
             self._assignments = self.protocol.assign(self.generation.protocol, self._joiners, skip=self._skip)
         return SyncGroupRequest(
@@ -159,7 +159,7 @@ class ClassicSession:
         )
 
     def synced(self, response: SyncGroupResponse) -> KafkaError | None:
-        """Take SyncGroup's answer. None: the member is stable."""
+        """Process the SyncGroup response; returns its error. None: the member is stable."""
         if response.error_code:
             return self.heard(self._error("SyncGroup", response.error_code))
         self._check_type(response.protocol_type, "SyncGroup")
@@ -170,9 +170,9 @@ class ClassicSession:
         return None
 
     def heard(self, error: KafkaError) -> KafkaError:
-        """Take what an answer to any of a member's requests says about the member; gives the error itself.
+        """Apply what an error in any response means for the membership; returns the error.
 
-        A member that the coordinator does not know has lost all; one whose generation is over keeps its id.
+        After ILLEGAL_GENERATION the member keeps its id; if the coordinator does not know the member, it loses its id.
         """
         if error.reaction in (Reaction.JOIN_AFRESH, Reaction.FAIL):
             self.machine.step(ClassicEvent.LOST)
@@ -181,7 +181,7 @@ class ClassicSession:
         return error
 
     def left(self) -> None:
-        """The member has left, or is about to be taken for gone."""
+        """The member has left, or its session is going to time out."""
         self.machine.step(ClassicEvent.LEFT)
         self.generation, self.leader = Generation(), False
 
@@ -194,7 +194,7 @@ class ClassicSession:
 
 
 def heartbeat_request(group: str, who: Generation, instance_id: str | None, version: int) -> HeartbeatRequest:
-    """That the member lives."""
+    """The heartbeat of a member in its generation."""
     return HeartbeatRequest(
         group_id=group,
         generation_id=who.number,
@@ -204,7 +204,7 @@ def heartbeat_request(group: str, who: Generation, instance_id: str | None, vers
 
 
 def leave_request(group: str, who: Generation, instance_id: str | None, version: int, reason: str) -> LeaveGroupRequest:
-    """That the member gives its place up."""
+    """The request to remove the member from the group."""
     if version < _LEAVE_FIRST_WITH_MEMBERS:
         return LeaveGroupRequest(group_id=group, member_id=who.member_id)
     identity = LeaveGroupRequest.MemberIdentity(

@@ -1,9 +1,9 @@
-"""A member of a group of the new protocol: heartbeats in a background thread, reconciliation during `poll`.
+"""A member of a group of the new protocol (KIP-848): heartbeats in a background thread, reconciliation during `poll`.
 
-    heartbeats   heartbeat ─► epoch, target assignment ─► names of its topics (Metadata by id)
-    user         poll ─► revoke, assign (listeners) ─► the next heartbeat says so
+    heartbeat thread   heartbeat ─► epoch, target assignment ─► names of its topics (Metadata by id)
+    user's thread      poll ─► revoke, assign (listeners) ─► the next heartbeat acknowledges it
 
-All there is between them is the session, guarded by the heartbeat thread's lock; listeners run without it.
+The two threads share only the session, guarded by the heartbeat thread's lock. Listeners run without the lock.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class ConsumerHeartbeatThread(Background):
         self.changed.notify_all()
 
     def request_leave(self, *, for_good: bool, seconds: float) -> None:
-        """Leave the group, and end."""
+        """Leave the group, and wait at most `seconds` for the response."""
         with self.changed:
             if self.session.sends_heartbeats:
                 self._goodbye = (for_good, now() + seconds)
                 self.changed.notify_all()
                 self.changed.wait_for(lambda: self._goodbye is None or not self.alive, seconds)
-            self.session.left()  # where no response came
+            self.session.left()  # also without a response
 
     # -- the heartbeat thread
 
@@ -88,7 +88,7 @@ class ConsumerHeartbeatThread(Background):
         if goodbye is not None:
             self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
             with self.changed:
-                self.session.left()  # before another thread has the lock: a heartbeat now would join again
+                self.session.left()  # while the lock is held: a heartbeat before it would rejoin
                 self._goodbye = None
                 self.changed.notify_all()
         elif stuck:
@@ -146,7 +146,7 @@ class ConsumerHeartbeatThread(Background):
                 raise
         with self.changed:
             self.session.learn_names(found)
-            # A topic that was just created, or is just being deleted: brokers learn it one after the other.
+            # A name is missing if the topic was just created or deleted: brokers learn that one after the other.
             self._names_at = now() + self._config.retry.maximum
             self.changed.notify_all()
 
@@ -166,7 +166,7 @@ class ConsumerHeartbeatThread(Background):
 
 
 class ConsumerMember:
-    """The new protocol behind `client.membership.member.GroupMember`."""
+    """Implements `client.membership.member.GroupMember` with the new protocol."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class ConsumerMember:
                     self._heartbeats.wait(slice_)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """An epoch that has moved on (STALE_MEMBER_EPOCH) is learnt with a heartbeat, and the commit tried again."""
+        """After STALE_MEMBER_EPOCH, waits for the heartbeat that returns the new epoch, and retries the commit."""
         deadline = Deadline.after(self._cluster.config.default_api_timeout_ms / 1000)
         while True:
             with self._heartbeats.changed:
@@ -249,7 +249,7 @@ class ConsumerMember:
             raise
 
     def _follow(self) -> None:
-        """Do, as its user, what the session has come to."""
+        """Do what the session needs from the user's thread: subscribe, reconcile, or release lost partitions."""
         with self._heartbeats.changed:
             if self.session.state is ConsumerState.UNSUBSCRIBED:
                 self.session.subscribe()
@@ -269,8 +269,8 @@ class ConsumerMember:
                 self._heartbeats.heartbeat_soon()
 
     def _await_epoch(self, epoch: int, deadline: Deadline) -> bool:
-        """Whether the member has another epoch now, and is in the group. Called with the heartbeat thread's lock
-        held."""
+        """Wait for another epoch; returns whether the member has one and is in the group. Called with the heartbeat
+        thread's lock held."""
         self._heartbeats.heartbeat_soon()
         while (
             self.session.sends_heartbeats
@@ -286,7 +286,7 @@ _WAITS_FOR_USER: Final = frozenset({ConsumerState.FENCED, ConsumerState.STALE})
 
 
 def topic_names(cluster: Cluster, ids: Collection[UUID]) -> dict[UUID, str]:
-    """The names of these topics, as far as the broker that is asked knows them."""
+    """The names of these topics, as far as the requested broker knows them."""
 
     def attempt(deadline: Deadline) -> dict[UUID, str]:
         connection = cluster.any_connection(deadline)

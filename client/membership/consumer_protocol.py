@@ -1,7 +1,7 @@
-"""What a group of consumers is about: subscriptions to the leader, assignments from it (protocol type "consumer").
+"""The protocol of consumers in a classic group (protocol type "consumer"): subscriptions and assignments.
 
-The standard formats, so that members of other clients understand ours, and Kafka's own tools show them:
-`client.protocol.embedded.consumer_protocol`.
+The formats are Kafka's (`client.protocol.embedded.consumer_protocol`), so other clients and Kafka's tools can read
+them.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from kseg.client.protocol.embedded.consumer_protocol import (
 from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.partition import TopicPartition
 
-#: How many partitions these topics have (one that is not there is left out), and in which racks their replicas are.
+#: The partition counts of topics (missing topics are left out), and the racks of their replicas.
 Lookup = Callable[[Collection[str]], tuple[dict[str, int], Racks]]
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the last SyncGroup brought: partitions, and to a leader what it assigned by."""
+    """The result of the last SyncGroup: assigned partitions; on the leader, the partition counts that it used."""
 
     partitions: tuple[TopicPartition, ...]
     counts: Mapping[str, int] | None
 
 
 class ConsumerProtocol:
-    """A consumer's side of a classic group. `topics` and `owned` are set by its member before it joins."""
+    """A consumer's `GroupProtocol`. The member sets `topics`, `owned` and `generation` before it joins."""
 
     protocol_type: str = PROTOCOL_TYPE
 
     def __init__(self, assignors: Sequence[Assignor], lookup: Lookup, rack: str | None) -> None:
         self.assignors: Final = {assignor.name: assignor for assignor in assignors}
-        #: Members give everything up before they join, unless every strategy that may be chosen is cooperative.
+        #: Members revoke all partitions before they rejoin, unless all assignors are cooperative.
         self.cooperative: Final = all(assignor.cooperative for assignor in assignors)
         self.topics: tuple[str, ...] = ()
         self.owned: frozenset[TopicPartition] = frozenset()
@@ -142,7 +142,8 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _check_cooperative(
     name: str, members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]]
 ) -> None:
-    """A partition that moves must have no owner for one generation, or two members read it at once (KIP-429)."""
+    """Raises GroupError unless a moving partition is unassigned for one generation (KIP-429), else it has two readers.
+    """
     gained = {tp for member, tps in given.items() for tp in set(tps).difference(members[member].owned)}
     given_up = {
         tp

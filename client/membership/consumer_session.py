@@ -1,12 +1,12 @@
-"""The new group protocol from a member's side, without sockets: heartbeats out, responses in (KIP-848).
+"""A member's side of the new group protocol (KIP-848), without I/O: builds heartbeats, processes responses.
 
-The coordinator's responses carry the target assignment of a member; the member revokes what is not in it, takes what is
-new, and sends what it owns now in a heartbeat. Only then others get what it revoked. Fields that have not changed since
-the last heartbeat are not sent; after a response that did not come, all are.
+Responses carry the member's target assignment. The member revokes partitions that are not in it, takes new ones, and
+acknowledges with a heartbeat that lists what it owns. Only then are the revoked partitions assigned to other members.
+Fields that have not changed since the last heartbeat are not sent; after a lost response, all are.
 
-    epoch  0 joins · n is the coordinator's · -1 leaves · -2 leaves for a short while (static members)
+    member epoch  0 joins · above 0: set by the coordinator · -1 leaves · -2 leaves temporarily (static members)
 
-Partitions are named by topic id here: a topic that was deleted and created again is another one.
+Partitions are identified by topic id here: a topic that was deleted and created again is another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1
-_DEFAULT_INTERVAL: Final = 5.0  # seconds, as brokers have it: for one that says 0, which would be without any pause
+_DEFAULT_INTERVAL: Final = 5.0  # seconds, the brokers' default: for a response with 0, which would mean no pause
 _BACK_SOON_EPOCH: Final = -2
 _FIRST_WITH_REGEX: Final = 1
 
@@ -80,7 +80,7 @@ class ConsumerSession:
 
     @property
     def heartbeat_due_now(self) -> bool:
-        """Whether the next heartbeat is sent at once."""
+        """Whether the next heartbeat has to be sent at once."""
         return self.state is ConsumerState.JOINING or (
             self.state is ConsumerState.ACKNOWLEDGING and self._acknowledged != self._reconciled
         )
@@ -99,7 +99,7 @@ class ConsumerSession:
         joining = self.state is ConsumerState.JOINING
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
-            # Version 0's coordinators give the id out, later ones want the member's own (KIP-1082).
+            # In version 0 the coordinator assigns the id; in later ones the member generates it (KIP-1082).
             member_id="" if joining and version < _FIRST_WITH_REGEX else self.member_id,
             member_epoch=JOIN_EPOCH if joining else self.epoch,
             instance_id=self.settings.instance_id,
@@ -118,7 +118,7 @@ class ConsumerSession:
         return request
 
     def leave_request(self, *, for_good: bool) -> ConsumerGroupHeartbeatRequest:
-        """The last heartbeat. A static member that does not leave for good keeps its partitions for a session."""
+        """The last heartbeat. Not `for_good`: a static member keeps its partitions until its session times out."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -127,7 +127,7 @@ class ConsumerSession:
         )
 
     def answered(self, response: ConsumerGroupHeartbeatResponse) -> KafkaError | None:
-        """Take the answer to `request`. None: well; else the error, whose reaction is done as far as it is ours."""
+        """Process the response to `request`; returns its error, which has been applied to the state, or None."""
         if response.error_code:
             error = error_from_code(
                 response.error_code, "ConsumerGroupHeartbeat", detail=response.error_message, group=self.group
@@ -142,7 +142,7 @@ class ConsumerSession:
         interval_ms = response.heartbeat_interval_ms
         self.interval = interval_ms / 1000 if interval_ms > 0 else _DEFAULT_INTERVAL
         if not self.sends_heartbeats:
-            return None  # the user has been given up on, or leaves, since the heartbeat went out
+            return None  # since the request, the member was not polled in time, or has begun to leave
         self.member_id = response.member_id or self.member_id
         self.epoch = response.member_epoch
         self._known, self._acknowledged = True, self._sent
@@ -164,11 +164,11 @@ class ConsumerSession:
         return None
 
     def unanswered(self) -> None:
-        """No response came: what the coordinator has got is unknown."""
+        """No response came: it is unknown whether the coordinator has the request."""
         self._known = False
 
     def failed(self) -> None:
-        """Joining again would not help."""
+        """A fatal error, which rejoining would not solve."""
         self.machine.step(ConsumerEvent.FAILED)
         self.target = frozenset()
 
@@ -204,7 +204,7 @@ class ConsumerSession:
         self._forget()
 
     def expired(self) -> None:
-        """The user does not poll. The caller sends the leaving heartbeat."""
+        """The application did not poll in time. The caller sends the leaving heartbeat."""
         self.machine.step(ConsumerEvent.EXPIRED)
 
     def left(self) -> None:

@@ -1,7 +1,7 @@
-"""The heartbeats of a classic member, in a background thread: also while the group rebalances and the user is busy.
+"""The heartbeats of a classic member, in a background thread: also between polls and during a rebalance.
 
-A user who does not poll for `max.poll.interval.ms` is taken for stuck: the thread leaves the group, so that others get
-its partitions, and stops. A static member does not leave: it just stops, and the session timeout decides.
+If the application does not poll for `max.poll.interval.ms`, the thread leaves the group, so that other members get the
+partitions, and sends no more heartbeats. A static member does not leave: its session times out.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class HeartbeatThread(Background):
                 self.changed.notify_all()
 
     def polled(self) -> bool:
-        """The user polls. Whether it had not for too long, so that the thread has left the group."""
+        """Note that the application polls. Returns whether that was too late, so that the thread has left the group."""
         with self.changed:
             self._polled_at = now()
             expired, self._expired = self._expired, False
             return expired
 
     def take_error(self, generation: Generation) -> KafkaError | None:
-        """The error of the last heartbeat for this generation, once; None without one."""
+        """The error of the last heartbeat for this generation, or None. An error is returned only once."""
         with self.changed:
             about, self._failure = self._failure, None
             return about[1] if about is not None and about[0] == generation else None
@@ -79,7 +79,7 @@ class HeartbeatThread(Background):
             self._send_heartbeat(cluster, who)
 
     def _send_heartbeat(self, cluster: Cluster, who: Generation) -> None:
-        # Half a session for one try leaves time to find the coordinator elsewhere.
+        # Half of the session timeout for an attempt leaves time to find a new coordinator.
         deadline = Deadline.after(self._settings.session_timeout_ms / 2000)
         error: KafkaError | None = None
         try:
@@ -123,7 +123,7 @@ class HeartbeatThread(Background):
 def leave(
     cluster: Cluster, group: str, who: Generation, instance_id: str | None, reason: str, *, seconds: float
 ) -> bool:
-    """Leave the group, as far as that goes within this time; whether the coordinator has confirmed it.
+    """Try to leave the group within `seconds`; returns whether the coordinator has confirmed it.
 
     Errors are not raised: without a response the session timeout removes the member.
     """

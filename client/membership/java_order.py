@@ -1,9 +1,9 @@
-"""The order in which Java's HashMap and HashSet give their keys.
+"""The iteration order of Java's HashMap and HashSet.
 
-Where two answers are equally good, Java's sticky assignors take the one that they meet first in a hash map. A group in
-which the leader moves between a Java member and one of ours keeps its partitions where they are only if both choose
-alike. The order: by the bucket of the (spread) hash code, in a bucket by insertion; buckets are a power of two, at
-least 16, and more than three quarters full never.
+Among equally good choices, Java's sticky assignors take the first one in the order of a hash map. If a group's leader
+changes from a Java member to one of ours, or back, partitions stay where they are only if both use the same order: by
+the bucket of the (spread) hash code, within a bucket by insertion. The number of buckets is a power of two, at least
+16; it doubles when the map is more than three quarters full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def partition_hash(tp: TopicPartition) -> int:
 
 
 def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, most: int = 0) -> list[K]:
-    """The keys, given by insertion, as a hash map gives them. `most`: how many it held at its fullest, if more."""
+    """Keys in a hash map's order; `keys` are in insertion order. `most`: the most keys that it has held, if more."""
     inserted = list(keys)
     buckets = 16
     while max(len(inserted), most) > buckets * 3 // 4:

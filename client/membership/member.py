@@ -9,9 +9,10 @@
             ...
             member.commit({TopicPartition("orders", 0): CommittedOffset(17)})
 
-Poll often: a member that its user does not poll for `max_poll_interval_ms` leaves, so that others get its partitions.
-Between polls heartbeats go on by themselves, and nothing changes: listeners run inside `poll` and `close` alone.
-A member is for one thread, and cannot be pickled.
+Call `poll` often: a member that is not polled for `max_poll_interval_ms` leaves the group, so that other members get
+its partitions (a static member keeps them until its session times out). Heartbeats are sent in the background. The
+assignment changes, and listeners are called, only inside `poll` and `close`. A member is not thread-safe and cannot be
+pickled.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from kseg.client.protocol.partition import TopicPartition
 
 
 class GroupMember:
-    """Shares the partitions of topics with the other members of a group, whatever client they use.
+    """A member of a consumer group. Other members may use other clients.
 
-    `topics` by name, or `pattern`: a regular expression that a topic's whole name has to match (Python's with the
-    classic protocol, RE2's with the new one, where the coordinator does the matching).
+    It subscribes to `topics` by name, or to all topics whose whole name matches the regular expression `pattern`
+    (Python's syntax with the classic protocol; RE2's with the new one, where the coordinator evaluates it).
 
-    `protocol` "classic": the members' `assignors` (an object each; the group takes the first one that all have) share
-    out, by default range, and cooperative-sticky for groups that move over to it. "consumer" (KIP-848, brokers from 4.0
-    on): the coordinator shares out, by `server_assignor` ("uniform", "range"; None: its own default). Strategies that
-    use racks get `client.rack`.
+    `protocol` "classic": the group's leader assigns the partitions, with the first of the `assignors` that all members
+    have; by default range, and cooperative-sticky for groups that migrate to it. "consumer" (KIP-848, brokers from 4.0
+    on): the coordinator assigns them, with `server_assignor` ("uniform", "range"; None: its own default). Rack-aware
+    assignors use `client.rack`.
 
     Raises ConfigError at once. Nothing is sent before the first `poll`.
     """
@@ -100,43 +101,42 @@ class GroupMember:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are this member's to read now."""
+        """The partitions that this member owns now, and may read."""
         return self._ownership.owned
 
     @property
     def state(self) -> str:
-        """The member's state, by the names of `client.membership.states`."""
+        """The member's state: a value of `ClassicState` or `ConsumerState` (`client.membership.states`)."""
         return self._member.state
 
     @property
     def member_id(self) -> str:
-        """The id that the group knows this member by; "" while there is none."""
+        """The member id; "" if there is none yet."""
         return self._member.member_id
 
     @property
     def generation(self) -> int:
-        """The generation, with the new protocol the member epoch, that the member is in; -1 (0): in none."""
+        """The generation, or the member epoch with the new protocol; -1, or 0, while the member is in none."""
         return self._member.generation
 
     def poll(self, timeout: float = 0.0) -> AssignmentChange | None:
         """Take part in the group for at most `timeout` seconds; returns a change as soon as there is one, else None.
 
-        Joins, and joins again when the group rebalances. May take as long as a request's timeout over it where a
-        broker does not answer. Raises, and goes on raising, what the member cannot recover from: AuthorizationFailed,
-        GroupError (its instance id is another's now, no assignor is common to all …), UnsupportedVersion; and whatever
-        a listener raises.
+        Joins the group, and rejoins when it rebalances. May take longer by the timeout of one request if a broker does
+        not respond. Raises errors that the member cannot recover from, again at each later call: AuthorizationFailed,
+        GroupError (another member uses its instance id, no assignor is common to all …), UnsupportedVersion. Also
+        raises what a listener raises.
         """
         if self._closing:
             raise RuntimeError("the member is closed")
         return self._member.poll(timeout)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit as the member that we are: a coordinator rejects those whose partitions belong to another member by
-        now.
+        """Commit offsets with member id and generation: the coordinator rejects members that were removed or fenced.
 
-        Raises OffsetCommitFailed with each failed partition's code. After REBALANCE_IN_PROGRESS poll, and commit what
-        is still owned; after ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID they are lost, and the next poll says so.
-        Raises GroupError, and sends nothing, for partitions that are not owned.
+        Raises OffsetCommitFailed with each failed partition's code. After REBALANCE_IN_PROGRESS, poll and commit for
+        the partitions that are still owned. After ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID all partitions are lost, as
+        the next poll reports. Raises GroupError, and sends nothing, for partitions that are not owned.
         """
         self._require_open()
         strange = sorted(offsets.keys() - self._ownership.owned)
@@ -146,16 +146,16 @@ class GroupMember:
         self._member.commit(offsets)
 
     def committed(self, partitions: Collection[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed for these partitions (None: those owned). Offset -1: nothing."""
+        """The group's committed offsets of these partitions (None: the owned ones). Offset -1: none committed."""
         self._require_open()
         wanted = self._ownership.owned if partitions is None else partitions
         return committed_offsets(self._cluster, self.group, wanted) if wanted else {}
 
     def close(self, *, leave: bool | None = None, timeout: float = 5.0) -> None:
-        """Give everything up (`on_revoked` runs), leave the group and close all connections.
+        """Revoke all partitions (calls `on_revoked`), leave the group and close all connections.
 
-        `leave` None: a dynamic member leaves, a static one stays until its session times out (with the new protocol it
-        says that it will be back). Takes about `timeout` seconds at most, also where no broker responds.
+        `leave` None: a dynamic member leaves; a static one stays until its session times out (with the new protocol it
+        leaves temporarily). Takes about `timeout` seconds at most, even if no broker responds.
         """
         if self._closing:
             return

@@ -1,8 +1,8 @@
 """The partitions that a member owns, and the listeners that are called on every change.
 
-on_revoked   before partitions are given up: the last moment to commit what was read of them
-on_lost      partitions that another member owns already: a commit would fail; on_revoked where it is not set
-on_assigned  after partitions were gained
+on_revoked   before partitions are revoked: the last chance to commit their offsets
+on_lost      for partitions that other members may own already: a commit would fail. If it is not set: on_revoked
+on_assigned  after partitions were assigned
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Listener = Callable[[frozenset[TopicPartition]], object]
 
 @dataclass(frozen=True, slots=True)
 class AssignmentChange:
-    """What has changed since the last poll that gave a change, all at once.
+    """All changes since the last poll that returned a change.
 
-    A partition may be in `assigned` and in `revoked`: it was given up for a rebalance and came back (eager
-    strategies). `lost` are those that were taken away without being asked. `owned` is what there is now.
+    A partition may be both in `assigned` and in `revoked`: an eager rebalance revoked it and assigned it again. `lost`:
+    partitions that were taken away without a chance to commit. `owned`: the partitions that the member has now.
     """
 
     assigned: frozenset[TopicPartition]
@@ -31,7 +31,7 @@ class AssignmentChange:
 
 @dataclass(slots=True)
 class Ownership:
-    """The partitions owned, the user's listeners, and the change that the next poll returns."""
+    """The owned partitions, the user's listeners, and the change that the next poll returns."""
 
     on_assigned: Listener | None = None
     on_revoked: Listener | None = None
@@ -42,7 +42,7 @@ class Ownership:
     _lost: set[TopicPartition] = field(default_factory=set)
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give partitions up; whatever a listener raises comes after they are given up."""
+        """Revoke partitions. They are revoked even if the listener raises; its exception is passed on."""
         going = self.owned.intersection(partitions)
         if not going:
             return
@@ -55,7 +55,7 @@ class Ownership:
             self._assigned -= going
 
     def lose(self) -> None:
-        """All partitions belong to other members now."""
+        """Drop all partitions: other members may own them now."""
         gone, self.owned = self.owned, frozenset()
         if not gone:
             return
@@ -75,7 +75,7 @@ class Ownership:
             self.on_assigned(new)
 
     def take_change(self) -> AssignmentChange | None:
-        """The changes since this was asked last; None: none."""
+        """The changes since the last call; None if there are none."""
         if not (self._assigned or self._revoked or self._lost):
             return None
         change = AssignmentChange(

@@ -9,10 +9,10 @@ from kseg.client.errors import ConfigError, ConfigFault
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Times in milliseconds; names and defaults are those of Java's consumer.
+    """Times in milliseconds; names and defaults are those of Java's consumer (`instance_id`: `group.instance.id`).
 
-    `rebalance_timeout_ms` None: as long as `max_poll_interval_ms`. With the new protocol the coordinator itself decides
-    about `session_timeout_ms` and `heartbeat_interval_ms`: these values are ignored.
+    `rebalance_timeout_ms`, which Java's consumer does not have: None means `max_poll_interval_ms`. With the new
+    protocol the coordinator sets session timeout and heartbeat interval: the values here are ignored.
     """
 
     session_timeout_ms: int = 45_000
@@ -23,11 +23,11 @@ class MemberSettings:
 
     @property
     def rebalance_timeout(self) -> int:
-        """Milliseconds that the others of the group wait for this member to join or to give partitions up."""
+        """How long, in ms, a rebalance waits for this member to rejoin or to revoke partitions."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     def check(self) -> None:
-        """Raises ConfigError with every fault at once."""
+        """Raises ConfigError with all faults."""
         times = {
             "session.timeout.ms": self.session_timeout_ms,
             "heartbeat.interval.ms": self.heartbeat_interval_ms,

@@ -1,10 +1,10 @@
 """Range and round robin: assignors that ignore the previous assignment.
 
-    range        topic by topic: the partitions in a row are cut into as many pieces as the topic has members, the first
-                 pieces are the longer ones; so topics with as many partitions each are cut alike
-    roundrobin   all partitions of all topics in a row, dealt out one by one to the members that want the topic
+    range        topic by topic: each subscriber gets a range of consecutive partitions, the first ones one more if the
+                 count does not divide evenly; so topics with equal partition counts are divided alike (co-partitioned)
+    roundrobin   all partitions of all topics, one by one, to the members that subscribe to the topic
 
-Range uses racks (KIP-881): first each member gets what has a replica in its rack, as far as its piece is long.
+Range is rack-aware (KIP-881): a member first gets partitions with a replica in its rack, up to its number of partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """A piece of every topic for each member."""
+    """A range of every topic's partitions for each member."""
 
     name: ClassVar[str] = "range"
 
@@ -53,7 +53,7 @@ class RangeAssignor(Assignor):
 
 
 class _Topic:
-    """One topic while it is being cut."""
+    """One topic during its assignment."""
 
     def __init__(self, name: str, count: int, members: dict[str, str | None], racks: Racks) -> None:
         self.members = members
@@ -90,7 +90,7 @@ class _Topic:
 
 
 def _match_racks(topics: list[_Topic], assignments: Assignments) -> None:
-    """Partitions in their readers' racks. Topics with the same members and as many partitions stay cut alike."""
+    """Assign by rack. Topics with the same members and equal partition counts stay co-partitioned."""
     alike: dict[object, list[_Topic]] = defaultdict(list)
     for topic in topics:
         # Java counts the partitions only of topics that have members with racks.
@@ -127,14 +127,14 @@ def _match_racks_alike(topics: list[_Topic], assignments: Assignments) -> None:
 
 
 class RoundRobinAssignor(Assignor):
-    """Partitions dealt out one by one."""
+    """Partitions assigned one by one to the members in turn."""
 
     name: ClassVar[str] = "roundrobin"
 
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None
     ) -> Assignments:
-        del racks  # no say in this one
+        del racks  # round robin is not rack-aware
         assignments: Assignments = {member: [] for member in members}
         circle = members_in_order(members)
         wanted = {topic for member in circle for topic in members[member].topics}

@@ -1,18 +1,18 @@
-"""The states of a group member, as tables: (state, event) -> state; a step that no table has raises.
+"""The states of a group member, as transition tables: (state, event) -> state. Any other step raises IllegalStep.
 
-CLASSIC is the member of KIP-62's protocol (Java's AbstractCoordinator):
+CLASSIC: the classic protocol (Java's AbstractCoordinator):
 
     Unjoined ─join─► PreparingRebalance ─joined─► CompletingRebalance ─synced─► Stable
         ▲                 ▲      │                        │                       │
         └──── lost ───────┼──────┴────── lost ────────────┴──────── lost ─────────┤
                           └────────────── rebalance ──────┴────── rebalance ──────┘
 
-CONSUMER is the member of KIP-848's protocol, whose states are Java's (`MemberState`) with two for leaving made one:
+CONSUMER: the new protocol (KIP-848). The states are those of Java's `MemberState`, its two states for leaving merged:
 
     Unsubscribed ─subscribe─► Joining ─welcomed─► Stable ─assigned─► Reconciling ─reconciled─► Acknowledging
                                                     ▲                                                │
                                                     └───────────────── acknowledged ─────────────────┘
-    thrown out by the coordinator: Fenced ─released─► Joining      the user does not poll: Stale ─polled─► Joining
+    removed by the coordinator: Fenced ─released─► Joining         not polled in time: Stale ─polled─► Joining
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class IllegalStep(RuntimeError):
-    """An event that cannot happen in this state: a bug of this client, never an error of the cluster."""
+    """An event that cannot happen in this state: a bug in this client, never an error of the cluster."""
 
 
 class ClassicState(Enum):
@@ -132,14 +132,14 @@ CONSUMER: Final[Table[ConsumerState, ConsumerEvent]] = MappingProxyType(
 
 
 class Machine(Generic[S, E]):
-    """A state, and the table by which alone it changes."""
+    """A state machine: the current state, and its transition table."""
 
     def __init__(self, table: Table[S, E], start: S) -> None:
         self._table = table
         self.state = start
 
     def step(self, event: E) -> S:
-        """Take the event; gives the new state. Raises IllegalStep."""
+        """Apply an event; returns the new state. Raises IllegalStep if the table has no such step."""
         new = self._table.get((self.state, event))
         if new is None:
             raise IllegalStep(f"{event.name} cannot happen to a member that is {self.state.value}")

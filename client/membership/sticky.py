@@ -1,12 +1,12 @@
-"""Sticky assignors: as balanced as can be, and of all such answers one that moves few partitions.
+"""Sticky assignors: the assignment is as balanced as possible, and moves few partitions.
 
-    sticky               eager: members give everything up while they join; what they had is in their user data
-    cooperative-sticky   KIP-429: members keep what they have while they join; a partition that moves is given to
-                         no one in this generation, its owner revokes it, and the next generation has it
+    sticky               eager: members revoke all partitions before they rejoin; their user data lists what they had
+    cooperative-sticky   KIP-429: members keep their partitions while they rejoin; a partition that moves is unassigned
+                         in this generation, so that its owner revokes it, and assigned in the next one
 
-What a member claims to own counts only if no member of a later generation claims it too; if two of one generation do,
-neither keeps it. Where all members subscribe to the same topics the answer is found in one pass (`sticky_equal`), else
-by moving partitions until no move makes it more balanced (`sticky_general`).
+A member keeps a partition that it claims to own only if no member of a later generation claims it too; if two members
+of the same generation do, neither keeps it. If all members subscribe to the same topics, the assignment is found in one
+pass (`sticky_equal`), else by moving partitions until no move improves the balance (`sticky_general`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 
 class Claim(NamedTuple):
-    """What a member says that it owns, and since which generation (None: it does not say)."""
+    """The partitions that a member says it owns, and their generation (None: not in its subscription)."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
@@ -59,14 +59,14 @@ class _Sticky(Assignor):
 
     @staticmethod
     def _valid(claim: Claim, partitions: Mapping[str, int]) -> Claim:
-        """Without what is not there (any more): a topic that was deleted, or recreated with fewer partitions."""
+        """The claim without partitions that no longer exist: of topics deleted, or recreated with fewer partitions."""
         return claim._replace(
             partitions=tuple(tp for tp in claim.partitions if tp.partition < partitions.get(tp.topic, 0))
         )
 
 
 class StickyAssignor(_Sticky):
-    """Moves little, in an eager group."""
+    """Sticky, for eager groups."""
 
     name: ClassVar[str] = "sticky"
 
@@ -86,7 +86,7 @@ class StickyAssignor(_Sticky):
 
 
 class CooperativeStickyAssignor(_Sticky):
-    """Moves little, and members keep reading what does not move."""
+    """Sticky, for cooperative groups: members keep reading partitions that do not move."""
 
     name: ClassVar[str] = "cooperative-sticky"
     cooperative: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class CooperativeStickyAssignor(_Sticky):
         self._generation = generation
 
     def claim(self, subscription: Subscription) -> Claim:
-        if subscription.generation >= 0:  # subscriptions from version 2 on carry it by themselves
+        if subscription.generation >= 0:  # in subscriptions from version 2 on
             return Claim(subscription.owned, subscription.generation)
         if subscription.user_data is None:
             return Claim(subscription.owned, None)
@@ -117,9 +117,9 @@ class CooperativeStickyAssignor(_Sticky):
 
 
 def settle(claims: Mapping[str, Claim]) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
-    """Each member's partitions by the valid claims, and the partitions with two equally valid claims, which none gets.
+    """Each member's partitions by valid claims, and the contested partitions, which no member keeps.
 
-    A claim is as good as its generation is late.
+    Of several claims, the one of the latest generation is valid. Contested: two members of that generation claim it.
     """
     owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
     owner: dict[TopicPartition, str] = {}
@@ -145,14 +145,14 @@ def settle(claims: Mapping[str, Claim]) -> tuple[dict[str, list[TopicPartition]]
 
 
 def moved(before: Mapping[str, Iterable[TopicPartition]], after: Assignments) -> dict[TopicPartition, str]:
-    """The partitions that one member gives up and another gets, with the one who gets them."""
+    """The partitions that move from one member to another, with their new owners."""
     given_up = {tp for member, owned in before.items() for tp in set(owned).difference(after[member])}
     gained = {tp: member for member, given in after.items() for tp in set(given).difference(before[member])}
     return {tp: member for tp, member in gained.items() if tp in given_up}
 
 
 def _previous(claims: Mapping[str, Claim]) -> Previous:
-    """Who had a partition in the generation before the last one: a second choice where the owner has to give it up."""
+    """The owners of partitions in earlier generations: preferred if the current owner has to give a partition up."""
     latest = max((claim.generation for claim in claims.values() if claim.generation is not None), default=NO_GENERATION)
     latest = max(latest, NO_GENERATION)
     found: dict[TopicPartition, tuple[str, int]] = {}

@@ -1,8 +1,7 @@
-"""The user data of the sticky strategies: formats of their own inside of the consumer protocol, big endian, no version.
+"""The user data of the sticky assignors, inside of the consumer protocol: big-endian, without a version.
 
-sticky               what the member had (topic, partitions), and since which generation; it lacks the
-                     generation where the member is older than Kafka 2.3
-cooperative-sticky   the generation alone: what the member has is in the subscription itself
+sticky               the member's previous partitions by topic, and their generation (missing from clients before 2.3)
+cooperative-sticky   only the generation: the partitions are in the subscription itself
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def encode_owned(partitions: Iterable[TopicPartition], generation: int) -> bytes
 
 
 def decode_owned(data: bytes) -> tuple[tuple[TopicPartition, ...], int | None]:
-    """Partitions and generation (None: unknown). Bytes that are none of this count as nothing owned."""
+    """Partitions and generation (None: not in the data). Malformed data counts as no partitions, generation -1."""
     try:
         partitions, end = _read(data)
         generation = struct.unpack_from(">i", data, end)[0] if len(data) - end >= 4 else None
@@ -63,5 +62,5 @@ def encode_generation(generation: int) -> bytes:
 
 
 def decode_generation(data: bytes) -> int:
-    """The generation; -1 where the bytes are none."""
+    """The generation; -1 if there are fewer than four bytes."""
     return int(struct.unpack_from(">i", data)[0]) if len(data) >= 4 else NO_GENERATION

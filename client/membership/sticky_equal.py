@@ -1,8 +1,8 @@
-"""The sticky answer where all members subscribe to the same topics: one pass.
+"""Sticky assignment if all members subscribe to the same topics: in one pass.
 
-With P partitions and M members, P mod M members get one more than the others. Each member keeps what it has up to that
-many; the first ones found keep the longer share. What is left goes to the members that have fewer: first up to the
-shorter share, then one more each.
+With P partitions and M members, P mod M members get one partition more than the others. Each member keeps its
+partitions up to its share; the first members get the larger share. The remaining partitions go to members with fewer:
+first up to the smaller share, then one more each.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class _Deal:
         self._all = every_partition(partitions)
         self._share, self._longer = divmod(len(self._all), max(1, len(owned)))
         self._most = self._share + (1 if self._longer else 0)
-        self._full = 0  # members that have the longer share
+        self._full = 0  # members that have the larger share
         self._given_up: dict[TopicPartition, str] = {}
-        self._below: list[str] = []  # members with less than the shorter share
-        self._at: list[str] = []  # members with exactly the shorter share, one of which may get one more
+        self._below: list[str] = []  # members with less than the smaller share
+        self._at: list[str] = []  # members with exactly the smaller share, which may get one more
 
     def keep(self) -> None:
         for member, owned in self._owned.items():
@@ -81,7 +81,7 @@ class _Deal:
         self._hand_out_in_turn(left)
 
     def _hand_out_by_rack(self, left: list[TopicPartition]) -> list[TopicPartition]:
-        """Give away what has a reader in its rack that lacks some; gives the rest."""
+        """Assign partitions to members that have too few and are in a replica's rack; returns the other partitions."""
         rest: list[TopicPartition] = []
         turn = 0
         for tp in left:

@@ -1,10 +1,10 @@
-"""The sticky answer where members subscribe to different topics: moves partitions until no move is for the better.
+"""Sticky assignment if members subscribe to different topics: moves partitions until no move improves the balance.
 
-1. Members keep what they own and still want. What is left goes, partition by partition, to the member that has the
-   fewest of those that want the topic; partitions that few members want come first.
-2. Members and topics with nothing to choose are set aside.
-3. Partitions are moved from a member to one that has at least two fewer, first those that were just handed out, then
-   all. If that did not make the whole more balanced, it is undone.
+1. Members keep the partitions that they own and still subscribe to. Each remaining partition goes to the subscriber
+   with the fewest partitions; partitions with few subscribers come first.
+2. Members and topics without alternatives are left out from here on.
+3. Partitions are moved to members that have at least two fewer: first those assigned in step 1, then all. If the total
+   balance has not improved, all moves are undone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kseg.client.membership.java_order import in_hash_order, partition_hash
 from kseg.client.membership.sticky_racks import RackMap
 from kseg.client.protocol.partition import TopicPartition
 
-#: Who had a partition before its present owner.
+#: The previous owners of partitions.
 Previous = Mapping[TopicPartition, str]
 
 
@@ -28,7 +28,7 @@ def assign_general(
     previous: Previous,
     racks: RackMap,
 ) -> Assignments:
-    """Assignments. `topics`: what each member subscribes to, of what there is."""
+    """Assignments. `topics`: the existing topics that each member subscribes to."""
     return _Balance(partitions, topics, owned, previous, racks).run()
 
 
@@ -120,11 +120,11 @@ class _Balance:
         return changed
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """The member to move it to, if one has at least two fewer."""
+        """The member to move the partition to, if one has at least two fewer partitions."""
         owner = self._owner[tp]
         load = len(self._given[owner])
         former = self._previous.get(tp)
-        # Java does not check whether the former owner still wants the topic; giving it to him would be wrong.
+        # Java does not check whether the former owner still subscribes to the topic, which would be wrong.
         if former in self._given and former in self._readers[tp.topic] and load > len(self._given[former]) + 1:
             return former
         readers = [m for m in self._readers[tp.topic] if m in self._given]
@@ -160,7 +160,7 @@ class _Balance:
 
 
 class _Moves:
-    """The moves between members, so that no two partitions of a topic swap their owners for nothing."""
+    """The moves between members, so that two partitions of a topic do not swap owners needlessly."""
 
     def __init__(self) -> None:
         self._of: dict[TopicPartition, tuple[str, str]] = {}
@@ -168,7 +168,7 @@ class _Moves:
         self._fullest: dict[tuple[str, tuple[str, str]], int] = {}
 
     def rather(self, tp: TopicPartition, owner: str, target: str) -> TopicPartition:
-        """The partition to move instead: one that came the opposite way before goes back."""
+        """The partition to move: one of the topic that was moved in the opposite direction before is preferred."""
         source = self._of[tp][0] if tp in self._of else owner
         pair = (target, source)
         back = self._by_topic.get(tp.topic, {}).get(pair)

@@ -1,4 +1,4 @@
-"""Racks for the sticky assignors (KIP-881); no effect in a group whose members have none."""
+"""Rack-aware assignment (KIP-881) for the sticky assignors; without effect if no member has a rack."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RackMap:
         return sorted(partitions, key=lambda tp: self.readers.get(tp, 0)) if self.readers else partitions
 
     def next_reader(self, tp: TopicPartition, members: Sequence[str], first: int) -> int | None:
-        """The place, from `first` on and around, of a member in a rack of the partition."""
+        """The index of the first member in a rack of the partition, searched from `first` on with wraparound."""
         for step in range(len(members)):
             at = (first + step) % len(members)
             if self.together(members[at], tp):

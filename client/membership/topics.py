@@ -1,4 +1,4 @@
-"""The topics that a member of a classic group subscribes to, and the detection of their changes by metadata."""
+"""The topics that a member of a classic group subscribes to, and the detection of their changes in metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 
 class SubscribedTopics:
-    """Topics by name, or all whose whole name a pattern matches (internal ones never)."""
+    """Topics by name, or all topics whose whole name matches a pattern, except internal ones."""
 
     def __init__(self, topics: Collection[str], pattern: str | None, max_age: float) -> None:
         self.names = tuple(dict.fromkeys(topics))
@@ -29,16 +29,17 @@ class SubscribedTopics:
 
     @property
     def due_in(self) -> float:
-        """Seconds until the cluster is asked again: `metadata.max.age.ms` after it was asked last."""
+        """Seconds until the next check of metadata: `metadata.max.age.ms` after the last one."""
         return max(0.0, self._next - now())
 
     def seen(self) -> None:
         self._next = now() + self._max_age
 
     def changes(self, cluster: Cluster, joined: Collection[str], counts: Mapping[str, int] | None) -> str | None:
-        """Why the member has to join again, if it has to; asks the cluster.
+        """The reason why the member has to rejoin, or None. Requests metadata.
 
-        `joined`: the topics it has joined with. `counts`: where it leads the group, what it has assigned by.
+        `joined`: the topics of its last JoinGroup. `counts`: on the group's leader, the partition counts that its
+        assignment is based on; else None.
         """
         self.seen()
         if self._pattern is None and counts is None:
@@ -69,13 +70,13 @@ class SubscribedTopics:
 
 
 def partition_counts(metadata: ClusterMetadata, topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions each topic has that is there."""
+    """The partition count of each topic that exists."""
     found = ((name, metadata.topics.get(name)) for name in topics)
     return {name: len(topic.partitions) for name, topic in found if topic and not topic.error and topic.partitions}
 
 
 def replica_racks(metadata: ClusterMetadata, topics: Iterable[str]) -> Racks:
-    """The racks in which each partition has replicas, as far as brokers report theirs."""
+    """The racks of each partition's replicas, as far as brokers have a `broker.rack`."""
     racks = {broker.node_id: broker.rack for broker in metadata.brokers.values() if broker.rack}
     return {
         TopicPartition(name, partition.partition): frozenset(racks[r] for r in partition.replicas if r in racks)

@@ -1,10 +1,10 @@
-"""Whether a transaction has ended, when the answer to its EndTxn was lost.
+"""Whether a transaction was committed, if the response to its EndTxn was lost.
 
-Under the second protocol (KIP-890) the repeated request is itself the question: its coordinator knows it by the epoch,
-and answers with the ids for the next transaction. Under the first one DescribeTransactions (65, brokers from 3.0 on)
-has the state. Only the wanted end, of a transaction of this producer id and epoch, is trusted: the repeated request
-reports everything else more exactly. Another id or epoch is another producer's transaction under the same transactional
-id: a newer one may have committed its own, after it had ours aborted.
+With the second protocol (KIP-890), EndTxn is sent again: the coordinator recognizes it by the epoch, and returns the
+producer id and epoch of the next transaction. With the first one, DescribeTransactions (65, brokers from 3.0 on)
+returns the state. Only a commit by this producer id and epoch is trusted: in all other cases EndTxn is sent again, and
+its response is more exact. Another id or epoch belongs to another producer with the same transactional id: a newer one
+may have committed its own transaction, after ours was aborted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 def verify_end(
     cluster: Cluster, request: EndTxnRequest, *, second_protocol: bool, deadline: Deadline
 ) -> EndTxnResponse | None:
-    """The answer to `request` that was lost, or None: the end may be, and is to be, asked for again."""
-    # An abort that is repeated changes nothing; and the last transaction may have been aborted too.
+    """The lost response to `request`, or None: send the request again."""
+    # Repeating an abort changes nothing; and an abort in the state may be the previous transaction's.
     if second_protocol or not request.committed:
         return None
     transactional_id, producer = request.transactional_id, (request.producer_id, request.producer_epoch)

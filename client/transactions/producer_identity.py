@@ -19,15 +19,15 @@ _SECOND_PROTOCOL: Final = 2
 
 
 def by_second_protocol(finalized_features: Mapping[str, int]) -> bool:
-    """Whether transactions run by KIP-890's protocol: as the finalized `transaction.version` says, no API version."""
+    """Whether transactions use the second protocol (KIP-890): decided by the finalized `transaction.version` alone."""
     return finalized_features.get(TRANSACTION_VERSION, 0) >= _SECOND_PROTOCOL
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionIdentity:
-    """What a record batch of a transaction carries, and by which protocol. Picklable: others may write in it.
+    """What the record batches of a transaction carry, and its protocol. Picklable, so that other processes can use it.
 
-    Producers that share it must write to different partitions: sequence numbers are counted by partition.
+    Producers that share it must write to different partitions: sequence numbers are counted per partition.
     """
 
     transactional_id: str
@@ -37,12 +37,12 @@ class TransactionIdentity:
 
     @property
     def second_protocol(self) -> bool:
-        """Whether the transaction runs by KIP-890's protocol."""
+        """Whether the transaction uses the second protocol (KIP-890)."""
         return by_second_protocol(self.finalized_features)
 
 
 def init_producer_id(cluster: Cluster) -> tuple[int, int]:
-    """Producer id and epoch for an idempotent producer without transactions; any broker gives them out."""
+    """Producer id and epoch for an idempotent producer without transactions, from any broker."""
 
     def check(response: InitProducerIdResponse) -> None:
         if response.error_code:

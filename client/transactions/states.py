@@ -1,4 +1,4 @@
-"""The states of a transactional producer as a table: which step leads where, and that no other step leads anywhere.
+"""The states of a transactional producer, as a transition table. Any other step raises IllegalStep.
 
     Uninitialized ─initialize─► Initializing ─initialized─► Ready ─begin─► InTransaction ◄─┐ work
                                      ▲                        ▲              │ │ │ └────────┘
@@ -9,9 +9,9 @@
                                          Aborting, AbortableError   AbortableError ──────┘
     any ─fail for good─► FatalError
 
-The states are those of KIP-98's transaction manager. A commit whose outcome is not known (no answer until the deadline)
-may be asked for again, or be decided by initializing; it never turns into an abort. Beginning is local: the coordinator
-learns of a transaction with its first partition or group.
+The states are those of KIP-98's transaction manager. After a commit whose outcome is unknown (no response before the
+deadline) there is no abort: commit again, or initialize, which decides it. Beginning is local: the coordinator learns
+of a transaction with its first partition or group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What may happen to it."""
+    """The steps between the states."""
 
     INITIALIZE = "initialize"
     INITIALIZED = "initialized"
@@ -52,7 +52,7 @@ class Step(Enum):
 TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
     {
         (State.UNINITIALIZED, Step.INITIALIZE): State.INITIALIZING,
-        # Again after an answer that did not come; with the ids that it has, or to take the id over again.
+        # Again after a lost response: with the current producer id and epoch, or to take the transactional id over.
         (State.INITIALIZING, Step.INITIALIZE): State.INITIALIZING,
         (State.READY, Step.INITIALIZE): State.INITIALIZING,
         (State.COMMITTING, Step.INITIALIZE): State.INITIALIZING,
@@ -71,7 +71,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
         (State.IN_TRANSACTION, Step.FAIL): State.ABORTABLE_ERROR,
         (State.COMMITTING, Step.FAIL): State.ABORTABLE_ERROR,
         (State.ABORTABLE_ERROR, Step.FAIL): State.ABORTABLE_ERROR,
-        # What fails while aborting is aborted already.
+        # A failure during an abort changes nothing: the records are being aborted anyway.
         (State.ABORTING, Step.FAIL): State.ABORTING,
     }
     | {(state, Step.FAIL_FOR_GOOD): State.FATAL_ERROR for state in State}
@@ -79,7 +79,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
 
 
 class IllegalStep(RuntimeError):
-    """A step that the state does not allow: a mistake of the caller, not of the cluster."""
+    """A step that the state does not allow: an error of the caller, not of the cluster."""
 
     def __init__(self, state: State, step: Step, remedy: str) -> None:
         super().__init__(state, step, remedy)
@@ -104,7 +104,7 @@ _REMEDY: Final = {
 
 
 class StateMachine:
-    """The present state. `take` moves on, or raises IllegalStep and stays."""
+    """The current state. `take` applies a step, or raises IllegalStep and changes nothing."""
 
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED

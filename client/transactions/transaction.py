@@ -1,24 +1,25 @@
-"""A transaction, seen from its producer: fence older producers, commit offsets (and records) in it, end it.
+"""A producer's side of a transaction: fence older producers, commit offsets (and records) in it, end it.
 
     begin           InitProducerId       epoch + 1: every older producer of this transactional id is fenced from here on
     add_offsets     AddOffsetsToTxn      first protocol only
     add_partitions  AddPartitionsToTxn   first protocol only (at most version 3: later ones are for brokers)
-    commit_offsets  TxnOffsetCommit      to the *group's* coordinator, all else to the transaction's
+    commit_offsets  TxnOffsetCommit      to the *group's* coordinator, all others to the transaction's
     commit, abort   EndTxn
 
 There are two protocols (KIP-98, KIP-890). In the second, TxnOffsetCommit 5+ and Produce 12+ add their group or
-partition by themselves, and EndTxn 5+ bumps the epoch with every transaction and returns the ids for the next one.
-Which one holds is the cluster's *finalized* `transaction.version`, read once when a transaction begins, so that an
-upgrade in the middle of one does not mix them.
+partitions implicitly, and EndTxn 5+ bumps the epoch with every transaction and returns the producer id and epoch of the
+next one. The cluster's *finalized* `transaction.version` decides which one is used. It is read once, when a transaction
+begins, so that an upgrade during a transaction does not mix them.
 
-Which step is possible when: `client.transactions.states`. What an error does to the state:
+Which step is possible when: `client.transactions.states`. The state after an error:
 
-    nothing              retriable: the operation has been tried until its deadline, and may be called again
-    AbortableError       the coordinator says so (TRANSACTION_ABORTABLE), a topic or group not authorized, offsets
-    rejected FatalError           fenced; the transactional id is not allowed; the coordinator's state contradicts ours
+    unchanged        retriable: the operation was retried until its deadline, and may be called again
+    AbortableError   TRANSACTION_ABORTABLE; a topic or group is not authorized; offsets are rejected
+    FatalError       fenced; the transactional id or the cluster is not authorized; the broker is too old; the
+                     coordinator's state contradicts ours
 
-A broker takes a transactional commit with an empty member id also for a group that has live members: who commits has
-to check the group first (`client.groups.descriptions`).
+A broker accepts a transactional commit with an empty member id even if the group has live members: the caller has to
+check the group first (`client.groups.descriptions`).
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ from kseg.client.transactions.states import State, StateMachine, Step
 
 _FIRST_WITH_PRODUCER_IDS: Final = 3
 NO_PRODUCER_ID: Final = -1
-#: How long an error on its way out may be held up by aborting what it leaves behind.
+#: How many seconds the abort of an open transaction may delay an exception.
 _CLEAN_UP_SECONDS: Final = 5.0
 
-#: Codes of a single partition that speak about the transaction, not about the partition.
+#: Codes of a single partition that concern the whole transaction.
 _TRANSACTION_IS_OVER: Final = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -80,14 +81,14 @@ _OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING
 
 
 class Transaction:
-    """One transactional id, one transaction at a time. Leaving it as a context manager on an error aborts it.
+    """One transactional id, one transaction at a time. As a context manager, it aborts what is still open at the end.
 
     Every method raises Fenced once a newer producer has begun with the same transactional id, and IllegalStep
-    (a RuntimeError) where `client.transactions.states` has no such step.
+    (a RuntimeError) for a step that `client.transactions.states` does not allow.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, *, timeout_ms: int | None = None) -> None:
-        """`timeout_ms`: after how long the coordinator aborts by itself (`transaction.timeout.ms` if None)."""
+        """`timeout_ms`: when the coordinator aborts an open transaction (None: `transaction.timeout.ms`)."""
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
@@ -108,14 +109,14 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A commit whose outcome is not known is not followed by an abort: `begin` of the next run has it decided.
+        # A commit whose outcome is unknown is not followed by an abort: the next run's `begin` decides it.
         if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING) or isinstance(error, Fenced):
             return
         try:
             self._end(committed=False, timeout=_CLEAN_UP_SECONDS)
         except Exception:
             if error is None:
-                raise  # else the error that brought us here says more; the coordinator aborts after the timeout
+                raise  # else the original error says more; the coordinator aborts after the timeout
 
     @property
     def state(self) -> State:
@@ -132,7 +133,7 @@ class Transaction:
 
     @property
     def identity(self) -> TransactionIdentity:
-        """Who writes in the open transaction. Raises IllegalStep where none is open."""
+        """The producer id and epoch for records of the open transaction. Raises IllegalStep if none is open."""
         self._require(Step.WORK)
         return TransactionIdentity(
             self.transactional_id, self.producer_id, self.producer_epoch, dict(self.finalized_features)
@@ -140,20 +141,20 @@ class Transaction:
 
     @property
     def second_protocol(self) -> bool:
-        """Whether the transaction runs by KIP-890's protocol."""
+        """Whether the transaction uses the second protocol (KIP-890)."""
         return by_second_protocol(self.finalized_features)
 
     def begin(self) -> None:
-        """Take the transactional id over (InitProducerId) and open a transaction.
+        """Take the transactional id over (InitProducerId), which fences older producers, and open a transaction.
 
-        What an older producer left open is aborted, what it is about to commit is waited for (CONCURRENT_TRANSACTIONS
-        is tried again): afterwards the group's committed offsets are decided.
+        An older producer's open transaction is aborted; one that is being committed is waited for
+        (CONCURRENT_TRANSACTIONS is retried). Afterwards none of its offset commits is pending.
         """
         self._initialize(go_on=False)
         self._open()
 
     def begin_next(self) -> None:
-        """Open another transaction after `commit` or `abort`, with the ids that it left. Fences no other producer."""
+        """Open the next transaction after `commit` or `abort`, with the same producer id. Fences no other producer."""
         self._require(Step.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
@@ -163,7 +164,7 @@ class Transaction:
         self._open()
 
     def add_offsets(self, group: str) -> None:
-        """Make the group's offsets part of the transaction. `commit_offsets` does it by itself where it is needed."""
+        """Add the group's offsets to the transaction. `commit_offsets` does it by itself where it is needed."""
         self._require(Step.WORK)
         if self.second_protocol or group in self._groups:
             return
@@ -183,7 +184,7 @@ class Transaction:
         self._groups.add(group)
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Make partitions part of the transaction, before anything is produced to them."""
+        """Add partitions to the transaction, before anything is produced to them."""
         self._require(Step.WORK)
         self._at_broker = True
         new = [tp for tp in partitions if tp not in self._partitions]
@@ -197,7 +198,7 @@ class Transaction:
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced.
 
-        Many offsets are several requests (`client.groups.offsets.in_parts`), and one transaction all the same.
+        Many offsets are sent in several requests (`client.groups.offsets.in_parts`), in the same transaction.
         """
         self._require(Step.WORK)
         if not offsets:
@@ -250,7 +251,7 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Commit. After a retriable error the outcome is open: `commit` asks again, `begin` waits for its decision."""
+        """Commit. After a retriable error the outcome is unknown: call `commit` again, or `begin`, which decides it."""
         self._end(committed=True)
 
     def abort(self) -> None:
@@ -261,8 +262,8 @@ class Transaction:
     def fail(self, error: KafkaError, *, sequences_open: bool = False) -> None:
         """Records of this transaction could not be written: from here on it can only be aborted.
 
-        `sequences_open`: the sequence numbers of a partition cannot be gone on with, so the next transaction needs a
-        higher epoch. The second protocol gives it one anyway; in the first one the abort asks for it (KIP-360).
+        `sequences_open`: the sequence numbers of a partition cannot be continued, so the next transaction needs a
+        higher epoch. With the second protocol it has one anyway; with the first, the abort requests it (KIP-360).
         """
         self._sequences_open = self._sequences_open or sequences_open
         if self.open:
@@ -275,7 +276,7 @@ class Transaction:
         self._at_broker = False
 
     def _initialize(self, *, go_on: bool) -> None:
-        """`go_on`: with the present ids (KIP-360), which fails if another producer has taken over."""
+        """`go_on`: with the current producer id and epoch (KIP-360); fails if another producer has taken over."""
         self._require(Step.INITIALIZE)
         self._states.take(Step.INITIALIZE)
 
@@ -309,7 +310,7 @@ class Transaction:
         step = Step.COMMIT if committed else Step.ABORT
         self._require(step)
         self._states.take(step)
-        if self._at_broker:  # else the coordinator has never heard of it, and would say that there is none
+        if self._at_broker:  # else the coordinator does not know the transaction, and would return an error
             with self._noting_failures():
                 self._end_at_broker(committed=committed, timeout=timeout)
         if self._sequences_open and not self.second_protocol and not committed:
@@ -346,8 +347,8 @@ class Transaction:
         except TransactionError as error:
             if committed or error.code != ErrorCode.INVALID_TXN_STATE:
                 raise
-            return  # what was to be part of the transaction never arrived, so there is nothing to abort
-        if response.producer_id != NO_PRODUCER_ID:  # the second protocol's answer: the next transaction's identity
+            return  # no partition or group has reached the coordinator: nothing to abort
+        if response.producer_id != NO_PRODUCER_ID:  # second protocol: the next transaction's identity
             self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
 
     def _partitions_request(self, partitions: Collection[TopicPartition]) -> AddPartitionsToTxnRequest:
@@ -367,7 +368,7 @@ class Transaction:
         for topic in response.results_by_topic_v3_and_below:
             for entry in topic.results_by_partition:
                 code = entry.partition_error_code
-                if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED:  # that one only follows from another's error
+                if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED:  # a consequence of another error
                     self._check(code, "AddPartitionsToTxn", topic=topic.name, partition=entry.partition_index)
 
     def _check(self, code: int, what: str, **address: Any) -> None:
@@ -375,7 +376,7 @@ class Transaction:
             raise error_from_code(code, what, transactional_id=self.transactional_id, **address)
 
     def _require(self, step: Step) -> None:
-        """Raises what has gone wrong before where that is why the step is not possible, else IllegalStep."""
+        """If the step is not possible, raises the earlier error that is the reason, or IllegalStep."""
         if self._states.allows(step):
             return
         if self.failure is not None and self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
@@ -398,7 +399,7 @@ class Transaction:
 
 
 def _is_fatal(error: KafkaError) -> bool:
-    """Whether an error leaves nothing to abort: the id is not ours (any more), or both sides' states differ."""
+    """Whether not even an abort is possible: the id is not ours (any more), or the coordinator's state differs."""
     if isinstance(error, TransactionError):
         return not error.abortable
     if isinstance(error, AuthorizationFailed):
