@@ -64,8 +64,7 @@ class GroupProtocol(Protocol):
     protocol_type: str
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
-        """The protocols (assignors) that this member supports, preferred first, each with its metadata for the leader.
-        """
+        """The protocols (assignors) that this member supports, preferred first, with its metadata for the leader."""
         ...
 
     def assign(self, protocol: str, joiners: Sequence[Joiner], *, skip: bool) -> Mapping[str, bytes]:

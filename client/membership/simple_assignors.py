@@ -4,7 +4,7 @@
                  count does not divide evenly; so topics with equal partition counts are divided alike (co-partitioned)
     roundrobin   all partitions of all topics, one by one, to the members that subscribe to the topic
 
-Range is rack-aware (KIP-881): a member first gets partitions with a replica in its rack, up to its number of partitions.
+Range is rack-aware (KIP-881): a member first gets partitions with a replica in its rack, up to its share.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Producing: `KafkaProducer` for records, `produce` for batches that are encoded already.
 
-kafka_producer                      what a user calls
+kafka_producer                      the public class
 config, partitioners, murmur2       properties by their Java names; which partition a record goes to
-accumulator, batch                  records wait, in batches by partition
-sender, connections, requests       the I/O thread: due batches to their leaders, a request a broker, responses back
+accumulator, batch                  records that wait to be sent, in batches per partition
+sender, connections, requests       the I/O thread: sends due batches to the leaders, one request per broker; responses
 outcomes, sequences                 what follows from a response; the sequence numbers that make retries idempotent
-record_sets                         the format that a Produce version carries
-ready_batches                       batches of others, one a partition, sent and waited for
+record_sets                         the record format of each Produce version
+ready_batches                       sends batches that are encoded already, one per partition
 """
 
 from kseg.client.producer.batch import Delivered, Delivery

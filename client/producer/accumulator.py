@@ -1,10 +1,10 @@
-"""Records wait here until they are sent: a queue of batches for each partition, one bound for the memory of all.
+"""Buffers records until they are sent: a queue of batches per partition, one memory limit for all (`buffer.memory`).
 
-    senders (any thread)   append ──► the last batch of a partition's queue      all under one lock
-    the I/O thread         drain  ◄── the first ones that are due; put_back, where they have to be sent again
+    user threads     append ──► the last batch of a partition's queue            all under one lock
+    the I/O thread   drain  ◄── the first batches that are due; put_back for retries
 
-A batch is due when it is full, has lingered, when another one waits behind it, or when a caller waits for it (a flush,
-a full buffer, closing).
+A batch is due when it is full, has waited for `linger.ms`, has another batch behind it, or when a caller waits (flush,
+full buffer, close).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEVER: Final = float("inf")
 
 
 class PartitionQueue:
-    """One partition's batches that wait, and how many are under way."""
+    """One partition's waiting batches, and how many are in flight."""
 
     __slots__ = ("batches", "failures", "in_flight", "not_before", "restart", "sequences", "tp", "trouble")
 
@@ -44,7 +44,7 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """All partitions' queues. `wake` is called, without the lock, when there is something to send sooner than known."""
+    """The queues of all partitions. `wake` is called when something is due earlier than the I/O thread knows."""
 
     def __init__(self, config: ProducerConfig, wake: Callable[[], None]) -> None:
         self.lock = threading.Condition(threading.Lock())
@@ -66,9 +66,9 @@ class Accumulator:
     # -- for the threads that send records
 
     def append(self, tp: TopicPartition, record: Record, size: int) -> Delivery:
-        """Put a record into the last batch of its partition, or into a new one; wait for memory where it is full.
+        """Add a record to the last batch of its partition, or to a new one; waits for memory if the buffer is full.
 
-        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and what has failed an open transaction.
+        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and the error that failed the transaction.
         """
         with self.lock:
             self._make_space(size)
@@ -88,7 +88,7 @@ class Accumulator:
         return delivery
 
     def append_body(self, tp: TopicPartition, body: Body) -> Delivery:
-        """Put a whole batch in; the delivery is that of its first record. Raises as `append`."""
+        """Add a whole encoded batch; returns the delivery of its first record. Raises as `append`."""
         size = len(body.data)
         with self.lock:
             self._make_space(size)
@@ -98,7 +98,7 @@ class Accumulator:
         return Delivery(batch, 0)
 
     def flush(self, until: float = NEVER) -> bool:
-        """Send all that is here now, and wait for the answers; whether they came until then."""
+        """Send all present records and wait; returns whether all are done before `until` (monotonic clock)."""
         with self.lock:
             waited_for = list(self._incomplete)
             self._flushing += 1
@@ -110,7 +110,7 @@ class Accumulator:
                 self._flushing -= 1
 
     def abandon(self, error: KafkaError, *, also_under_way: bool = False) -> None:
-        """Fail the batches that wait; those in flight are left to their responses, unless said otherwise."""
+        """Fail the waiting batches; with `also_under_way`, those in flight too."""
         with self.lock:
             for queue in self.queues.values():
                 while queue.batches:
@@ -119,14 +119,14 @@ class Accumulator:
                 self._finish(self.queues[batch.tp], batch, error)
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Accept no more records."""
         with self.lock:
             self._closed = True
             self.lock.notify_all()
         self._wake()
 
     def set_identity(self, identity: TransactionIdentity) -> None:
-        """Who writes from here on. Sequences go on where the ids are those that they were counted for."""
+        """Set the transaction of later records. Sequence numbers continue if producer id and epoch are the same."""
         with self.lock:
             ids = (identity.producer_id, identity.producer_epoch)
             if self.identity is None or (self.identity.producer_id, self.identity.producer_epoch) != ids:
@@ -136,12 +136,12 @@ class Accumulator:
             self.failure, self.sequences_open = None, False
 
     def set_ids(self, producer_id: int, producer_epoch: int) -> None:
-        """Those of an idempotent producer without transactions."""
+        """Set producer id and epoch of an idempotent producer without transactions."""
         with self.lock:
             self._ids = producer_id, producer_epoch
 
     def waiting_batches(self, topic: str) -> Mapping[int, int]:
-        """How many batches each partition of a topic has waiting or under way."""
+        """The number of batches of each partition of a topic that wait or are in flight."""
         with self.lock:
             return {
                 tp.partition: len(queue.batches) + queue.in_flight
@@ -152,9 +152,10 @@ class Accumulator:
     # -- for the I/O thread
 
     def due(self, now: float, *, going_to_sleep: bool = False) -> tuple[list[PartitionQueue], float]:
-        """The queues whose first batch is to be sent, and when to check again.
+        """The queues whose first batch is due, and when to check again.
 
-        `going_to_sleep`: until then, so that who appends something more urgent has to wake the I/O thread.
+        `going_to_sleep`: the I/O thread sleeps until then, so a thread that appends something due earlier has to wake
+        it.
         """
         ready, wake_at = [], NEVER
         with self.lock:
@@ -170,27 +171,27 @@ class Accumulator:
         return ready, wake_at
 
     def ids(self) -> tuple[int, int]:
-        """Producer id and epoch of a partition that begins to count."""
+        """Producer id and epoch for a partition's first sequence number."""
         if self.identity is not None:
             return self.identity.producer_id, self.identity.producer_epoch
         return self._ids
 
     def number(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Give a batch its sequence, if it has none yet."""
+        """Assign sequence numbers to a batch that has none yet."""
         with self.lock:
             if queue.sequences is None:
                 queue.sequences = Sequences(*self.ids())
             queue.sequences.assign(batch)
 
     def restart(self, queue: PartitionQueue, producer_id: int, producer_epoch: int) -> None:
-        """The partition counts from 0 under these ids; nothing of it is under way."""
+        """Restart the partition's sequence numbers at 0 with these ids. None of its batches is in flight."""
         with self.lock:
             queue.restart = False
             if queue.sequences is not None:
                 queue.sequences.restart(producer_id, producer_epoch)
 
     def drain_all(self, queue: PartitionQueue) -> list[Batch]:
-        """All that waits in a queue, to be failed."""
+        """Take all waiting batches from a queue, to fail them."""
         with self.lock:
             taken = list(queue.batches)
             queue.batches.clear()
@@ -217,14 +218,14 @@ class Accumulator:
         return taken
 
     def put_back(self, queue: PartitionQueue, batch: Batch) -> None:
-        """To be sent again, in its place before all that comes after it."""
+        """Put a batch back for a retry, before all later batches."""
         with self.lock:
             queue.in_flight -= 1
             if not batch.finished.is_set():
                 self._insert(queue, batch)
 
     def replace(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Its two halves take its place."""
+        """Replace a batch by two batches of half its records."""
         with self.lock:
             queue.in_flight -= 1
             if batch.finished.is_set():
@@ -336,11 +337,11 @@ class Accumulator:
             else:
                 queue.sequences.failed_for_good(batch)
         if self._incomplete.pop(batch, 0) == 0:
-            return  # it has expired before
+            return  # it has expired already
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
             if self.identity is not None:
-                # Before threads that wait for the batch wake up: a commit must find that a record is lost.
+                # Set before threads that wait for the batch wake up: a commit must see that a record is lost.
                 self.failure = self.failure or error
                 self.sequences_open = self.sequences_open or batch.sequence != NO_SEQUENCE
             batch.fail(error)
@@ -351,7 +352,7 @@ class Accumulator:
 
 
 def _wait(batch: Batch, until: float) -> bool:
-    """Until it is decided, its halves too."""
+    """Wait until a batch, or its halves, are done; returns whether that is before `until`."""
     if not batch.finished.wait(None if until == NEVER else max(0.0, until - time.monotonic())):
         return False
     return all(_wait(half, until) for half in batch.halves or ())

@@ -1,11 +1,11 @@
-"""A batch on its way to one partition, and what a sender of records holds of it.
+"""A batch of records for one partition, and the futures of its records.
 
-    collecting ─full, lingered, flushed─► closed ─sent─► waiting for an answer ─► done: appended, or failed
-                                            ▲───── to be tried again ─────┘
-                                            └ too large: two batches of its halves take its place
+    collecting ─full, lingered, flushed─► closed ─sent─► in flight ─response─► done: appended, or failed
+                                            ▲──────── retry ─────────┘
+                                            └ too large: replaced by two batches of half its records
 
-The sequence of a batch is given to it when it is sent for the first time and stays, so that its leader knows it again;
-its place is how many of the partition were numbered before it.
+A batch gets its sequence number when it is first sent, and keeps it, so that the leader recognizes a duplicate.
+`place`: how many batches of the partition were numbered before it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from kseg.segment_reader.encode.bodies import Body, compress_body, encode_body, 
 
 NO_SEQUENCE = -1
 NO_OFFSET = -1
-#: What a batch adds to its records, and a record to its key, value and headers, in about the largest case.
+#: Bytes that a batch adds to its records, and a record to its key, value and headers: about the maximum.
 BATCH_OVERHEAD = 61
 RECORD_OVERHEAD = 21
 SEQUENCES = 2**31
 
 
 class Delivered(NamedTuple):
-    """Where a record is.
+    """Where a record was appended.
 
-    offset, base_offset: of the record and of its batch; -1 where unknown (acks 0, or a leader that had it before).
-    log_append_time: in ms; -1 unless the topic's timestamps are the broker's.
+    offset, base_offset: of the record and of its batch; -1 if unknown (acks=0, or a duplicate that the leader has).
+    log_append_time: in ms; -1 unless the topic has `message.timestamp.type=LogAppendTime`.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class Delivered(NamedTuple):
 
 
 class Delivery:
-    """A record, or several of one batch, under way: a future of it."""
+    """A future for the delivery of one record."""
 
     __slots__ = ("_batch", "_index")
 
@@ -51,13 +51,14 @@ class Delivery:
         self._index = index
 
     def done(self) -> bool:
-        """Whether `result` answers at once."""
+        """Whether `result` returns at once."""
         return self._settled()[0].finished.is_set()
 
     def result(self, timeout: float | None = None) -> Delivered:
-        """Wait for the answer, `timeout` seconds at most (None: as long as `delivery.timeout.ms` lets it take).
+        """Wait for the delivery, at most `timeout` seconds (None: until `delivery.timeout.ms` ends it).
 
-        Raises the KafkaError for which the record is not there (or, as it says, perhaps is), or TimeoutError.
+        Raises the KafkaError that the delivery failed with (it says if the record may have been appended all the same),
+        or TimeoutError.
         """
         until = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -76,7 +77,7 @@ class Delivery:
         return None
 
     def _settled(self) -> tuple[Batch, int]:
-        """The batch that the record is in now: halves of halves, where batches have been split."""
+        """The batch that the record is in after all splits, and its index there."""
         batch, index = self._batch, self._index
         while batch.halves is not None:
             first, second = batch.halves
@@ -85,7 +86,7 @@ class Delivery:
 
 
 class Batch:
-    """Records of one partition; filled by senders under the accumulator's lock, then the I/O thread's alone."""
+    """Records of one partition. Filled under the accumulator's lock; once closed, only the I/O thread uses it."""
 
     __slots__ = (
         "_body",
@@ -130,7 +131,7 @@ class Batch:
         self._packed: tuple[str, bytes] | None = None
 
     def append(self, record: Record, size: int) -> Delivery:
-        """Take a record in; `size`: what it is counted as."""
+        """Add a record; `size`: its estimated size in bytes."""
         self._records.append(record)
         self.count += 1
         self.size += size
@@ -138,23 +139,23 @@ class Batch:
 
     @property
     def takes_records(self) -> bool:
-        """Whether it still collects: it was not sent yet, and did not come as ready bytes."""
+        """Whether records can be added: it was not sent yet, and was not given as encoded bytes."""
         return not self.closed
 
     @property
     def body(self) -> Body:
-        """The records' bytes; from here on nothing more can be appended."""
+        """The encoded records. After this, no record can be added."""
         if self._body is None:
             self._body = encode_body(self._records)
             self._records = []
         return self._body
 
     def records(self) -> list[Record]:
-        """The records, for a format that is not the usual one."""
+        """The records, for an older message format."""
         return self._records if self._body is None else records_of(self._body)
 
     def packed(self, compression: str, level: int | None) -> bytes:
-        """The body as the batch carries it; compressed once, however often the batch is sent."""
+        """The compressed body; compressed only once, however often the batch is sent."""
         if self._packed is None or self._packed[0] != compression:
             self._packed = compression, compress_body(self.body, compression, level)
         return self._packed[1]
@@ -177,7 +178,7 @@ class Batch:
         )
 
     def split(self) -> tuple[Batch, Batch]:
-        """Two batches of its halves in its place, with its sequences; senders find their records there."""
+        """Split it into two batches with the same sequence numbers; deliveries then follow their records."""
         records = self.records()
         middle = len(records) // 2
         halves = []

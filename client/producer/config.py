@@ -18,13 +18,13 @@ _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 _ROUND_ROBIN: Final = ("round_robin", "org.apache.kafka.clients.producer.RoundRobinPartitioner")
 _RANDOM: Final = ("random",)
 _DEFAULT: Final = ("default", "")
-#: A leader remembers the last five batches of a producer, so a repeated one is known as long as no more are under way.
+#: A leader remembers a producer's last five batches: it recognizes a duplicate if no more than five are in flight.
 MAX_IN_FLIGHT_WITH_SEQUENCES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """What a `KafkaProducer` needs to know. Times in milliseconds, sizes in bytes (of records before compression)."""
+    """The configuration of a `KafkaProducer`. Times in milliseconds, sizes in bytes (before compression)."""
 
     client: ClientConfig
     acks: int = ALL_IN_SYNC
@@ -51,7 +51,7 @@ class ProducerConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, client_id: str = "kseg-producer") -> ProducerConfig:
-        """Java property names to a config. Raises ConfigError with every fault at once, never with a secret in it."""
+        """A config from properties by their Java names. Raises ConfigError with all faults, and without secrets."""
         faults: list[ConfigFault] = []
         fields: dict[str, Any] = {}
         levels: dict[str, int] = {}
@@ -85,7 +85,7 @@ class ProducerConfig:
 def _check_together(
     fields: dict[str, Any], idempotence_is_asked_for: bool, timeout_is_set: bool, faults: list[ConfigFault]
 ) -> None:
-    """Rules across properties, in which idempotence is switched off only where it was not requested (as in Java)."""
+    """Rules across properties. On a conflict, idempotence is switched off unless it was requested (as in Java)."""
     transactional = fields.get("transactional_id") is not None
     conflicts = []
     if fields.get("acks", ALL_IN_SYNC) != ALL_IN_SYNC:

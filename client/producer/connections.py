@@ -28,7 +28,7 @@ class InFlightRequest:
 
 @dataclass(slots=True)
 class ProduceConnection:
-    """`not_before`: when to connect again, on the monotonic clock; `blocked`: the socket accepts no bytes now."""
+    """`not_before`: earliest time to reconnect, on the monotonic clock; `blocked`: the socket is not writable now."""
 
     broker: Broker
     connection: BrokerConnection | None = None
@@ -38,7 +38,7 @@ class ProduceConnection:
     blocked: bool = False
 
     def open(self, cluster: Cluster) -> BrokerConnection:
-        """The connection, made if there is none. Raises KafkaError, and the time of the next try is set then."""
+        """The connection, opened if there is none. If that fails, sets `not_before` and raises KafkaError."""
         if self.connection is not None and not self.connection.usable and not self.in_flight:
             self.close()
         if self.connection is None:
@@ -68,7 +68,7 @@ class ProduceConnection:
             self.in_flight.append(sent)
 
     def answers(self, now: float) -> list[tuple[InFlightRequest, ProduceResponse]]:
-        """The responses that have come. Raises KafkaError when the connection broke, or the oldest is overdue."""
+        """The responses that have come. Raises KafkaError if the connection broke or the oldest one is overdue."""
         found: list[tuple[InFlightRequest, ProduceResponse]] = []
         if self.connection is None:
             return found

@@ -5,8 +5,8 @@
         ...
     delivery.result().offset
 
-`send` returns at once with a future; an I/O thread sends (`client.producer.sender`). Any thread may send; transactions
-and closing are for one.
+`send` returns a future without waiting for the delivery: an I/O thread sends the records (`client.producer.sender`).
+`send` is thread-safe; transactions and `close` are for one thread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ _CLEAN_UP_SECONDS: Final = 5.0
 
 
 class KafkaProducer:
-    """See the module. Leaving it as a context manager delivers all and closes it; an open transaction is aborted."""
+    """See the module. As a context manager, it delivers all records at the end and closes.
+
+    An open transaction is aborted. After an exception, records that are not delivered yet fail.
+    """
 
     def __init__(
         self,
@@ -59,11 +62,11 @@ class KafkaProducer:
         partitioner: UserPartitioner | None = None,
         identity: TransactionIdentity | None = None,
     ) -> None:
-        """`config`: properties by their Java names, or what has been made of them. Nothing is connected yet.
+        """`config`: properties by their Java names, or a ProducerConfig. Nothing is connected yet.
 
         partitioner: (topic, key, value, number of partitions) -> partition, instead of the configured one.
-        identity: write in a transaction of another owner, who begins and ends it (`Transaction.identity`); to
-            partitions without another writer.
+        identity: write in another owner's transaction (`Transaction.identity`), which the owner begins and ends; no
+            other producer may write to the same partitions in it.
         """
         self.config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
         self._cluster = Cluster(self.config.client)
@@ -89,7 +92,7 @@ class KafkaProducer:
     ) -> None:
         try:
             if self._transaction is not None and self._transaction.open:
-                # What is under way is waited for: a batch that comes after the abort would hang in the log.
+                # Wait for batches in flight: one that arrives after the abort would be a hanging transaction.
                 self._accumulator.abandon(_closing())
                 self._accumulator.flush(time.monotonic() + _CLEAN_UP_SECONDS)
                 with self._lock:
@@ -111,8 +114,9 @@ class KafkaProducer:
     ) -> Delivery:
         """Send one record; `timestamp` in ms, None: now; `partition` None: the partitioner chooses.
 
-        Raises UnknownTopic (also for a partition that is not there), RecordTooLarge, BufferExhausted,
-        UnsupportedVersion for what the brokers are too old for, and in a transaction the error that has failed it.
+        Waits for metadata and for buffer memory, up to `max.block.ms` each. Raises UnknownTopic (also for a partition
+        that does not exist), RecordTooLarge, BufferExhausted, UnsupportedVersion if the brokers are too old, and in a
+        transaction the error that has failed it.
         """
         record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
         size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
@@ -144,13 +148,13 @@ class KafkaProducer:
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without lingering, and wait until each record is delivered or has failed.
 
-        Raises RequestTimedOut after `timeout` seconds. What a record failed for is in its delivery.
+        Raises RequestTimedOut after `timeout` seconds. The error of a record is in its delivery.
         """
         if not self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout):
             raise RequestTimedOut(f"records are still in flight after {timeout} s")
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what is here, within `timeout` seconds (None: as long as it takes), and fail the rest; then stop."""
+        """Deliver the buffered records within `timeout` seconds (None: without a limit), fail the rest, and stop."""
         if self._closed:
             return
         self._closed = True
@@ -165,14 +169,14 @@ class KafkaProducer:
             self._cluster.close()
 
     def partitions(self, topic: str) -> TopicPartitions:
-        """The topic's partitions, as old as `metadata.max.age.ms` at most. Waits for it up to `max.block.ms`."""
+        """The topic's partitions, at most `metadata.max.age.ms` old. Waits for metadata up to `max.block.ms`."""
         known, until = self._topics.get(topic, (_NO_PARTITIONS, 0.0))
         return known if time.monotonic() < until else self._ask_partitions(topic)
 
     # -- transactions
 
     def begin(self) -> None:
-        """Begin a transaction; the first time it fences older producers of the same transactional id."""
+        """Begin a transaction. The first call fences older producers of the same transactional id."""
         with self._lock:
             transaction = self._transactional()
             if transaction.producer_id < 0:
@@ -184,7 +188,7 @@ class KafkaProducer:
     def commit(self) -> None:
         """Deliver all records of the transaction, then commit it.
 
-        Raises what a record has failed for (then only `abort` is possible), Fenced, and as `Transaction.commit`.
+        Raises the error of a record (then only `abort` is possible), Fenced, and as `Transaction.commit`.
         """
         transaction = self._transactional()
         self._accumulator.flush()
@@ -193,7 +197,7 @@ class KafkaProducer:
             transaction.commit()
 
     def abort(self) -> None:
-        """Abort: records that wait are dropped, and no read_committed reader will see any of the transaction's."""
+        """Abort: waiting records fail, and read_committed consumers see none of the transaction's records."""
         transaction = self._transactional()
         self._accumulator.abandon(BrokerError("the transaction was aborted before the record was sent"))
         self._accumulator.flush()
@@ -206,14 +210,14 @@ class KafkaProducer:
             transaction.abort()
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit a group's offsets with this transaction."""
+        """Commit a group's offsets as part of this transaction."""
         with self._lock:
             self._transactional().commit_offsets(group, offsets)
 
     # -- inside
 
     def _ready(self) -> None:
-        """Before the first record: a producer id, and the I/O thread."""
+        """Before the first record: get a producer id, start the I/O thread."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the producer is closed")

@@ -1,12 +1,13 @@
 """What to do with a batch after the leader's response: Java's rules, as one pure function.
 
-The general rule is the error policy of Produce (`client.protocol.error_policy`); sequences refine it for the two errors
-about them.
+The general rule is the error policy of Produce (`client.protocol.error_policy`), with two exceptions for idempotent
+producers:
 
-    OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: it follows from the one before, wait for that
-                                  the first one: idempotent: start again under a higher epoch; transactional: failed
-    UNKNOWN_PRODUCER_ID           the leader has forgotten the producer: idempotent: start again under a higher epoch;
-                                  transactional: count from 0 again if what it wrote has been deleted since, else failed
+    OUT_OF_ORDER_SEQUENCE_NUMBER  not the first open batch: a consequence of an earlier one, retry after that one
+                                  the first open batch: restart with a higher epoch; transactional: failed
+    UNKNOWN_PRODUCER_ID           no log start offset in the response: retry
+                                  the leader has no state of the producer: restart with a higher epoch; transactional:
+                                  count from 0 again if its earlier records have been deleted, else failed
 """
 
 from __future__ import annotations

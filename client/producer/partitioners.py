@@ -1,13 +1,13 @@
-"""Which partition a record goes to. The client decides; two clients agree on a key only if they decide alike.
+"""Which partition a record goes to. The client chooses: two clients agree on a key only with the same partitioner.
 
-    Default      a key: murmur2 over all partitions, as Java, librdkafka ("murmur2_random") and others can
-                 no key: one partition until about `batch.size` bytes went there, then another (KIP-480, KIP-794); which
-                 one is left to chance, and partitions whose leader is slow are drawn less often
+    Default      with a key: murmur2 over all partitions, as in Java and librdkafka ("murmur2_random")
+                 without: sticky, one partition until about `batch.size` bytes were sent to it, then another one at
+                 random (KIP-480, KIP-794); partitions with more waiting batches are chosen less often
     RoundRobin   one after the other, among those with a leader
-    RandomOnce   one partition for the producer's lifetime, drawn for each topic
+    RandomOnce   one partition per topic for the producer's lifetime, chosen at random
     a callable   the user's own: (topic, key, value, number of partitions) -> partition
 
-Partitions without a leader take part in the choice by key alone: that one must never change.
+Partitions without a leader are skipped, except in the choice by key, which must never change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kseg.client.producer.murmur2 import partition_of_key
 
 #: (topic, key, value, number of partitions) -> partition
 UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
-#: Batches that wait, by partition, of a topic: what the default partitioner weighs by.
+#: Topic -> number of waiting batches by partition, from which the default partitioner computes weights.
 QueueSizes = Callable[[str], Mapping[int, int]]
 
 
@@ -58,7 +58,7 @@ class Default:
         queue_sizes: QueueSizes | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """`queue_sizes` makes it adaptive: a partition with few batches waiting is drawn more often."""
+        """`queue_sizes` makes it adaptive: a partition with few waiting batches is chosen more often."""
         self._batch_size = max(batch_size, 1)
         self._ignore_keys = ignore_keys
         self._queue_sizes = queue_sizes

@@ -27,7 +27,7 @@ _PRODUCER_ID: Final = slice(43, 51)
 class Produced(NamedTuple):
     """Where a batch was appended: its first offset (-1: the leader had the batch already, and no longer knows where).
 
-    `log_append_time` is in ms, and -1 unless the topic's timestamps are the broker's.
+    `log_append_time` is in ms, and -1 unless the topic has `message.timestamp.type=LogAppendTime`.
     """
 
     base_offset: int

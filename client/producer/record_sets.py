@@ -38,7 +38,7 @@ def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactio
     records = batch.records()
     if any(record.headers for record in records):
         raise _too_old(batch, version, "stores no headers: send records without")
-    # Offsets in what is sent count from 0, also in magic 0: the broker gives out the real ones.
+    # Offsets in a request count from 0, also with magic 0: the broker assigns the real ones.
     magic = 1 if version >= _FIRST_WITH_MAGIC_1 else 0
     return encode_message_set(records, magic=magic, compression=config.compression)
 

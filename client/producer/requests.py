@@ -26,7 +26,7 @@ class PartitionResponse(NamedTuple):
     message: str | None
     record_errors: dict[int, str]
     leader: LeaderHint | None
-    """Who leads the partition now, where the answer names another (KIP-951)."""
+    """The partition's new leader, if the response names one (KIP-951)."""
 
 
 def produce_request(

@@ -1,7 +1,7 @@
-"""The I/O thread: takes due batches from the accumulator to their leaders, and their answers back.
+"""The I/O thread: sends due batches from the accumulator to their leaders, and processes the responses.
 
-One thread sees to all brokers. It waits for answers of all of them at once; what it does blocking is to connect, to ask
-for metadata, and to write what the system has said it takes bytes for.
+One thread serves all brokers, and waits for responses of all of them at once. It blocks only to connect, to request
+metadata or a producer id, and to write to a socket that is writable.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sender:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what it does now. What waits or is under way is left as it is: flush before."""
+        """End after the current turn. Batches that wait or are in flight are left as they are: flush before."""
         self._stopping = True
         self._waiter.wake()
         if self._thread.is_alive():
@@ -90,7 +90,7 @@ class Sender:
             return now  # it has become due meanwhile
         for link in self._links.values():
             if link.connection is not None and link.connection.has_answer:
-                return now  # it came while the connection logged in again
+                return now  # it came during a re-authentication
             if link.in_flight:
                 wake_at = min(wake_at, link.in_flight[0].until, now + self._delivery_timeout)
         if left:
@@ -102,7 +102,7 @@ class Sender:
     def _by_link(
         self, ready: list[PartitionQueue], now: float
     ) -> list[tuple[ProduceConnection, list[PartitionQueue], dict[TopicPartition, Leader]]]:
-        """Due queues by the broker that leads them; those without one now are put off."""
+        """Due queues by their leader; those without a leader are postponed."""
         groups: dict[int, tuple[ProduceConnection, list[PartitionQueue], dict[TopicPartition, Leader]]] = {}
         if not ready:
             return []
@@ -113,7 +113,7 @@ class Sender:
             for queue in ready:
                 self._put_off(queue, error, now)
             return []
-        # Another partition first in each turn: a request that is full would always leave the same ones behind.
+        # Another partition is first in each turn, else a full request would always leave out the same ones.
         self._rotation += 1
         start = self._rotation % len(ready)
         for queue in ready[start:] + ready[:start]:
@@ -136,7 +136,7 @@ class Sender:
     def _send_all(
         self, link: ProduceConnection, queues: list[PartitionQueue], leaders: Mapping[TopicPartition, Leader]
     ) -> tuple[float, bool]:
-        """As many requests as this broker may have now; gives when to try again, and whether all that was due went."""
+        """Send as many requests as may be in flight; returns when to try again, and whether all due ones were sent."""
         now = time.monotonic()
         if now < link.not_before:
             return link.not_before, False
@@ -213,7 +213,7 @@ class Sender:
         return True
 
     def _restart(self, queue: PartitionQueue) -> None:
-        """Nothing of the partition is under way: its open batches count from 0 again."""
+        """Number the partition's open batches again from 0, once none is in flight."""
         sequences = queue.sequences
         if not queue.restart or queue.in_flight or sequences is None:
             return
@@ -277,7 +277,7 @@ class Sender:
             self._accumulator.put_back(queue, batch)
 
     def _lose(self, link: ProduceConnection, error: KafkaError, also: InFlightRequest | None = None) -> None:
-        """The connection is gone: what was under way on it is sent again, in its old order."""
+        """The connection is lost: its batches in flight are retried, in their old order."""
         self._cluster.learn(error)
         in_flight = link.close() + ([also] if also is not None else [])
         now = time.monotonic()
@@ -305,7 +305,7 @@ class Sender:
         queue.failures += 1
 
     def _put_off(self, queue: PartitionQueue, error: KafkaError, now: float, *, fatal_too: bool = True) -> None:
-        """No leader to send to: later, or never if that is what the cluster says."""
+        """There is no leader to send to: retry later, or fail the batches if the error is not retriable."""
         self._cluster.learn(error)
         if error.retriable or not fatal_too:
             self._pause(queue, now)

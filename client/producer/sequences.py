@@ -1,18 +1,18 @@
 """The sequence numbers of one partition, as an idempotent producer counts them (KIP-98, KIP-360, KIP-679).
 
-A leader takes a batch whose first sequence follows the last one it has from that producer id and epoch, knows the last
-five again, and rejects anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. So:
+A leader accepts a batch whose first sequence follows the last one of that producer id and epoch, recognizes duplicates
+of the last five batches, and rejects anything else with OUT_OF_ORDER_SEQUENCE_NUMBER. A numbered batch is open until it
+is appended or has failed. So:
 
-- A batch keeps its sequence over every retry, and is sent again only when none before it is open.
-- No more than five batches are numbered from the first open one on. That one may be in the log already, its answer
-  lost: with a sixth behind it the leader would not know it again, it would be taken for a gap, and be written twice.
-- A batch that is rejected while earlier ones are open is sent again after these: its rejection follows from theirs.
-- A rejection of the *first* open batch means a gap that is never filled: a batch before it was given up (rejected
-  for good, or expired), or the leader has lost what it had. None of the open ones can have been appended then, and
-  they start again: at sequence 0 of an epoch of the partition that is one higher. A transaction cannot: it has lost
-  records, and is aborted.
+- A batch keeps its sequence in every retry, and is retried only when no batch before it is open.
+- At most five batches are numbered from the first open one on. That one may be in the log already, with its response
+  lost: after a sixth, the leader would not recognize the duplicate; it would look like a gap, and be written twice.
+- A batch that is rejected while earlier ones are open is retried after these: its rejection follows from theirs.
+- A rejection of the *first* open batch means a gap that is never filled: a batch before it has failed (rejected or
+  expired), or the leader has lost its state. Then none of the open batches can have been appended, and they restart at
+  sequence 0, with the partition's epoch plus one. A transaction cannot do that: it has lost records, and is aborted.
 
-Java bumps one epoch for all partitions; leaders check each partition by itself, so here each has its own.
+Java bumps one epoch for all partitions; leaders check each partition separately, so here each has its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from kseg.client.producer.batch import NO_SEQUENCE, Batch
 
 MAX_EPOCH: Final = 2**15 - 1
-#: How many of a producer's last batches a leader knows again.
+#: For how many of a producer's last batches a leader recognizes duplicates.
 REMEMBERED: Final = 5
 
 
@@ -41,7 +41,7 @@ class Sequences:
         self.open: list[Batch] = []
 
     def assign(self, batch: Batch) -> None:
-        """A batch is about to be sent: number it, if it is not numbered yet."""
+        """Number a batch that is about to be sent, if it has no number yet."""
         if batch.sequence == NO_SEQUENCE:
             batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
             batch.sequence = self.next
@@ -52,13 +52,13 @@ class Sequences:
 
     @property
     def has_capacity(self) -> bool:
-        """Whether the leader would still know the first open batch again with one more new batch behind it."""
+        """Whether the leader would still recognize the first open batch after one more new batch."""
         return not self.open or self.numbered - self.open[0].place < REMEMBERED
 
     @property
     def known_to_leader(self) -> bool:
-        """Whether the leader has a batch of this epoch. One that has none takes *any* first sequence: were the first
-        batch rejected and the second in flight with it, the second would be written first."""
+        """Whether the leader has a batch of this epoch. One without accepts *any* first sequence: if the first batch
+        were rejected while the second is in flight, the second would be written first."""
         return self.acknowledged != NO_SEQUENCE
 
     def is_first(self, batch: Batch) -> bool:
@@ -72,7 +72,7 @@ class Sequences:
         self.last_offset = max(self.last_offset, batch.base_offset + batch.count - 1)
 
     def failed_for_good(self, batch: Batch) -> None:
-        """It failed for good. Whether that leaves a gap is known to the leader only."""
+        """A batch has failed for good. Only the leader knows whether that leaves a gap."""
         self._close(batch)
 
     def replaced(self, batch: Batch, halves: tuple[Batch, Batch]) -> None:
@@ -82,7 +82,7 @@ class Sequences:
             self.open[at : at + 1] = halves
 
     def restart(self, producer_id: int, producer_epoch: int) -> None:
-        """All open batches from sequence 0 on, under these ids; responses to those still in flight are ignored."""
+        """Number all open batches again from sequence 0, with these ids. None may be in flight."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.next = 0
         self.acknowledged = NO_SEQUENCE

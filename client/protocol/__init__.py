@@ -1,12 +1,12 @@
 """Kafka's wire protocol: values to bytes and bytes to values, no sockets, no state.
 
-messages/   the definitions by subject; one class serves all versions, and carries what else is known of its API
+messages/   the definitions by subject; one class for all versions, with its API's routing, permissions and errors
 fields      the notation of a definition; schema collects it
-routing, permissions, error_policy   the notation of what a request's class says beside its fields
+routing, permissions, error_policy   the notation of what a request's class declares besides its fields
 lookup      the same by an API's name
 reader, writer, codegen, primitives   generate the functions that read and write one (message, version)
 codec       encode and decode one message
 api         an API by its request's class, whole frames with their headers; registry has all APIs
 versions    which version to speak; rules that are in no definition
-error_codes, errors                  what brokers answer; what is wrong with bytes or values
+error_codes, errors                  the codes that brokers return; exceptions for invalid bytes and values
 """

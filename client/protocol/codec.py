@@ -25,7 +25,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_parts(message: Message, version: int) -> list[ByteString]:
-    """Like `encode`, in pieces: nothing large is copied yet."""
+    """Like `encode`, as a list of byte strings: record sets are not copied yet."""
     cls = type(message)
     _check_version(cls, version)
     parts: list[ByteString] = []

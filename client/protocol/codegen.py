@@ -12,7 +12,7 @@ from kseg.client.protocol.schema import NEVER, Field, Struct
 
 
 class Source:
-    """A Python function in the making."""
+    """The source code of a function while it is generated."""
 
     def __init__(self, head: str, **names: Any) -> None:
         self.lines = [head]
@@ -25,7 +25,7 @@ class Source:
         """Name of a compiled `struct` method for neighbouring fields of fixed width, and their size in bytes."""
         letters = "".join(FIXED[field.kind][0] for field in fields)
         compiled = struct.Struct(">" + letters)
-        # "?" is no letter of a name, "H" and "h" must stay two names.
+        # "?" is not allowed in a name; "H" and "h" must remain different names.
         name = f"{method}_{letters.replace('?', 't')}"
         self.names[name] = getattr(compiled, method)
         return name, compiled.size

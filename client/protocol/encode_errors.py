@@ -1,4 +1,4 @@
-"""Which value of a message could not be encoded, found after the failure: the writers themselves do not check."""
+"""Finds the value of a message that could not be encoded, after a writer has failed: writers check no values."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ NOT_REQUESTED: Final = "NOT_REQUESTED"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A number for each name. Names are read in any case."""
+    """A number for each name. Reading ignores upper and lower case."""
 
     what: str
     names: Mapping[int, str]
@@ -102,7 +102,7 @@ ISOLATION_LEVELS = Names("isolation level", _table("READ_UNCOMMITTED READ_COMMIT
 COORDINATORS = Names("key type", _table("GROUP TRANSACTION SHARE"))
 ELECTIONS = Names("election type", _table("PREFERRED UNCLEAN"))
 SCRAM_MECHANISMS = Names("SCRAM mechanism", {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"})
-# No public enum of Java's has these: the names are ours, after the words of the definitions.
+# Java has no public enums for these: the names are ours, from the words of the definitions.
 QUOTA_MATCHES = Names("match type", _table("EXACT DEFAULT ANY"))
 ENDPOINTS = Names("endpoint type", {1: "BROKERS", 2: "CONTROLLERS"})
 MEMBERS = Names("member type", {-1: "UNKNOWN", 0: "CLASSIC", 1: "CONSUMER"})

@@ -57,7 +57,7 @@ class ResourceType(WireEnum):
 
 
 class PatternType(WireEnum):
-    """How an ACL's resource name is meant. ANY and MATCH are for filters alone."""
+    """How an ACL's resource name is matched. ANY and MATCH are only for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -67,7 +67,7 @@ class PatternType(WireEnum):
 
 
 class PermissionType(WireEnum):
-    """What an ACL does. DENY wins over ALLOW."""
+    """What an ACL does. DENY takes precedence over ALLOW."""
 
     UNKNOWN = 0
     ANY = 1
@@ -110,7 +110,7 @@ class ScramMechanism(WireEnum):
 
 
 class UpgradeType(WireEnum):
-    """How far a feature's level may move: only up; down where nothing is lost; down in any case."""
+    """How a feature's level may change: only up; down if no metadata is lost; down in any case."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -130,12 +130,12 @@ CONFIG_SOURCES: Final = {
     8: "group",
 }
 
-#: A bit field of authorized operations that was not asked for.
+#: The value of a bit field of authorized operations that was not requested.
 NOT_ASKED: Final = -(2**31)
 
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
-    """The operations of a bit field (bit n is the operation of number n); None where they were not asked for.
+    """The operations of a bit field (bit n is the operation with number n); None if they were not requested.
 
     Bits of operations that are newer than this table are UNKNOWN.
     """

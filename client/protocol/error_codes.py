@@ -1,13 +1,13 @@
 """The error codes of Kafka 4.3.1, each with what a client may do about it.
 
-    FATAL    sending the same again changes nothing
-    AGAIN    a later attempt may succeed
-    MOVED    a later attempt may succeed, after metadata has been refreshed
-    LOST     a later attempt may succeed, after the coordinator has been looked up again
+    FATAL    not retriable
+    AGAIN    retriable
+    MOVED    retriable, after metadata has been refreshed
+    LOST     retriable, after the coordinator has been found again
 
-Which code is which is Java's classification (the class of the exception behind the code: RetriableException,
-InvalidMetadataException, RefreshRetriableException); a test asks the Java client and compares. It is a general one: an
-API may know better, as a fetch does with OFFSET_OUT_OF_RANGE.
+The classification is Java's (the class of the exception behind the code: RetriableException, InvalidMetadataException,
+RefreshRetriableException); a test compares it with the Java client. It is the default: an API may differ
+(`error_policy`), as Fetch does for OFFSET_OUT_OF_RANGE.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class UnknownErrorCode(int):
 
 
 class ErrorCode(IntEnum):
-    """An error code as brokers answer it; equal to its number.
+    """An error code in a response; equal to its number.
 
     `retriable`: the same request may succeed later. `refresh_metadata`: fetch metadata first. `refresh_coordinator`:
-    look the coordinator up first. `message`: what happened, for people.
+    find the coordinator first. `message`: what happened, for people.
     """
 
     retriable: bool

@@ -1,14 +1,14 @@
-"""What a client does about an error code, by the API that answered it: each request's class has its `ERRORS`.
+"""What a client does about an error code, by the API that returned it: each request's class has its `ERRORS`.
 
-The rule is the code's own classification, which is Java's (`error_codes`): refresh the metadata, look the coordinator
-up, or just try again. An API may know better; where it does, its policy says so by the reaction's name. Every code that
-an API is known to answer is listed, so that the policy can be read as documentation; a code that is not listed is
-treated by the rule. A code that is newer than this client is never tried again.
+The default is the code's own classification, which is Java's (`error_codes`): refresh the metadata, find the
+coordinator, or just retry. Where an API differs, its policy names the reaction. Every code that an API is known to
+return is listed, so that the policy is documentation too; a code that is not listed has the default reaction. A code
+that is newer than this client is never retried.
 
     ERRORS = error_policy(
-        "NOT_COORDINATOR GROUP_AUTHORIZATION_FAILED",     by the rule
+        "NOT_COORDINATOR GROUP_AUTHORIZATION_FAILED",     the default reactions
         MEMBER,                                           a policy that several APIs share (`shared_errors`)
-        FAIL="UNKNOWN_TOPIC_OR_PARTITION",                whatever the rule says
+        FAIL="UNKNOWN_TOPIC_OR_PARTITION",                instead of the default
     )
 
 Sources: the protocol guides' "possible error codes", the comments of Kafka's message definitions, and the
@@ -26,7 +26,7 @@ from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 
 
 class Reaction(Enum):
-    """What follows from an error. The first six are done by the sender (`Cluster`), the others by the caller."""
+    """The reaction to an error. The first six are done by `Cluster`, the others by the caller."""
 
     AGAIN = "retry at the same broker, after a backoff"
     REFRESH = "refresh the metadata, then send to the broker that is responsible now"
@@ -67,9 +67,9 @@ NO_ERRORS: Final[ErrorPolicy] = MappingProxyType({})
 
 
 def reaction_by_code(code: ErrorCode | UnknownErrorCode) -> Reaction:
-    """What the code alone says, whichever API answered it."""
+    """The default reaction to a code, whichever API returned it."""
     if code == ErrorCode.NOT_CONTROLLER:
-        return Reaction.REFRESH  # Java's class for it says nothing of metadata, which is where the controller is named
+        return Reaction.REFRESH  # metadata names the controller; Java's exception class does not say so
     if code == ErrorCode.REBOOTSTRAP_REQUIRED:
         return Reaction.REBOOTSTRAP
     if code.refresh_coordinator:
@@ -80,7 +80,7 @@ def reaction_by_code(code: ErrorCode | UnknownErrorCode) -> Reaction:
 
 
 def error_policy(codes: str = "", *shared: ErrorPolicy, **reactions: str) -> ErrorPolicy:
-    """The reaction to each code: `codes` by the rule, then `shared` policies, then codes by the name of a reaction."""
+    """The reaction to each code: the default for `codes`, then `shared` policies, then codes by a reaction's name."""
     policy = {ErrorCode[name]: reaction_by_code(ErrorCode[name]) for name in codes.split()}
     for other in shared:
         policy |= other

@@ -1,14 +1,14 @@
-"""What can go wrong between values and bytes.
+"""The exceptions of encoding and decoding.
 
     ProtocolError
-    ├── DecodeError             the peer's bytes are no message of this shape
-    ├── EncodeError             our values fit no message of this version
-    │   ├── UnsupportedFieldError   a field is set that this version cannot carry
-    │   └── JsonError               a JSON document that describes no message
-    └── UnsupportedVersionError     no version of an API that both sides speak, or one that has no definition
+    ├── DecodeError             the peer's bytes are not a message of this class and version
+    ├── EncodeError             a value does not fit its field in this version
+    │   ├── UnsupportedFieldError   a field is set that this version does not have
+    │   └── JsonError               a JSON document does not describe a message
+    └── UnsupportedVersionError     no version of an API that both sides support, or one that has no definition
 
-None of them is retriable. All of them survive pickling with their address, since tasks
-hand them from worker processes to the driver.
+None of them is retriable. All of them can be pickled with their address, because tasks pass them from worker processes
+to the driver.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class ProtocolError(Exception):
 
 
 class DecodeError(ProtocolError):
-    """Bytes that are no message of the expected shape.
+    """Bytes that are not a message of the expected class and version.
 
-    `position` is the byte where reading stopped, counted from the start of the data that was handed in (for a whole
+    `position` is the byte where reading stopped, counted from the start of the given data (for a whole
     response: from the correlation id on).
     """
 
@@ -57,7 +57,7 @@ class DecodeError(ProtocolError):
 
 
 class EncodeError(ProtocolError):
-    """A value that cannot be written: out of range, of the wrong type, null where null does not exist.
+    """A value that cannot be written: out of range, of the wrong type, or null where null is not allowed.
 
     `field` is its path within the message, such as `topics[0].partitions[2].fetch_offset`.
     """
@@ -71,17 +71,17 @@ class EncodeError(ProtocolError):
 
 
 class UnsupportedFieldError(EncodeError):
-    """A field holds something else than its default, and the version has no place for it."""
+    """A field that the version does not have is set to something other than its default."""
 
 
 class JsonError(EncodeError):
-    """A JSON value that no field can take. `field` is its path in JSON's names (`topics[0].partitionIndex`)."""
+    """A JSON value that does not fit a field. `field` is its path in JSON's names (`topics[0].partitionIndex`)."""
 
 
 class UnsupportedVersionError(ProtocolError):
-    """The API exists in no version that both sides speak, or the version asked for has no definition here.
+    """There is no version of the API that both sides support, or the requested version has no definition here.
 
-    `ours` and `theirs` are (lowest, highest), `theirs` is None where the peer does not offer the API at all.
+    `ours` and `theirs` are (lowest, highest); `theirs` is None if the peer does not offer the API at all.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The notation of message definitions: one function call a field.
+"""The notation of message definitions: one function call per field.
 
     class FetchPartition(Struct):
         partition: int = int32("0+")
@@ -6,7 +6,7 @@
 
 The first argument is the range of versions in which the field exists ("4+", "0-12", "3"). `nullable` is the range in
 which it may be null. `tag` puts it into the tagged section (KIP-482), in all of its versions unless `tagged` says
-which. `ignorable`: where a version does not have the field, a value is left out silently instead of rejected.
+which. `ignorable`: in a version without the field, a value is silently left out instead of rejected.
 
 For a type checker each function returns a value of the attribute's type, which makes a definition read as a class
 with typed attributes that have defaults; what it really returns is a `Field`, which `schema.StructType` collects.
@@ -97,7 +97,7 @@ def float64(versions: str, *, default: float = 0.0, tag: int | None = None, igno
 
 
 def uuid(versions: str, *, tag: int | None = None, ignorable: bool = False) -> UUID:
-    """Sixteen bytes; all zero where there is none."""
+    """Sixteen bytes; all zero if there is none."""
     return cast(UUID, _field("uuid", versions, ZERO_UUID, tag=tag, ignorable=ignorable))
 
 
@@ -134,7 +134,7 @@ def byte_string(versions: str, *, default: bytes | None = b"", **options: Any) -
 def record_set(
     versions: str, *, nullable: str = "none", tag: int | None = None, ignorable: bool = False
 ) -> ByteString | None:
-    """A record set, opaque here. When read it is a memoryview of the data that was handed in: nothing is copied."""
+    """A record set, opaque here. When read it is a memoryview of the given data: nothing is copied."""
     return cast("ByteString | None", _field("records", versions, None, nullable=nullable, tag=tag, ignorable=ignorable))
 
 

@@ -1,4 +1,4 @@
-"""Java's hash codes, where the cluster's behaviour follows from them."""
+"""Java's hash codes, as far as Kafka's behaviour depends on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def string_hash(text: str) -> int:
 def coordinator_partition(key: str, partitions: int) -> int:
     """The partition of its coordinator's topic that holds a group's records, or a transactional id's.
 
-    `Utils.abs(key.hashCode()) % partitions`, and that abs makes 0 of the one number without a positive counterpart.
+    `Utils.abs(key.hashCode()) % partitions`; `Utils.abs` returns 0 for the smallest int.
     Raises ValueError for a count that is not positive.
     """
     if partitions < 1:

@@ -9,13 +9,12 @@
     struct               object
     array                array
 
-This is the form of Java's JsonConverters: a message's tagged fields are there only where they differ from their
-defaults, fields that the version lacks are not there. With `names` (for people, and the default) two things are
-different: numbers that have a name are shown by it (see `enum_names`), and the consumer protocol's subscriptions and
-assignments inside of a group's messages are objects with a `version` instead of bytes, if the group's protocol type is
-"consumer".
+This is the form of Java's JsonConverters: tagged fields are included only if they differ from their defaults; fields
+that the version does not have are left out. With `names` (the default, for people) there are two differences: numbers
+that have a name are shown by it (see `enum_names`), and the consumer protocol's subscriptions and assignments in group
+messages are objects with a `version` instead of bytes, if the group's protocol type is "consumer".
 
-Reading takes everything that writing gives, with or without names, and fields that are left out have their default.
+Reading accepts everything that writing produces, with or without names. Fields that are left out have their defaults.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ def to_json(message: Message, version: int, *, names: bool = True) -> dict[str, 
 def from_json(cls: type[M], document: Any, version: int) -> M:
     """The message that JSON values describe.
 
-    Raises `JsonError` for an unknown field, a wrong type, a value out of range, `UnsupportedFieldError` for a field
-    that this version has no place for (the two are `EncodeError`s and have the JSON path in `field`), and
+    Raises `JsonError` for an unknown field, a wrong type or a value out of range, `UnsupportedFieldError` for a field
+    that this version does not have (both are `EncodeError`s with the JSON path in `field`), and
     `UnsupportedVersionError`.
     """
     _check_version(cls, version)
@@ -140,7 +139,7 @@ class _Shown:
             if encode_versioned(message, version) == data:
                 return {"version": version} | to_json(message, version)
         except ProtocolError:
-            pass  # the member's own bytes: no error of this message
+            pass  # in a member's own format: shown as base64
         return base64.b64encode(data).decode()
 
 
@@ -178,7 +177,7 @@ class _Read:
 
     def field(self, field: Field, given: Any, path: str) -> Any:
         if given is None:
-            # What a version without the field may hold in it is not this version's to say.
+            # If this version does not have the field, null is allowed where it is the default.
             if field.nullable.has(self.version) or (field.default is None and not field.versions.has(self.version)):
                 return None
             raise self.wrong("must not be null in this version", path)
@@ -265,7 +264,7 @@ class _Read:
             raise self.wrong(f"is not base64: {str(fault).lower()}", path) from None
 
     def consumer(self, cls: type[Message], given: dict[str, Any], path: str) -> bytes:
-        """An object with a `version` (the newest if it is left out) to bytes. Faults have the path from the top."""
+        """An object with a `version` (the newest if it is left out) to bytes. Errors have the full path."""
         body = dict(given)
         version = body.pop("version", cls.VERSIONS.highest)
         if isinstance(version, bool) or not isinstance(version, int) or not cls.VERSIONS.has(version):

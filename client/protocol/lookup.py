@@ -1,7 +1,7 @@
-"""Requests by the name of their API, for callers that have no class: what to do about an error, what it is about.
+"""Requests by the name of their API, for callers without the class: the reaction to an error, the missing permission.
 
-A response that has been read belongs to an imported class, so a name is searched among these first. All messages are
-imported only for a name that none of them has.
+A response that has been decoded belongs to an imported class, so names are looked up in those first. All messages are
+imported only if none of those has the name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def error_policy_of(what: str) -> ErrorPolicy:
 
 
 def reaction(what: str, code: ErrorCode | UnknownErrorCode | int) -> Reaction:
-    """What to do about a code that this API (by its name) has answered."""
+    """The reaction to an error code in a response. `what`: the API's name, or one of its uses."""
     known = ErrorCode.of(int(code))
     if isinstance(known, UnknownErrorCode):
         return Reaction.FAIL
@@ -51,7 +51,7 @@ def reaction(what: str, code: ErrorCode | UnknownErrorCode | int) -> Reaction:
 def permission_lacking(
     code: int, what: str, *, topic: str | None, group: str | None, transactional_id: str | None
 ) -> Permission | None:
-    """What an API's authorization error is about; None for other codes, and for one that an API should not give."""
+    """The permission that an authorization error is about; None for other codes, and for unexpected ones."""
     kind = RESOURCES.get(code)
     request = find_request(what.partition(" ")[0]) if kind is not None else None
     operation = request.PERMISSIONS.operations.get(kind) if request is not None and kind is not None else None

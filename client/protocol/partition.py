@@ -1,4 +1,4 @@
-"""The address of a partition, in a module of its own because everything here names it."""
+"""The address of a partition, in a module of its own because most modules import it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a request needs to be allowed: which operation on which resource an authorization error is about.
+"""The permissions that a request needs: which operation on which resource an authorization error is about.
 
-An answer only says "not allowed to do this to the topic". Which operation it was follows from the API: each request's
-class has its `PERMISSIONS`, from https://kafka.apache.org/documentation/#operations_resources_and_protocols. With the
-address that an error carries, that is the ACL to add.
+An error code names only the type of resource. Which operation was denied follows from the API: each request's class has
+its `PERMISSIONS`, from https://kafka.apache.org/documentation/#operations_resources_and_protocols. With the address
+that an error carries, that is the ACL to add.
 
     PERMISSIONS = permissions("READ topic, WRITE transactional id")
 """
@@ -29,7 +29,7 @@ RESOURCES: Final[Mapping[int, ResourceType]] = MappingProxyType(
 
 
 class Permission(NamedTuple):
-    """An operation on a resource; `name` is None where the answer does not name it."""
+    """An operation on a resource; `name` is the resource's, None if it is unknown."""
 
     operation: AclOperation
     resource_type: ResourceType
@@ -41,7 +41,7 @@ class Permission(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The arguments of Kafka's own tool that allow it."""
+        """The command of Kafka's own tool that grants it."""
         operation = self.operation.name.title().replace("_", "")
         option = f"--{self.resource_type.name.lower().replace('_', '-')}"
         name = "" if self.resource_type == ResourceType.CLUSTER else f" {self.name or '…'}"
@@ -52,7 +52,7 @@ class Permission(NamedTuple):
 class Permissions:
     """The operation that an API needs on each type of resource.
 
-    `otherwise` documents what no authorization error reports: parts that are left out of the answer, and tokens.
+    `otherwise` documents what no authorization error reports: parts that are left out of a response, and tokens.
     """
 
     operations: Mapping[ResourceType, AclOperation]

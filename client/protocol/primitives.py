@@ -4,11 +4,11 @@
     string        int16 length, UTF-8; length -1 is null        compact: unsigned varint of length + 1, 0 is null
     bytes         int32 length, bytes; length -1 is null        compact: the same
     array         int32 count, elements; count -1 is null       compact: the same
-    tagged part   unsigned varint count, then (tag, size, value) each, tags rising (KIP-482)
+    tagged part   unsigned varint count, then (tag, size, value) each, in the order of tags (KIP-482)
 
-A `read_…` takes (data, position, end of what may be read) and returns (value, position after it); every length is
-compared with what is left before anything is sliced or allocated, so hostile bytes cost no more memory than they are
-long. It raises `DecodeError`, nothing else.
+A `read_…` takes (data, position, end of what may be read) and returns (value, position after it). Every length is
+checked against the remaining bytes before anything is sliced or allocated, so a wrong length cannot cause a large
+allocation. It raises only `DecodeError`.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def read_tag(buf: ByteString, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def skip_tags(buf: ByteString, pos: int, end: int) -> int:
-    """Pass over a tagged section in which no tag is known."""
+    """Skip a tagged section without known tags."""
     n, pos = read_uvarint(buf, pos, end)
     for _ in range(n):
         pos = read_tag(buf, pos, end)[2]

@@ -1,12 +1,12 @@
-"""Text of others, such as names that a broker says, as it may be written to a terminal or a log."""
+"""Makes text from a peer, such as names in a response, safe to write to a terminal or a log."""
 
 from __future__ import annotations
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with escapes in place of characters that are not printable, but those of `keep`.
+    """The text with all characters escaped that are not printable, except those in `keep`.
 
-    Control characters move a terminal's cursor and forge lines of a log; marks of direction reorder what is read.
+    Control characters can move a terminal's cursor and forge log lines; bidirectional marks reorder the text.
     """
     if text.isprintable():
         return text

@@ -1,7 +1,7 @@
 """Generates the function that reads one struct in one version.
 
-The text that comes out has no branch on the version left, and neighbouring numbers are read in one go. For a
-partition in a Fetch answer, version 12, it is as follows (shortened):
+The generated code has no branches on the version, and reads adjacent numbers with one call. For a partition in a Fetch
+response, version 12, it is as follows (shortened):
 
     def read_PartitionData(buf, pos, end):
         o = new(cls)
@@ -13,7 +13,7 @@ partition in a Fetch answer, version 12, it is as follows (shortened):
         …
         o.records, pos = read_nullable_compact_records(buf, pos, end)
 
-`pos` is always the next unread byte, `end` behind the last one that may be read.
+`pos` is always the next unread byte, `end` the position after the last one that may be read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
 
 
 def reader_source(cls: type[Struct], version: int, flexible: bool) -> Source:
-    """The source of `reader`, to read it."""
+    """The source code of `reader`, for inspection."""
     shape = Shape(cls, version, flexible)
     source = Source(f"def read_{cls.__name__}(buf, pos, end):", cls=cls, new=cls.__new__, **_HELPERS)
     source.add("o = new(cls)")

@@ -4,8 +4,8 @@
     __share_group_state                        value  {"version": "3", "data": {…}}
     __cluster_metadata, __remote_log_metadata  value  {"type": "TOPIC_RECORD", "version": 0, "data": {…}}
 
-Two things are different from Kafka's tool. Secrets are hidden unless they are requested. And a type or version that is
-not known here is named as such, with the bytes left to the caller.
+There are two differences from Kafka's tool. Secrets are hidden unless they are requested. And an unknown type or
+version is reported as unknown; showing its bytes is left to the caller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kseg.client.protocol.schema import Message
 Document = dict[str, Any]
 
 HIDDEN: Final = "(hidden)"
-#: Settings whose values are secrets: what Kafka has as passwords, by the words in their names.
+#: Configurations whose values are secrets (Kafka's type PASSWORD), by the words in their names.
 _SENSITIVE: Final = re.compile(
     r"password|passphrase|secret|jaas\.config|(keystore|private|master)\.key$|certificate\.chain|"
     r"truststore\.certificates",
@@ -45,9 +45,9 @@ _LOGS: Final = (CLUSTER_METADATA, REMOTE_LOG_METADATA)
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecord:
-    """A decoded record. `type` is the value's message without "Value" or "Record", None where it is not known.
+    """A decoded record. `type` is the value's message class without "Value" or "Record", None if it is unknown.
 
-    A None of `key` or `value` is a null in the record, or something that is not known: then `unknown` says why.
+    `key` or `value` is None if it is null in the record, or could not be decoded: then `unknown` says why.
     `hidden`: the value has a secret, which was left out.
     """
 
@@ -112,7 +112,7 @@ def _data(message: Message, version: int) -> Document:
 
 
 def _hide(message: Message, document: Document) -> bool:
-    """Puts `HIDDEN` in the place of secrets; whether there were any."""
+    """Replace secrets by `HIDDEN`; returns whether there were any."""
     if isinstance(message, UserScramCredentialRecord):
         document |= dict.fromkeys(("salt", "storedKey", "serverKey"), HIDDEN)
         return True
@@ -123,7 +123,7 @@ def _hide(message: Message, document: Document) -> bool:
 
 
 def _opened(decode: Any, data: bytes, otherwise: Any) -> Any:
-    """A subscription or assignment as an object; what a member made of it may be anything."""
+    """A subscription or assignment as an object; `otherwise` if a member used another format."""
     try:
         message = decode(data)
         version = min(version_of(data), message.VERSIONS.highest) if data else message.VERSIONS.highest

@@ -1,7 +1,7 @@
-"""Which broker a request is sent to, and whether it may be sent again after its answer was lost.
+"""Which broker a request is sent to, and whether it may be sent again after its response was lost.
 
 When a connection breaks after a request was written, it is unknown whether the broker has carried it out. Most requests
-have the same effect when they are sent twice; for some only the answer to the second differs; a few must not be sent
+have the same effect when they are sent twice; for some only the second response differs; a few must not be sent
 again before the client has verified that they were not carried out. Each request's class has its `ROUTE`.
 """
 
@@ -28,7 +28,7 @@ class Target(Enum):
 
 
 class RetrySafety(Enum):
-    """Whether a request may be sent again after its answer was lost."""
+    """Whether a request may be sent again after its response was lost."""
 
     SAFE = "yes: same effect, same response"
     SAME_EFFECT = "yes: same effect, though the response may differ"
@@ -45,7 +45,7 @@ class RetrySafety(Enum):
 class Route:
     """How the requests of an API are sent.
 
-    `done_already`: errors in the answer to a second request that mean that the first one succeeded. `verify_with`: the
+    `done_already`: errors of a second request that mean that the first one succeeded. `verify_with`: the
     API that shows whether a request was carried out. `note`: exceptions, for the documentation.
     """
 

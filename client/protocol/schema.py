@@ -1,8 +1,7 @@
-"""Classes that are message definitions, and what a request's class says beside its fields.
+"""Classes that define messages, and what a request's class declares besides its fields.
 
-`StructType` turns the fields of a class body (see `fields`) into slots and a keyword constructor in which everything
-has its Kafka default. Instances hold values and nothing else: how they become bytes is `codec`'s work, and one class
-serves all versions of its message.
+`StructType` turns the fields of a class body (see `fields`) into slots and a keyword constructor with Kafka's defaults.
+Instances hold only values: `codec` encodes them, and one class serves all versions of its message.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kseg.client.protocol.error_policy import NO_ERRORS, ErrorPolicy
 from kseg.client.protocol.permissions import NONE, Permissions
 from kseg.client.protocol.routing import NOT_SENT, Route
 
-#: Who sends a request: anybody, brokers among themselves, or brokers and controllers to a controller.
+#: Who sends a request: any client, a broker to a broker, or a broker or controller to a controller.
 Scope: TypeAlias = Literal["client", "broker", "controller"]
 
 _SHOWN_BYTES = 32
@@ -69,7 +68,7 @@ class Field:
         return self
 
     def fresh_default(self) -> Any:
-        """The default as a value of its own: lists and structs are mutable."""
+        """The default; a new object for lists and structs, which are mutable."""
         if self.default is None:
             return None
         if self.kind == "array":
@@ -115,7 +114,7 @@ class _Unset:
 def _late_constructor(cls: Any, fields: tuple[Field, ...]) -> None:
     """Give the class an `__init__` that puts the real one in its place on first use.
 
-    Most of the 500 structs are never made in one process, and compiling their constructors took half of the import.
+    A process uses few of the 500 structs, and compiling all constructors took half of the import time.
     """
 
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
@@ -168,7 +167,7 @@ def _shown(value: object) -> str:
 
 
 class Message(Struct):
-    """A struct at the top of a frame: it knows in which versions it exists, and which are flexible."""
+    """A top-level struct, with the versions that exist and those that are flexible."""
 
     VERSIONS: ClassVar[Versions]
     FLEXIBLE: ClassVar[Versions]
@@ -181,7 +180,7 @@ class Message(Struct):
 
 
 class Response(Message):
-    """Base of all responses. `answers` is the request that it answers, whose key and versions are its own."""
+    """Base of all responses. `answers` is the request's class, which defines key and versions."""
 
     KEY: ClassVar[int]
 
@@ -194,7 +193,7 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """Base of all requests; the type parameter is the response that answers it. All that is known of an API is here:
+    """Base of all requests; the type parameter is the response's class. A request's class describes its API:
 
         class DeleteGroupsRequest(
             Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+", client_waits="1+"
@@ -210,11 +209,11 @@ class Request(Message, Generic[R_co]):
     FOR_CLIENTS        versions that a client may choose by itself; others mean something else (see `versions`)
     BY_TOPIC_NAME      versions that name topics by their names; later ones by their ids alone (KIP-516)
     FIRST_TRANSACTION_PROTOCOL  versions that do not mean the second transaction protocol (KIP-890)
-    CLIENT_WAITS       versions whose throttled answer comes at once, so that the client waits (KIP-219)
+    CLIENT_WAITS       versions whose throttled response comes at once, so that the client has to wait (KIP-219)
     WITHOUT_CLIENT_ID  versions whose header lacks the client id
     ROUTE              which broker it is sent to, and whether it is retried after a lost response
     PERMISSIONS        the operations that an authorizer has to allow
-    ERRORS             what each error code leads to; ERRORS_BY_USE: where one use of the API differs, by its name
+    ERRORS             the reaction to each error code; ERRORS_BY_USE: that of a use of the API, by the use's name
     """
 
     KEY: ClassVar[int]
@@ -257,9 +256,9 @@ class Request(Message, Generic[R_co]):
 
     @property
     def is_answered(self) -> bool:
-        """Whether the broker answers at all."""
+        """Whether the broker sends a response at all."""
         return True
 
 
-#: The requests' classes that are imported so far, by the name of their API.
+#: The request classes that have been imported so far, by the name of their API.
 REQUESTS: Final[dict[str, type[Request[Any]]]] = {}

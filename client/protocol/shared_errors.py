@@ -1,4 +1,4 @@
-"""Error codes that the APIs of several subjects answer: for the `ERRORS` of requests, see `error_policy`."""
+"""Error codes that APIs of several modules return, for the `ERRORS` of requests: see `error_policy`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TRANSACTION: Final = (
 )
 
 ABORTABLE: Final = error_policy(ABORT="TRANSACTION_ABORTABLE")
-#: What a member of a classic group is answered when the group has gone on without it. A static member that was replaced
-#: (FENCED_INSTANCE_ID) must not come back: the two would fence each other for ever.
+#: The errors of a classic group's member that is not in the current generation. A static member that was replaced
+#: (FENCED_INSTANCE_ID) must not rejoin: the two would fence each other forever.
 MEMBER: Final = error_policy(
     JOIN_AFRESH="UNKNOWN_MEMBER_ID ILLEGAL_GENERATION", REJOIN="REBALANCE_IN_PROGRESS", FAIL="FENCED_INSTANCE_ID"
 )
-#: The same for members whose coordinator assigns (KIP-848, KIP-932, KIP-1071).
+#: The same for the protocols in which the coordinator assigns (KIP-848, KIP-932, KIP-1071).
 NEW_MEMBER: Final = error_policy(JOIN_AFRESH="UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH", FAIL="UNRELEASED_INSTANCE_ID")

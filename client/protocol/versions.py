@@ -5,13 +5,13 @@ The rule is the highest version that both sides have. The exceptions (those by A
 
 - AddPartitionsToTxn from version 4 on is for brokers among themselves; clients stay at 3 (KIP-890).
 - In a transaction, Produce above 11 and TxnOffsetCommit and EndTxn above 4 mean the second transaction protocol
-  (KIP-890): only when the cluster's *finalized* feature transaction.version is 2 or more. That a broker answers such a
-  version says nothing about it. EndTxn 5 then answers with the producer id and epoch to go on with.
+  (KIP-890): only when the cluster's *finalized* feature transaction.version is 2 or more. That a broker supports such a
+  version says nothing about it. EndTxn 5 then returns the producer id and epoch of the next transaction.
 - Fetch above 12, Produce above 12, and OffsetCommit and OffsetFetch above 9 name topics by id alone (KIP-516): only
   when all topic ids are known.
-- OffsetCommit and OffsetFetch 0 mean ZooKeeper, which no later version reads; ListOffsets 0 gives where segments
-  start, nothing by time. They are spoken only where a caller asks for them by number.
-- Metadata below 4 creates every topic it is asked for: see `asking_creates_topics`.
+- OffsetCommit and OffsetFetch 0 use ZooKeeper, which no later version reads; ListOffsets 0 returns where segments
+  start, not offsets by time. They are used only if a caller requests the version by number.
+- Metadata below 4 creates every topic that it names: see `asking_creates_topics`.
 - OffsetFetch below 7 cannot ask for stable offsets: see `can_require_stable`.
 
 Versions that Kafka calls unstable have no definition here, so they are never chosen.
@@ -73,16 +73,16 @@ def _cap(api: Api[Any], finalized_features: Mapping[str, int], *, topic_ids_know
 
 
 def asking_creates_topics(metadata_version: int) -> bool:
-    """Whether a Metadata request of this version creates the topics it names, on a cluster that creates topics.
+    """Whether a Metadata request of this version creates the topics it names, if `auto.create.topics.enable` is set.
 
-    From version 4 on `allow_auto_topic_creation=False` prevents it. Below there is no way to ask for one topic without
-    creating it: ask for all and filter, as `all_topics` says.
+    From version 4 on `allow_auto_topic_creation=False` prevents it. Older versions cannot name a topic without creating
+    it: request all topics (`all_topics`) and filter.
     """
     return metadata_version < 4
 
 
 def all_topics(metadata_version: int) -> list[Any] | None:
-    """The value of `MetadataRequest.topics` that asks for all of them: an empty list in version 0, then null."""
+    """The value of `MetadataRequest.topics` that requests all of them: an empty list in version 0, then null."""
     return [] if metadata_version == 0 else None
 
 

@@ -1,10 +1,10 @@
-"""Generates the function that writes one struct in one version, the mirror of `reader`.
+"""Generates the function that writes one struct in one version, the counterpart of `reader`.
 
-A written message is a list of byte strings, joined once at the end: a record set is not copied on its way in. Fields
-that the version lacks are checked first: anything but the default is rejected, unless the field is ignorable.
+A written message is a list of byte strings, joined once at the end: a record set is not copied before. Fields that the
+version does not have are checked first: anything but the default is rejected, unless the field is ignorable.
 
-Values are not type-checked on the way. Where one does not fit, the operation that met it raises whatever it raises,
-and `codec` then finds the value with `encode_errors.explain`.
+Values are not type-checked. If one does not fit, some operation raises an exception of its own, and `codec` then finds
+the value with `encode_errors.explain`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
 
 
 def writer_source(cls: type[Struct], version: int, flexible: bool) -> Source:
-    """The source of `writer`, to read it."""
+    """The source code of `writer`, for inspection."""
     shape = Shape(cls, version, flexible)
     source = Source(f"def write_{cls.__name__}(o, put):", **_HELPERS)
     for field in shape.absent:

@@ -1,7 +1,7 @@
-"""Groups of the new consumer protocol in `__consumer_offsets` (KIP-848): one kind of record a part of their state.
+"""Groups of the new consumer protocol in `__consumer_offsets` (KIP-848): a record type for each part of their state.
 
-Keys begin with their type: 3 group, 4 its topics (up to 4.0), 5 member, 6 and 7 the assignment wished for, 8 what a
-member has at present, 16 what a regular expression matches. The group's committed offsets: group_records.
+Keys begin with their type: 3 group, 4 its topics (up to 4.0), 5 member, 6 and 7 the target assignment, 8 a member's
+current assignment, 16 the topics that a regular expression matches. The group's committed offsets: group_records.
 """
 
 # mypy: disable-error-code=misc
@@ -61,10 +61,10 @@ class ConsumerGroupMemberMetadataKey(TypedMessage, key=5, versions="0"):
 
 
 class ConsumerGroupMemberMetadataValue(TypedMessage, key=5, versions="0", flexible="0+"):
-    """What a member has said about itself."""
+    """A member's metadata, from its heartbeats."""
 
     class ClassicMemberMetadata(Struct):
-        """Of a member that speaks the classic protocol, while a group moves over."""
+        """Of a member that uses the classic protocol, while a group is migrated."""
 
         class ClassicProtocol(Struct):
             name: str = string("0+")
@@ -107,7 +107,7 @@ class ConsumerGroupTargetAssignmentMemberKey(TypedMessage, key=7, versions="0"):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(TypedMessage, key=7, versions="0", flexible="0+"):
-    """What the member is to have in the end."""
+    """The member's target partitions."""
 
     class TopicPartition(Struct):
         topic_id: UUID = uuid("0+")
@@ -117,14 +117,14 @@ class ConsumerGroupTargetAssignmentMemberValue(TypedMessage, key=7, versions="0"
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(TypedMessage, key=8, versions="0"):
-    """A member's present assignment."""
+    """A member's current assignment."""
 
     group_id: str = string("0")
     member_id: str = string("0")
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(TypedMessage, key=8, versions="0", flexible="0+"):
-    """What the member has now, and what it has to give up first."""
+    """The member's current partitions, and those that it has to revoke first."""
 
     class TopicPartitions(Struct):
         topic_id: UUID = uuid("0+")

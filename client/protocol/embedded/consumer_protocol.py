@@ -1,13 +1,13 @@
-"""The classic consumer's own protocol inside of a group (protocol type "consumer"), opaque to brokers.
+"""The consumer protocol inside of a classic group (protocol type "consumer"), opaque to brokers.
 
-A subscription is in JoinGroup's metadata, an assignment in SyncGroup's; both also in DescribeGroups' answer.
+A subscription is in JoinGroup's metadata, an assignment in SyncGroup; both also in DescribeGroups' response.
 
 v1  the partitions that the member owns, for cooperative rebalancing (KIP-429)
-v2  the generation in which it came to own them (KIP-792)
+v2  the generation in which they were assigned to it (KIP-792)
 v3  the member's rack (KIP-881)
 
-The assignment has the same versions and never changed. Later versions may only add at the end, so one that is newer
-than this table is read as the last one here, as Java's consumer does.
+The assignment has the same versions and never changed. Later versions may only append fields, so a version above 3 is
+read as version 3, as Java's consumer does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a member wants to read, and what it holds."""
+    """The topics that a member subscribes to, and the partitions that it owns."""
 
     class TopicPartition(Struct):
         topic: str = string("1+")
@@ -34,7 +34,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What a member is to read."""
+    """The partitions that are assigned to a member."""
 
     class TopicPartition(Struct):
         topic: str = string("0+")
@@ -45,7 +45,7 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = 3) -> bytes:
-    """Version and body. What the version cannot carry is left out. Raises `EncodeError`."""
+    """Version and body. Fields that the version does not have are left out. Raises `EncodeError`."""
     return encode_versioned(subscription, version)
 
 
@@ -62,6 +62,6 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) 
 def decode_assignment(data: ByteString) -> ConsumerProtocolAssignment:
     """Raises `DecodeError`, and `UnsupportedVersionError` for a negative version.
 
-    A member that is assigned nothing may get no bytes at all from some leaders: that is an empty assignment.
+    Some leaders send no bytes at all to a member without partitions: that is an empty assignment.
     """
     return decode_versioned(ConsumerProtocolAssignment, data, newer=True) if data else ConsumerProtocolAssignment()

@@ -1,4 +1,4 @@
-"""Control records: what brokers write between a log's records, never handed to consumers.
+"""Control records, which brokers write between a log's records. Consumers never return them.
 
     key    int16 version, int16 type
     value  abort, commit: int16 version, then EndTxnMarker
@@ -73,7 +73,7 @@ class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
 
 
 class KRaftVersionRecord(Message, versions="0", flexible="0+"):
-    """From here on the quorum speaks this version of its protocol."""
+    """From here on the quorum uses this version of its protocol (`kraft.version`)."""
 
     version: int = int16("0+")
     k_raft_version: int = int16("0+")
@@ -114,7 +114,7 @@ _OF_THE_QUORUM: dict[int, type[Message]] = {
 
 
 class ControlRecord(NamedTuple):
-    """`type` is a plain number and `value` plain bytes where this table does not know them."""
+    """If the type or the value's version is unknown, `type` is a plain number and `value` bytes."""
 
     type: int
     value: Message | bytes
@@ -123,8 +123,8 @@ class ControlRecord(NamedTuple):
 def decode_control_record(key: ByteString, value: ByteString) -> ControlRecord:
     """A control record's type and message.
 
-    A newer key and a newer marker are read as the ones that are known, as Java does: they only ever grow at the end.
-    Raises `DecodeError`, also for a negative version.
+    Newer versions of the key and of a transaction's marker are read as the last known one, as Java does: new versions
+    only append fields. Raises `DecodeError`, also for a negative version.
     """
     if version_of(key) < 0:
         raise DecodeError("negative version of a control record", 0, message="ControlRecordTypeSchema")

@@ -1,4 +1,4 @@
-"""What precedes an embedded message: an int16 version or type, or unsigned varints in the metadata logs."""
+"""The header of an embedded message: an int16 version or type, or unsigned varints in the metadata logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def version_of(data: ByteString) -> int:
-    """The version in front. Raises `DecodeError` where there are less than two bytes."""
+    """The version at the start of `data`. Raises `DecodeError` if there are fewer than two bytes."""
     if len(data) < 2:
         raise DecodeError(f"2 bytes needed for a version, {len(data)} left", 0)
     return int.from_bytes(data[:2], "big", signed=True)
@@ -37,8 +37,8 @@ def version_of(data: ByteString) -> int:
 def decode_versioned(cls: type[M], data: ByteString, *, newer: bool = False) -> M:
     """The message in `data`.
 
-    With `newer`, a version above the last one that is defined is read as the last one, and what it has more is passed
-    over: for formats that promise only ever to add at the end. Raises `DecodeError`, and `UnsupportedVersionError` for
+    With `newer`, a version above the last one that is defined is read as the last one, and additional bytes are
+    ignored: for formats whose new versions only append fields. Raises `DecodeError`, and `UnsupportedVersionError` for
     a version without a definition.
     """
     version = version_of(data)

@@ -1,12 +1,12 @@
-"""Offsets and groups in `__consumer_offsets`: what the group coordinator remembers of classic groups.
+"""Offsets and groups in `__consumer_offsets`: what the group coordinator stores of classic groups.
 
-The type in front of a key says which pair it is:
+A key begins with its type:
 
     0, 1  a committed offset (0 is what brokers before 0.9 wrote)
     2     a classic group: its generation and members
 
-A value is null where the record deletes (a tombstone). Records of the new protocols' groups: consumer_group_records,
-share_group_records, streams_group_records.
+A null value is a tombstone. Records of the new protocols' groups: consumer_group_records, share_group_records,
+streams_group_records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of Kafka's own topics as messages: key and value bytes in, what they mean out.
+"""Decodes and encodes the records of Kafka's internal topics: key and value bytes, and messages.
 
     topic                  key                     value
     __consumer_offsets     int16 type, message     int16 version, message
@@ -7,8 +7,8 @@
     __cluster_metadata     none                    unsigned varints 1 (the frame's version), type, version; message
     __remote_log_metadata  none                    the same
 
-What this table does not know stays bytes: a key's type or a value's version that is newer than Kafka 4.3.1. A null
-value is a tombstone, and stays None. Control records in these logs are another matter: see control_records.
+Keys of an unknown type and values of an unknown version (newer than Kafka 4.3.1) stay bytes. A null value is a
+tombstone, and stays None. Control records in these logs have other formats: see control_records.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FRAME_VERSION = 1
 
 
 class InternalRecord(NamedTuple):
-    """A record of an internal topic; `value_version` is -1 where the value is null or not understood."""
+    """A record of an internal topic; `value_version` is -1 if the value is null or stays bytes."""
 
     key: TypedMessage | bytes | None
     value: TypedMessage | bytes | None
@@ -76,7 +76,7 @@ TOPICS = frozenset({*_COORDINATORS, *_LOGS})
 
 
 def decode_internal(topic: str, key: ByteString | None, value: ByteString | None) -> InternalRecord:
-    """What a record of an internal topic says.
+    """Decode a record of an internal topic.
 
     Raises `DecodeError` for bytes that are damaged, `KeyError` for a topic that is not in `TOPICS`.
     """
@@ -114,7 +114,7 @@ def _opaque(data: ByteString | None) -> bytes | None:
 
 
 def log_head(value: ByteString) -> tuple[int, int | None, int]:
-    """(frame version, type, version) in front of a metadata log's record; no type in a frame that is newer.
+    """(frame version, type, version) at the start of a metadata log's record; type None if the frame is newer.
 
     Raises `DecodeError`.
     """
@@ -127,7 +127,7 @@ def log_head(value: ByteString) -> tuple[int, int | None, int]:
 
 
 def known_type(topic: str, number: int) -> str | None:
-    """The name of a metadata log's type of record."""
+    """The name of a record type of a metadata log; None if it is unknown."""
     cls = _LOGS[topic].get(number)
     return None if cls is None else cls.__name__
 

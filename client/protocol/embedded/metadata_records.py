@@ -27,7 +27,7 @@ from kseg.client.protocol.schema import Struct
 class RegisterBrokerRecord(TypedMessage, key=0, versions="0-4", flexible="0+"):
     """A broker has registered.
 
-    v1 knows controlled shutdown, v2 brokers that migrate from ZooKeeper, v3 log directories, v4 cordoned ones.
+    v1 has controlled shutdown, v2 brokers that migrate from ZooKeeper, v3 log directories, v4 cordoned ones.
     """
 
     class BrokerEndpoint(Struct):
@@ -71,7 +71,7 @@ class TopicRecord(TypedMessage, key=2, versions="0", flexible="0+"):
 class PartitionRecord(TypedMessage, key=3, versions="0-2", flexible="0+"):
     """A partition, its replicas and its leader.
 
-    v1 has the replicas' directories, v2 those eligible to lead.
+    v1 has the replicas' directories, v2 eligible leader replicas.
     """
 
     partition_id: int = int32("0+", default=-1)
@@ -99,7 +99,7 @@ class ConfigRecord(TypedMessage, key=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(TypedMessage, key=5, versions="0-2", flexible="0+"):
-    """What has changed in a partition; a field at its default has not."""
+    """What has changed in a partition; a field with its default value has not changed."""
 
     partition_id: int = int32("0+", default=-1)
     topic_id: UUID = uuid("0+")
@@ -165,7 +165,7 @@ class FeatureLevelRecord(TypedMessage, key=12, versions="0", flexible="0+"):
 
 
 class ClientQuotaRecord(TypedMessage, key=14, versions="0", flexible="0+"):
-    """A quota; with `remove` it goes."""
+    """A quota; with `remove` it is removed."""
 
     class EntityData(Struct):
         entity_type: str = string("0+")
@@ -178,7 +178,7 @@ class ClientQuotaRecord(TypedMessage, key=14, versions="0", flexible="0+"):
 
 
 class ProducerIdsRecord(TypedMessage, key=15, versions="0", flexible="0+"):
-    """The first producer id that is not given out yet."""
+    """The first producer id that is not allocated yet."""
 
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
@@ -216,7 +216,7 @@ class RemoveAccessControlEntryRecord(TypedMessage, key=19, versions="0", flexibl
 
 
 class NoOpRecord(TypedMessage, key=20, versions="0", flexible="0+"):
-    """Nothing; shows that the controller lives."""
+    """No change; shows that the controller is alive."""
 
 
 class ZkMigrationStateRecord(TypedMessage, key=21, versions="0", flexible="0+"):
@@ -233,17 +233,17 @@ class RemoveUserScramCredentialRecord(TypedMessage, key=22, versions="0", flexib
 
 
 class BeginTransactionRecord(TypedMessage, key=23, versions="0", flexible="0+"):
-    """Records up to the end or abort count together (KIP-868)."""
+    """Begins a transaction of metadata records, which apply together or not at all (KIP-868)."""
 
     name: str | None = string("0+", nullable="0+", default=None, tag=0)
 
 
 class EndTransactionRecord(TypedMessage, key=24, versions="0", flexible="0+"):
-    """The records since the beginning count."""
+    """Ends a transaction: its records apply."""
 
 
 class AbortTransactionRecord(TypedMessage, key=25, versions="0", flexible="0+"):
-    """The records since the beginning do not count."""
+    """Aborts a transaction: its records do not apply."""
 
     reason: str | None = string("0+", nullable="0+", default=None, tag=0)
 
@@ -276,6 +276,6 @@ class RegisterControllerRecord(TypedMessage, key=27, versions="0", flexible="0+"
 
 
 class ClearElrRecord(TypedMessage, key=28, versions="0", flexible="0+"):
-    """Eligible leader replicas are forgotten, of one topic or of all."""
+    """The eligible leader replicas are cleared, of one topic or of all."""
 
     topic_name: str = string("0+")

@@ -7,7 +7,7 @@ from kseg.client.protocol.schema import Message
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):
-    """A principal as Kafka's own principal builder writes it; another builder's bytes are its own."""
+    """A principal as Kafka's own principal builder writes it; another builder may use another format."""
 
     type: str = string("0+")
     name: str = string("0+")

@@ -1,7 +1,7 @@
 """Share groups in `__consumer_offsets` and their state in `__share_group_state` (KIP-932).
 
-Keys begin with their type. In `__consumer_offsets`: 10 member, 11 group, 12 and 13 the assignment wished for, 14 what a
-member has at present, 15 which partitions have state. In `__share_group_state`: 0 a whole state, 1 a change to it.
+Keys begin with their type. In `__consumer_offsets`: 10 member, 11 group, 12 and 13 the target assignment, 14 a member's
+current assignment, 15 the partitions with state. In `__share_group_state`: 0 a snapshot of a state, 1 a change to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ShareGroupMemberMetadataKey(TypedMessage, key=10, versions="0"):
 
 
 class ShareGroupMemberMetadataValue(TypedMessage, key=10, versions="0", flexible="0+"):
-    """What a member has said about itself."""
+    """A member's metadata, from its heartbeats."""
 
     rack_id: str | None = string("0+", nullable="0+")
     client_id: str = string("0+")
@@ -63,7 +63,7 @@ class ShareGroupTargetAssignmentMemberKey(TypedMessage, key=13, versions="0"):
 
 
 class ShareGroupTargetAssignmentMemberValue(TypedMessage, key=13, versions="0", flexible="0+"):
-    """What the member is to have in the end."""
+    """The member's target partitions."""
 
     class TopicPartition(Struct):
         topic_id: UUID = uuid("0+")
@@ -73,14 +73,14 @@ class ShareGroupTargetAssignmentMemberValue(TypedMessage, key=13, versions="0", 
 
 
 class ShareGroupCurrentMemberAssignmentKey(TypedMessage, key=14, versions="0"):
-    """A member's present assignment."""
+    """A member's current assignment."""
 
     group_id: str = string("0")
     member_id: str = string("0")
 
 
 class ShareGroupCurrentMemberAssignmentValue(TypedMessage, key=14, versions="0", flexible="0+"):
-    """What the member has now."""
+    """The member's current partitions."""
 
     class TopicPartitions(Struct):
         topic_id: UUID = uuid("0+")
@@ -99,7 +99,7 @@ class ShareGroupStatePartitionMetadataKey(TypedMessage, key=15, versions="0"):
 
 
 class ShareGroupStatePartitionMetadataValue(TypedMessage, key=15, versions="0", flexible="0+"):
-    """Partitions whose state begins, is there, or is being deleted."""
+    """Partitions whose state is being initialized, is initialized, or is being deleted."""
 
     class TopicPartitionsInfo(Struct):
         topic_id: UUID = uuid("0+")
@@ -124,7 +124,7 @@ class ShareSnapshotKey(TypedMessage, key=0, versions="0"):
 
 
 class ShareSnapshotValue(TypedMessage, key=0, versions="0", flexible="0+"):
-    """Its whole state."""
+    """The partition's whole state."""
 
     class StateBatch(Struct):
         """Records in one state: 0 available, 2 acknowledged, 4 archived."""

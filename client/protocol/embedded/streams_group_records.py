@@ -1,7 +1,7 @@
 """Streams groups in `__consumer_offsets` (KIP-1071).
 
-Keys begin with their type: 17 group, 19 member, 20 and 21 the tasks wished for, 22 those that a member has at present,
-23 the topology. The group's committed offsets: group_records.
+Keys begin with their type: 17 group, 19 member, 20 and 21 the target assignment, 22 a member's current assignment, 23
+the topology. The group's committed offsets: group_records.
 """
 
 # mypy: disable-error-code=misc
@@ -42,7 +42,7 @@ class StreamsGroupMemberMetadataKey(TypedMessage, key=19, versions="0"):
 
 
 class StreamsGroupMemberMetadataValue(TypedMessage, key=19, versions="0", flexible="0+"):
-    """What a member has said about itself."""
+    """A member's metadata, from its heartbeats."""
 
     class Endpoint(Struct):
         host: str = string("0+")
@@ -84,7 +84,7 @@ class StreamsGroupTargetAssignmentMemberKey(TypedMessage, key=21, versions="0"):
 
 
 class StreamsGroupTargetAssignmentMemberValue(TypedMessage, key=21, versions="0", flexible="0+"):
-    """The tasks that the member is to have in the end."""
+    """The member's target tasks."""
 
     class TaskIds(Struct):
         subtopology_id: str = string("0+")
@@ -96,14 +96,14 @@ class StreamsGroupTargetAssignmentMemberValue(TypedMessage, key=21, versions="0"
 
 
 class StreamsGroupCurrentMemberAssignmentKey(TypedMessage, key=22, versions="0"):
-    """A member's present assignment."""
+    """A member's current assignment."""
 
     group_id: str = string("0")
     member_id: str = string("0")
 
 
 class StreamsGroupCurrentMemberAssignmentValue(TypedMessage, key=22, versions="0", flexible="0+"):
-    """The tasks that the member has now, and those that it has to give up first."""
+    """The member's current tasks, and those that it has to revoke first."""
 
     class TaskIds(Struct):
         subtopology_id: str = string("0+")
@@ -128,7 +128,7 @@ class StreamsGroupTopologyKey(TypedMessage, key=23, versions="0"):
 
 
 class StreamsGroupTopologyValue(TypedMessage, key=23, versions="0", flexible="0+"):
-    """The topology that the group's members compute."""
+    """The topology that the group's members run."""
 
     class Subtopology(Struct):
         class TopicInfo(Struct):

@@ -1,6 +1,6 @@
-"""Transactions in `__transaction_state`: what the transaction coordinator remembers of each transactional id.
+"""Transactions in `__transaction_state`: what the transaction coordinator stores of each transactional id.
 
-A value is null where the record deletes (a tombstone).
+A null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TransactionStatus(IntEnum):
 
 
 class TransactionLogKey(TypedMessage, key=0, versions="0"):
-    """A transactional id; the type in front is 0."""
+    """A transactional id; its type is 0."""
 
     transactional_id: str = string("0")
 
