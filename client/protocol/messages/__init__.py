@@ -1,4 +1,4 @@
-"""All messages, one module a subject. A class is called as in Kafka's definitions, an attribute in snake case.
+"""All messages, one module per subject. Classes have the names of Kafka's definitions; attributes are in snake case.
 
 A request's docstring begins with what its API does, then gives the history of its versions; the last paragraph is about
 the request's own fields.

@@ -114,7 +114,7 @@ class ControlledShutdownRequest(
 
 
 class ControlledShutdownResponse(Response, answers=ControlledShutdownRequest):
-    """The partitions that this broker still leads; none are left when it may stop."""
+    """The partitions that this broker still leads; when there are none, it may stop."""
 
     class RemainingPartition(Struct):
         """A partition without another leader yet."""

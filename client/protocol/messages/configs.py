@@ -27,13 +27,13 @@ class DescribeConfigsRequest(
 
         v0  whether a value is a default (`is_default`)
         v1  where a value comes from, and what it overrides; the oldest version that 4.0 takes
-        v2  throttles after the answer
+        v2  throttles after the response
         v3  types and documentation (KIP-569)
         v4  flexible
 
     A broker's own configuration is known to that broker alone.
 
-    Null keys ask for all of a resource's.
+    Null keys request all of a resource's.
     """
 
     ROUTE = Route(Target.NAMED_BROKER)
@@ -91,7 +91,7 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2
     What is not named falls back to its default. IncrementalAlterConfigs changes single
     values, and is what to use where brokers have it (from 2.3).
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
     The whole new configuration of each resource.
@@ -226,7 +226,7 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=4
 
 
 class DescribeClientQuotasResponse(Response, answers=DescribeClientQuotasRequest):
-    """The quotas; null entries where the request failed."""
+    """The quotas; null entries if the request failed."""
 
     class EntryData(Struct):
         class EntityData(Struct):
@@ -272,7 +272,7 @@ class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, ver
             entity_name: str | None = string("0+", nullable="0+")
 
         class OpData(Struct):
-            """With `remove`, the value does not count."""
+            """With `remove`, the value is ignored."""
 
             key: str = string("0+")
             value: float = float64("0+")
@@ -310,9 +310,9 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
     """UpdateFeatures (API key 57): sets the cluster's finalized feature levels (KIP-584); goes to the controller.
 
     v1  kinds of change, dry runs
-    v2  one answer for all: either every change is made or none
+    v2  one response for all: either every change is made or none
 
-    The wished levels; kind 1 only raises, 2 lowers where nothing is lost, 3 lowers in any case. Level 0 removes.
+    The new levels; kind 1 only raises, 2 lowers if no metadata is lost, 3 lowers in any case. Level 0 removes.
     """
 
     ROUTE = Route(Target.CONTROLLER)
@@ -331,7 +331,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
 
 
 class UpdateFeaturesResponse(Response, answers=UpdateFeaturesRequest):
-    """What became of it; feature by feature up to v1."""
+    """The result; feature by feature up to v1."""
 
     class UpdatableFeatureResult(Struct):
         feature: str = string("0+")

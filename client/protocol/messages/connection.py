@@ -29,18 +29,18 @@ class ResponseHeader(Message, versions="0-1", flexible="1+"):
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4", flexible="3+", client_waits="2+"):
-    """ApiVersions (API key 18): what a broker can do. Asked first on every connection, for which alone the answer
-    holds.
+    """ApiVersions (API key 18): what a broker supports. The first request on every connection; its response is valid
+    only for this connection.
 
         v1  has the throttle time
-        v2  throttles after the answer
+        v2  throttles after the response
         v3  flexible (KIP-482); the client names its software (KIP-511); features (KIP-584)
         v4  features whose lowest version is 0 are listed too
 
-    A broker that does not know the version asked for answers UNSUPPORTED_VERSION in version 0. The answer's header is
-    version 0 always, since the asker cannot know yet what the broker speaks: see `api`.
+    A broker that does not support the request's version responds with UNSUPPORTED_VERSION in version 0. The response's
+    header is always version 0, because the client does not know yet what the broker supports: see `api`.
 
-    Asks for the ranges of all APIs.
+    Requests the version ranges of all APIs.
     """
 
     ROUTE = Route(Target.ANY)
@@ -52,10 +52,10 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
 
 
 class ApiVersionsResponse(Response, answers=ApiVersionsRequest):
-    """The ranges of all APIs, and the cluster's features."""
+    """The version ranges of all APIs, and the cluster's features."""
 
     class ApiVersion(Struct):
-        """One API and the versions this listener answers."""
+        """One API and the versions that this listener supports."""
 
         api_key: int = int16("0+")
         min_version: int = int16("0+")
@@ -90,7 +90,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
     v0  what follows are bare frames: a size and the mechanism's own bytes, with no header around them
     v1  what follows is SaslAuthenticate (KIP-152)
 
-    There is no flexible version: old clients choose badly between versions of this API, so it stays as it is.
+    There is no flexible version: old clients would choose a wrong version of this API.
 
     The mechanism that the client has chosen, such as SCRAM-SHA-512.
     """
@@ -113,7 +113,7 @@ class SaslHandshakeResponse(Response, answers=SaslHandshakeRequest):
 class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):
     """SaslAuthenticate (API key 36): carries a SASL exchange, one step a request (KIP-152).
 
-    v1  the answer has the lifetime of the session; the client authenticates again before (KIP-368)
+    v1  the response has the lifetime of the session; the client authenticates again before (KIP-368)
     v2  flexible
 
     The mechanism's own bytes; never log them.
@@ -128,7 +128,7 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versi
 
 
 class SaslAuthenticateResponse(Response, answers=SaslAuthenticateRequest):
-    """The mechanism's own bytes. `session_lifetime_ms` is 0 where the session has no end."""
+    """The mechanism's own bytes. `session_lifetime_ms` is 0 if the session has no end."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")

@@ -16,13 +16,12 @@ from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBE
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):
-    """ConsumerGroupHeartbeat (API key 68): joins, stays in and leaves a group of the new protocol, all by itself
-    (KIP-848).
+    """ConsumerGroupHeartbeat (API key 68): joins, stays in and leaves a group of the new protocol (KIP-848).
 
-    v1  topics by a regular expression; the member makes up its own id (KIP-1082)
+    v1  topics by a regular expression; the member generates its own id (KIP-1082)
 
-    Null, or -1 for the rebalance timeout, says that nothing has changed since the last heartbeat; a first one has
-    all. `member_epoch` 0 joins, -1 leaves, -2 leaves for a short while (a static member that will be back).
+    Null, or -1 for the rebalance timeout, means unchanged since the last heartbeat; the first one has all fields.
+    `member_epoch` 0 joins, -1 leaves, -2 leaves temporarily (a static member that will rejoin).
 
     Who the member is, what it wants, which partitions it owns.
     """

@@ -15,7 +15,7 @@ from kseg.client.protocol.routing import Route, Target
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import LEADER
 
-#: Fetch sessions that a broker has dropped, or counts differently.
+#: The broker has evicted the fetch session, or its epoch differs.
 _SESSION: Final = error_policy(
     NEW_SESSION="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR"
 )
@@ -40,28 +40,28 @@ class FetchRequest(
 ):
     """Fetch (API key 1): reads record sets.
 
-        v1   the answer has the throttle time
+        v1   the response has the throttle time
         v2   message sets of magic 1 may come (KIP-32); below, magic 0
-        v3   a limit for the whole answer; a first message larger than the limits comes whole (KIP-74)
+        v3   a limit for the whole response; a first message larger than the limits comes whole (KIP-74)
         v4   isolation level, last stable offset, aborted transactions (KIP-98); the oldest version that 4.0 takes
         v5   log start offset
         v7   fetch sessions (KIP-227)
-        v8   throttles after the answer
-        v9   the leader epoch that the reader believes in (KIP-320)
+        v8   throttles after the response
+        v9   the leader epoch that the reader knows (KIP-320)
         v10  zstd (KIP-110)
         v11  rack, preferred replica (KIP-392)
         v12  flexible; epoch of the last record read, diverging epoch, current leader
         v13  topics by id (KIP-516)
         v14  OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
         v15  the follower is in `replica_state` (KIP-903)
-        v16  the answer has the endpoints of new leaders (KIP-951)
+        v16  the response has the endpoints of new leaders (KIP-951)
         v17  directory of the following replica (KIP-853)
         v18  high watermark of the following replica (KIP-1166)
 
-    A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be cut short, and
-    from v3 on a first batch larger than every limit comes whole, so that a reader always gets on.
+    A reader without a session sends session id 0 and epoch -1. The last batch of a record set may be incomplete, and
+    from v3 on a first batch larger than every limit is returned whole, so that a reader always makes progress.
 
-    Where to read, and how long to wait for how much.
+    Where to read, how many bytes, and how long the broker waits for them.
     """
 
     ROUTE = Route(Target.REPLICA)
@@ -83,7 +83,7 @@ class FetchRequest(
     )
 
     class ReplicaState(Struct):
-        """Of a following broker; a consumer leaves it alone."""
+        """Set by a follower; consumers keep the defaults."""
 
         replica_id: int = int32("15+", default=-1)
         replica_epoch: int = int64("15+", default=-1)
@@ -92,7 +92,7 @@ class FetchRequest(
         """A topic: by name up to v12, by id from v13."""
 
         class FetchPartition(Struct):
-            """`partition_max_bytes` is a wish: the first batch comes whole."""
+            """`partition_max_bytes` is not a hard limit: the first batch is returned whole."""
 
             partition: int = int32("0+")
             current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -108,7 +108,7 @@ class FetchRequest(
         partitions: list[FetchPartition] = array(FetchPartition, "0+")
 
     class ForgottenTopic(Struct):
-        """What leaves the fetch session."""
+        """Partitions to remove from the fetch session."""
 
         topic: str = string("7-12", ignorable=True)
         topic_id: UUID = uuid("13+", ignorable=True)
@@ -140,13 +140,13 @@ class FetchResponse(Response, answers=FetchRequest):
             """`records` is a view of the response's bytes. `aborted_transactions` overlap what was returned."""
 
             class EpochEndOffset(Struct):
-                """From here on the reader's log and the leader's differ."""
+                """Where the reader's log and the leader's diverge."""
 
                 epoch: int = int32("12+", default=-1)
                 end_offset: int = int64("12+", default=-1)
 
             class LeaderIdAndEpoch(Struct):
-                """Who leads now; -1 where it is not known."""
+                """The current leader; -1 if it is unknown."""
 
                 leader_id: int = int32("12+", default=-1)
                 leader_epoch: int = int32("12+", default=-1)
@@ -213,11 +213,11 @@ class ListOffsetsRequest(
 ):
     """ListOffsets (API key 2): offsets by time.
 
-        v0   no offsets by time, but where segments start: at most `max_num_offsets` of them, newest first
+        v0   no offsets by time, but the first offsets of segments: at most `max_num_offsets`, newest first
         v1   one offset a partition: the first at or after a time; the oldest version that 4.0 takes
         v2   isolation level: under read_committed the latest offset is the last stable one
-        v3   throttles after the answer
-        v4   leader epochs, in request and answer (KIP-320)
+        v3   throttles after the response
+        v4   leader epochs, in request and response (KIP-320)
         v5   OFFSET_NOT_AVAILABLE right after a leader change (KIP-207)
         v6   flexible
         v7   time -3: the record with the largest timestamp (KIP-734)
@@ -226,7 +226,7 @@ class ListOffsetsRequest(
         v10  a timeout, for answers that come from tiered storage (KIP-1075)
         v11  time -6: the earliest offset not yet in tiered storage (KIP-1023)
 
-    Time -1 is the latest offset, -2 the earliest. Offset -1 in the answer: no record at or after that time.
+    Time -1 is the latest offset, -2 the earliest. Offset -1 in the response: no record at or after that time.
 
     A time (or one of the special values) per partition.
     """
@@ -284,10 +284,10 @@ class OffsetForLeaderEpochRequest(
 ):
     """OffsetForLeaderEpoch (API key 23): where a leader epoch ended.
 
-    That is how a reader finds out that the log was cut short behind its back.
+    A reader detects by it that the log was truncated.
 
-    v1  the answer has the epoch too
-    v2  the leader epoch that the reader believes in (KIP-320); the oldest version that 4.0 takes
+    v1  the response has the epoch too
+    v2  the leader epoch that the reader knows (KIP-320); the oldest version that 4.0 takes
     v3  replica id: -2 is a reader that may see past the high watermark, -1 a consumer
     v4  flexible
 
@@ -314,11 +314,11 @@ class OffsetForLeaderEpochRequest(
 
 
 class OffsetForLeaderEpochResponse(Response, answers=OffsetForLeaderEpochRequest):
-    """Per partition: the largest epoch at or below the one asked for, and the offset after its last record."""
+    """Per partition: the largest epoch at or below the requested one, and the offset after its last record."""
 
     class OffsetForLeaderTopicResult(Struct):
         class EpochEndOffset(Struct):
-            """-1 and -1 where the broker knows nothing of such an epoch."""
+            """-1 and -1 if the broker does not know the epoch."""
 
             error_code: int = int16("0+")
             partition: int = int32("0+")

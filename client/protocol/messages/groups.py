@@ -16,21 +16,21 @@ from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
 class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+", client_waits="3+"):
-    """JoinGroup (API key 11): enters a classic group, or its next generation; the answer comes when all have joined.
+    """JoinGroup (API key 11): enters a classic group, or its next generation; the response comes when all have joined.
 
-    v1  a rebalance timeout of its own (KIP-62)
-    v2  has the throttle time; v3 throttles after the answer
-    v4  a new member is given its id first, with MEMBER_ID_REQUIRED, and joins again (KIP-394)
+    v1  a separate rebalance timeout (KIP-62)
+    v2  has the throttle time; v3 throttles after the response
+    v4  a new member first gets its id, with MEMBER_ID_REQUIRED, and joins again with it (KIP-394)
     v5  instance ids of static members (KIP-345)
     v6  flexible
-    v7  the answer has the protocol's type and name (KIP-559)
+    v7  the response has the protocol's type and name (KIP-559)
     v8  why the member joins, for the broker's log (KIP-800)
     v9  the leader may be asked to skip the assignment
 
     The member and the protocols it speaks.
     """
 
-    # Without a member id the member that the first request made stays until its session times out.
+    # Without a member id, the member that the first request created stays until its session times out.
     ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(
@@ -40,7 +40,7 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
     )
 
     class JoinGroupRequestProtocol(Struct):
-        """`metadata` is the client protocol's own bytes."""
+        """`metadata` is in the format of the members' protocol."""
 
         name: str = string("0+")
         metadata: bytes = byte_string("0+")
@@ -75,15 +75,15 @@ class JoinGroupResponse(Response, answers=JoinGroupRequest):
 
 
 class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+", client_waits="2+"):
-    """SyncGroup (API key 14): hands out a classic group's assignments: the leader brings them, each member gets its
+    """SyncGroup (API key 14): distributes a classic group's assignments: the leader sends all, each member receives its
     own.
 
-    v1  has the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the response
     v3  instance ids of static members (KIP-345)
     v4  flexible
     v5  protocol type and name, checked by the broker (KIP-559)
 
-    From the leader: everybody's assignment.
+    From the leader: all members' assignments.
     """
 
     ROUTE = Route(Target.GROUP_COORDINATOR)
@@ -116,7 +116,7 @@ class SyncGroupResponse(Response, answers=SyncGroupRequest):
 class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+", client_waits="2+"):
     """Heartbeat (API key 12): keeps a member of a classic group alive.
 
-    v1  has the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the response
     v3  instance ids of static members (KIP-345)
     v4  flexible
 
@@ -134,7 +134,7 @@ class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", fle
 
 
 class HeartbeatResponse(Response, answers=HeartbeatRequest):
-    """REBALANCE_IN_PROGRESS asks it to join again."""
+    """REBALANCE_IN_PROGRESS: the member has to rejoin."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0+")
@@ -143,7 +143,7 @@ class HeartbeatResponse(Response, answers=HeartbeatRequest):
 class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+", client_waits="2+"):
     """LeaveGroup (API key 13): leaves a classic group.
 
-    v1  has the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the response
     v3  many members at once (KIP-345): `members`, where older versions have `member_id`
     v4  flexible
     v5  why they leave, for the broker's log (KIP-800)
@@ -155,7 +155,7 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", f
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(
         f"{GROUP} FENCED_INSTANCE_ID",
-        # Who wanted to leave and is no member any more has left.
+        # The member has left already.
         DONE="UNKNOWN_MEMBER_ID",
     )
 
@@ -185,12 +185,12 @@ class LeaveGroupResponse(Response, answers=LeaveGroupRequest):
 class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+", client_waits="2+"):
     """ListGroups (API key 16): the groups that a broker coordinates: to see all, ask all brokers.
 
-    v1  has the throttle time; v2 throttles after the answer
+    v1  has the throttle time; v2 throttles after the response
     v3  flexible
     v4  states, also as a filter (KIP-518)
     v5  types (classic, consumer, share, streams), also as a filter (KIP-848)
 
-    Empty filters let everything pass.
+    Empty filters match everything.
     """
 
     ROUTE = Route(Target.ALL_BROKERS)
@@ -199,7 +199,7 @@ class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", f
     )
     ERRORS = error_policy(
         "COORDINATOR_LOAD_IN_PROGRESS CLUSTER_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED",
-        # Every broker is asked what it coordinates: there is no other to find.
+        # Every broker lists what it coordinates: there is no coordinator to find.
         AGAIN="COORDINATOR_NOT_AVAILABLE",
     )
 
@@ -226,10 +226,10 @@ class DescribeGroupsRequest(
 ):
     """DescribeGroups (API key 15): state and members of classic groups.
 
-    A group of the new protocol (KIP-848) appears as a dead one here: ask ConsumerGroupDescribe, or ListGroups for its
+    A group of the new protocol (KIP-848) has the state Dead here: use ConsumerGroupDescribe, or ListGroups for its
     type.
 
-        v1  has the throttle time; v2 throttles after the answer
+        v1  has the throttle time; v2 throttles after the response
         v3  authorized operations (KIP-430)
         v4  instance ids of static members (KIP-345)
         v5  flexible
@@ -253,7 +253,7 @@ class DescribeGroupsResponse(Response, answers=DescribeGroupsRequest):
         """`protocol_data` is the assignor's name, in state Stable."""
 
         class DescribedGroupMember(Struct):
-            """Metadata and assignment are the client protocol's own bytes, there in state Stable."""
+            """Metadata and assignment are in the format of the members' protocol, and set in state Stable."""
 
             member_id: str = string("0+")
             group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)
@@ -282,7 +282,7 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2
 
     Goes to each group's coordinator.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
     Groups by id.

@@ -21,18 +21,18 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     v1   null asks for all topics, an empty list for none (in v0 an empty list asks for all); controller, racks
     v2   cluster id
     v3   has the throttle time
-    v4   `allow_auto_topic_creation`: below, asking for a topic that is not there creates it
+    v4   `allow_auto_topic_creation`: below, naming a topic that does not exist creates it
     v5   offline replicas
-    v6   throttles after the answer
+    v6   throttles after the response
     v7   leader epochs (KIP-320)
     v8   authorized operations
     v9   flexible
-    v10  topic ids in the answer (KIP-516)
+    v10  topic ids in the response (KIP-516)
     v11  no authorized operations of the cluster any more (DescribeCluster has them, KIP-700)
     v12  topics can be asked for by id
-    v13  an error for the whole answer: REBOOTSTRAP_REQUIRED (KIP-1102)
+    v13  an error for the whole response: REBOOTSTRAP_REQUIRED (KIP-1102)
 
-    Asks for topics; null means all (from v1).
+    The topics; null means all (from v1).
     """
 
     ROUTE = Route(Target.ANY)
@@ -40,7 +40,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     ERRORS = error_policy(
         "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND "
         "INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED REBOOTSTRAP_REQUIRED",
-        # Replicas of a partition are down: its leader is returned all the same.
+        # Some replicas of a partition are down; the response has its leader.
         DONE="REPLICA_NOT_AVAILABLE",
     )
 
@@ -210,10 +210,10 @@ class DescribeTopicPartitionsResponse(Response, answers=DescribeTopicPartitionsR
 class FindCoordinatorRequest(
     Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+", client_waits="2+"
 ):
-    """FindCoordinator (API key 10): which broker keeps a group's offsets, or a transactional id's transactions.
+    """FindCoordinator (API key 10): which broker is the coordinator of a group or a transactional id.
 
     v1  key types: 0 group, 1 transaction
-    v2  throttles after the answer
+    v2  throttles after the response
     v3  flexible
     v4  many keys at once (KIP-699)
     v5  TRANSACTION_ABORTABLE (KIP-890)
@@ -239,7 +239,7 @@ class FindCoordinatorResponse(Response, answers=FindCoordinatorRequest):
     """One coordinator up to v3, one per key from v4."""
 
     class Coordinator(Struct):
-        """`node_id` is -1 and `error_code` says why where there is none."""
+        """If there is none, `node_id` is -1 and `error_code` says why."""
 
         key: str = string("4+")
         node_id: int = int32("4+")

@@ -29,8 +29,8 @@ class OffsetCommitRequest(
 
         v0   into ZooKeeper, which no later version reads
         v1   into the offsets topic; the member; a time for each offset
-        v2   one retention time for all in its place; the oldest version that 4.0 takes
-        v3   the answer has the throttle time; v4 throttles after it
+        v2   one retention time for all offsets instead; the oldest version that 4.0 takes
+        v3   the response has the throttle time; v4 throttles after it
         v5   no retention time any more: the broker's configuration decides
         v6   leader epoch of the last record read (KIP-320)
         v7   instance id of a static member (KIP-345)
@@ -38,7 +38,7 @@ class OffsetCommitRequest(
         v9   groups of the new protocol (KIP-848)
         v10  topics by id alone
 
-    A commit from outside of the group (it must have no live members) carries generation -1 and member id "".
+    A commit by a non-member (the group must have no live members) has generation -1 and member id "".
 
     Offsets per partition, and who commits them.
     """
@@ -115,16 +115,16 @@ class OffsetFetchRequest(
 
     v0   from ZooKeeper, where only a commit of version 0 goes
     v1   from the offsets topic; the oldest version that 4.0 takes
-    v2   null asks for all topics; an error for the whole answer
-    v3   has the throttle time; v4 throttles after the answer
+    v2   null asks for all topics; an error for the whole response
+    v3   has the throttle time; v4 throttles after the response
     v5   leader epochs (KIP-320)
     v6   flexible
     v7   `require_stable`: UNSTABLE_OFFSET_COMMIT while a transaction that commits the offset is open (KIP-447)
     v8   many groups at once (KIP-709): `groups`, where older versions have `group_id` and `topics`
-    v9   members of the new protocol say who they are (KIP-848)
+    v9   member id and epoch, for members of the new protocol (KIP-848)
     v10  topics by id alone
 
-    Groups (one up to v7), and of which topics.
+    Groups (one up to v7), and their topics.
     """
 
     ROUTE = Route(Target.GROUP_COORDINATOR)
@@ -143,7 +143,7 @@ class OffsetFetchRequest(
         partition_indexes: list[int] = array(int32, "0-7")
 
     class OffsetFetchRequestGroup(Struct):
-        """`topics` null asks for all that the group has committed."""
+        """`topics` null requests all offsets that the group has committed."""
 
         class OffsetFetchRequestTopics(Struct):
             """From v8: by name up to v9, by id from v10."""
@@ -166,7 +166,7 @@ class OffsetFetchRequest(
 
 
 class OffsetFetchResponse(Response, answers=OffsetFetchRequest):
-    """Per group (one up to v7) and partition; offset -1 where none is committed."""
+    """Per group (one up to v7) and partition; offset -1 if none is committed."""
 
     class OffsetFetchResponseTopic(Struct):
         """Up to v7."""

@@ -18,9 +18,9 @@ from kseg.client.protocol.shared_errors import CONTROLLER
 class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+", client_waits="0+"):
     """ElectLeaders (API key 43): has the controller elect partitions' leaders.
 
-    Type 0 elects the preferred leader, type 1 an unclean one if need be (KIP-460).
+    Type 0 elects the preferred leader, type 1 an unclean one if necessary (KIP-460).
 
-    v1  election types; an error for the whole answer
+    v1  election types; an error for the whole response
     v2  flexible
 
     Null asks for all partitions.
@@ -33,7 +33,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
         "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
         # Java calls it retriable, but the partition has the leader that was asked for.
         DONE="ELECTION_NOT_NEEDED",
-        # The controller knows which brokers are alive: asking again does not bring one back.
+        # The controller knows which brokers are alive: a retry does not bring one back.
         FAIL="PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION",
     )
 
@@ -72,7 +72,7 @@ class AlterPartitionReassignmentsRequest(
 
     v1  whether the number of replicas may change (KIP-860)
 
-    The wished replicas per partition.
+    The target replicas per partition.
     """
 
     ROUTE = Route(Target.CONTROLLER)
@@ -150,7 +150,7 @@ class ListPartitionReassignmentsResponse(Response, answers=ListPartitionReassign
 
     class OngoingTopicReassignment(Struct):
         class OngoingPartitionReassignment(Struct):
-            """All replicas at present, and those of them that come and go."""
+            """All current replicas, and those of them that are being added and removed."""
 
             partition_index: int = int32("0+")
             replicas: list[int] = array(int32, "0+")
@@ -175,7 +175,7 @@ class AlterReplicaLogDirsRequest(
 
     Goes to the broker that has them.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
     Per target directory, given by its absolute path: the partitions to move there.
@@ -186,7 +186,7 @@ class AlterReplicaLogDirsRequest(
     ERRORS = error_policy(
         "LOG_DIR_NOT_FOUND KAFKA_STORAGE_ERROR REPLICA_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION "
         "INVALID_TOPIC_EXCEPTION CLUSTER_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR",
-        # The broker has noted the folder for when it gets the replica: that may be never.
+        # The broker has stored the directory for the time when it gets the replica, which may be never.
         FAIL="REPLICA_NOT_AVAILABLE",
     )
 
@@ -223,11 +223,11 @@ class AlterReplicaLogDirsResponse(Response, answers=AlterReplicaLogDirsRequest):
 class DescribeLogDirsRequest(
     Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+", deprecated="0", client_waits="1+"
 ):
-    """DescribeLogDirs (API key 35): where partitions lie on one broker's disks, and how large they are.
+    """DescribeLogDirs (API key 35): the log directories of one broker, with their partitions and sizes.
 
-    v1  the oldest version that 4.0 takes; throttles after the answer
+    v1  the oldest version that 4.0 takes; throttles after the response
     v2  flexible
-    v3  an error for the whole answer
+    v3  an error for the whole response
     v4  size and free space of the volume (KIP-827)
     v5  cordoned directories (KIP-1066)
 
@@ -238,7 +238,7 @@ class DescribeLogDirsRequest(
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(
         "CLUSTER_AUTHORIZATION_FAILED",
-        # The folder's own state: returned, and not waited for.
+        # The state of the directory itself: reported, not retried.
         FAIL="KAFKA_STORAGE_ERROR",
     )
 
@@ -253,7 +253,7 @@ class DescribeLogDirsResponse(Response, answers=DescribeLogDirsRequest):
     """One result a log directory."""
 
     class DescribeLogDirsResult(Struct):
-        """`total_bytes` and `usable_bytes` are -1 where they are not known."""
+        """`total_bytes` and `usable_bytes` are -1 if they are unknown."""
 
         class DescribeLogDirsTopic(Struct):
             class DescribeLogDirsPartition(Struct):

@@ -27,25 +27,25 @@ class ProduceRequest(
 ):
     """Produce (API key 0): appends record batches.
 
-        v1   the answer has the throttle time
+        v1   the response has the throttle time
         v2   message sets of magic 1 (KIP-32); below, magic 0
         v3   transactional id, record batches of magic 2 (KIP-98); the oldest version that brokers from 4.0 on take
-        v5   the answer has the log start offset
-        v6   throttles after the answer
+        v5   the response has the log start offset
+        v6   throttles after the response
         v7   zstd (KIP-110)
-        v8   the answer names the records that a batch was rejected for (KIP-467)
+        v8   the response names the records that a batch was rejected for (KIP-467)
         v9   flexible
-        v10  the answer has the new leader when this broker is not it (KIP-951)
+        v10  the response has the new leader when this broker is not it (KIP-951)
         v11  TRANSACTION_ABORTABLE (KIP-890)
         v12  a transactional request adds its partitions to the transaction by itself: `versions` decides when
         v13  topics by id (KIP-516)
 
-    With `acks` 0 there is no answer at all.
+    With `acks` 0 there is no response at all.
 
     Record sets per partition.
     """
 
-    # With a producer id the leader drops what it has already; without one it would be there twice.
+    # With a producer id the leader drops duplicates; without one the records would be there twice.
     ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE, note="yes for batches with a producer id")
     PERMISSIONS = permissions("WRITE topic, WRITE transactional id, IDEMPOTENT_WRITE cluster")
     ERRORS = error_policy(
@@ -60,7 +60,7 @@ class ProduceRequest(
         SPLIT="MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE",
         DONE="DUPLICATE_SEQUENCE_NUMBER",
         NEW_PRODUCER="OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN_PRODUCER_ID",
-        # An epoch that lags behind the own one is answered so too (KIP-588).
+        # Also returned for an epoch that is only out of date, not fenced (KIP-588).
         ABORT="INVALID_PRODUCER_EPOCH INVALID_TXN_STATE",
     )
 
@@ -86,27 +86,27 @@ class ProduceRequest(
 
     @property
     def is_answered(self) -> bool:
-        """Not with `acks` 0: then the request was written, and that is all there is to know."""
+        """False with `acks` 0: the broker does not respond."""
         return self.acks != 0
 
 
 class ProduceResponse(Response, answers=ProduceRequest):
-    """Where the batches went, or why they did not."""
+    """The offset of each partition's batch, or its error."""
 
     class TopicProduceResponse(Struct):
         """A topic: by name up to v12, by id from v13."""
 
         class PartitionProduceResponse(Struct):
-            """`log_append_time_ms` is -1 unless the topic's timestamps are the broker's."""
+            """`log_append_time_ms` is -1 unless the topic has `message.timestamp.type=LogAppendTime`."""
 
             class BatchIndexAndErrorMessage(Struct):
-                """A record that its batch was rejected for."""
+                """A record because of which its batch was rejected."""
 
                 batch_index: int = int32("8+")
                 batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
 
             class LeaderIdAndEpoch(Struct):
-                """Who leads now; -1 where it is not known."""
+                """The current leader; -1 if it is unknown."""
 
                 leader_id: int = int32("10+", default=-1)
                 leader_epoch: int = int32("10+", default=-1)
@@ -146,10 +146,10 @@ class InitProducerIdRequest(
 ):
     """InitProducerId (API key 22): a producer id and epoch to write with.
 
-    For a transactional id: the same producer id as before with a higher epoch, which fences its former user, after an
-    open transaction has been ended.
+    For a transactional id: the same producer id with a higher epoch, which fences older producers. Their open
+    transaction is ended first.
 
-        v1  throttles after the answer
+        v1  throttles after the response
         v2  flexible
         v3  the producer sends its present id and epoch, to continue after an error (KIP-360)
         v4  PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
@@ -157,10 +157,10 @@ class InitProducerIdRequest(
 
     Version 6 (two-phase commit, KIP-939) is unstable in 4.3 and left out, with the fields that it alone has.
 
-    Who asks; a null transactional id asks for a plain idempotent producer.
+    The producer; a null transactional id stands for an idempotent producer without transactions.
     """
 
-    # The epoch is raised once more, and the one of the lost answer is fenced with all older ones.
+    # The epoch is raised once more, which fences that of the lost response like all older ones.
     ROUTE = Route(Target.TRANSACTION_COORDINATOR, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("WRITE transactional id, IDEMPOTENT_WRITE cluster")
     ERRORS = error_policy(

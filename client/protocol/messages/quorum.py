@@ -27,7 +27,7 @@ class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+"
     """Vote (API key 52): asks a controller for its vote, to become the quorum's leader (KIP-595).
 
     v1  voter keys: directory ids, where the leader listens (KIP-853)
-    v2  asks before the epoch is raised (KIP-996)
+    v2  pre-vote: asks before the epoch is raised (KIP-996)
 
     Who wants to lead, in which epoch, with how long a log.
     """
@@ -113,7 +113,7 @@ class BeginQuorumEpochRequest(
 
 
 class BeginQuorumEpochResponse(Response, answers=BeginQuorumEpochRequest):
-    """Who leads in the receiver's eyes."""
+    """The leader that the receiver knows."""
 
     class TopicData(Struct):
         class PartitionData(Struct):
@@ -176,7 +176,7 @@ class EndQuorumEpochRequest(
 
 
 class EndQuorumEpochResponse(Response, answers=EndQuorumEpochRequest):
-    """Who leads in the receiver's eyes."""
+    """The leader that the receiver knows."""
 
     class TopicData(Struct):
         class PartitionData(Struct):

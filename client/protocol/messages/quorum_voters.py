@@ -101,7 +101,7 @@ class DescribeQuorumResponse(Response, answers=DescribeQuorumRequest):
 class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1", flexible="0+"):
     """AddRaftVoter (API key 80): adds a voter to the metadata quorum (KIP-853).
 
-    v1  may answer before the change is committed
+    v1  may respond before the change is committed
 
     The voter and where it listens.
     """

@@ -226,13 +226,13 @@ class UpdateMetadataResponse(Response, answers=UpdateMetadataRequest):
 class AlterPartitionRequest(
     Request["AlterPartitionResponse"], key=56, versions="0-3", flexible="0+", scope="controller", deprecated="0-1"
 ):
-    """AlterPartition (API key 56): a leader's wish to change its in-sync replicas (KIP-497).
+    """AlterPartition (API key 56): a leader requests a change of its in-sync replicas (KIP-497).
 
     v1  recovery state (KIP-704)
     v2  topics by id (KIP-841)
     v3  in-sync replicas with their broker epochs (KIP-903)
 
-    The wished state per partition.
+    The requested state per partition.
     """
 
     class TopicData(Struct):
@@ -261,7 +261,7 @@ class AlterPartitionRequest(
 
 
 class AlterPartitionResponse(Response, answers=AlterPartitionRequest):
-    """The state that counts now."""
+    """The state after the request."""
 
     class TopicData(Struct):
         class PartitionData(Struct):

@@ -26,7 +26,7 @@ class DescribeAclsRequest(
 ):
     """DescribeAcls (API key 29): lists the access control entries that a filter matches.
 
-    v1  pattern types (KIP-290); throttles after the answer
+    v1  pattern types (KIP-290); throttles after the response
     v2  flexible
     v3  resource type USER (KIP-373)
 
@@ -78,7 +78,7 @@ class CreateAclsRequest(
 ):
     """CreateAcls (API key 30): adds access control entries; goes to the controller.
 
-    v1  pattern types (KIP-290); throttles after the answer
+    v1  pattern types (KIP-290); throttles after the response
     v2  flexible
     v3  resource type USER (KIP-373)
 
@@ -102,7 +102,7 @@ class CreateAclsRequest(
 
 
 class CreateAclsResponse(Response, answers=CreateAclsRequest):
-    """What became of each, in the request's order."""
+    """The result of each, in the request's order."""
 
     class AclCreationResult(Struct):
         error_code: int = int16("0+")
@@ -117,14 +117,14 @@ class DeleteAclsRequest(
 ):
     """DeleteAcls (API key 31): removes the access control entries that filters match; goes to the controller.
 
-    v1  pattern types (KIP-290); throttles after the answer
+    v1  pattern types (KIP-290); throttles after the response
     v2  flexible
     v3  resource type USER (KIP-373)
 
     Filters; null matches all names, principals or hosts.
     """
 
-    # The second answer lists nothing removed.
+    # The second response lists nothing removed.
     ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{CONTROLLER} SECURITY_DISABLED")
@@ -146,7 +146,7 @@ class DeleteAclsResponse(Response, answers=DeleteAclsRequest):
 
     class DeleteAclsFilterResult(Struct):
         class DeleteAclsMatchingAcl(Struct):
-            """An entry that the filter has matched, and whether it is gone."""
+            """An entry that the filter has matched, and whether it was removed."""
 
             error_code: int = int16("0+")
             error_message: str | None = string("0+", nullable="0+")
@@ -257,16 +257,16 @@ class AlterUserScramCredentialsResponse(Response, answers=AlterUserScramCredenti
 class CreateDelegationTokenRequest(
     Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+", deprecated="0", client_waits="1+"
 ):
-    """CreateDelegationToken (API key 38): makes a delegation token for the principal that asks (KIP-48).
+    """CreateDelegationToken (API key 38): creates a delegation token for the requesting principal (KIP-48).
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
-    v3  an owner other than the one who asks (KIP-373)
+    v3  an owner other than the requester (KIP-373)
 
-    The owner (null: who asks), who may renew it, and its longest life in ms (-1: the broker's own limit).
+    The owner (null: the requester), who may renew it, and its maximum lifetime in ms (-1: the broker's own limit).
     """
 
-    # There would be two tokens, and no caller that expires the first.
+    # There would be two tokens, and nobody would expire the first.
     ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="DescribeDelegationToken")
     PERMISSIONS = permissions("", otherwise="CREATE_TOKENS on user, for another one's token")
     ERRORS = error_policy(_TOKEN)
@@ -302,12 +302,12 @@ class CreateDelegationTokenResponse(Response, answers=CreateDelegationTokenReque
 class RenewDelegationTokenRequest(
     Request["RenewDelegationTokenResponse"], key=39, versions="0-2", flexible="2+", deprecated="0", client_waits="1+"
 ):
-    """RenewDelegationToken (API key 39): makes a delegation token live longer (KIP-48).
+    """RenewDelegationToken (API key 39): extends the lifetime of a delegation token (KIP-48).
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
-    The token by its secret, and how many ms from now it is to live.
+    The token by its secret, and its new lifetime in ms from now.
     """
 
     ROUTE = Route(Target.CONTROLLER)
@@ -331,7 +331,7 @@ class ExpireDelegationTokenRequest(
 ):
     """ExpireDelegationToken (API key 40): changes when a delegation token expires, or ends it at once (KIP-48).
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
     The token by its secret; a negative period ends it at once.
@@ -365,11 +365,11 @@ class DescribeDelegationTokenRequest(
 ):
     """DescribeDelegationToken (API key 41): lists delegation tokens (KIP-48).
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
-    v3  who asked for each (KIP-373)
+    v3  the requester of each (KIP-373)
 
-    Null asks for all owners' tokens that the asker may see.
+    Null requests the tokens of all owners that the requester may see.
     """
 
     ROUTE = Route(Target.ANY)

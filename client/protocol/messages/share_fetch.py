@@ -32,7 +32,7 @@ _SHARE: Final = (
     "GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID "
     "NOT_LEADER_OR_FOLLOWER INVALID_RECORD_STATE KAFKA_STORAGE_ERROR INVALID_REQUEST UNKNOWN_SERVER_ERROR"
 )
-#: Fetch sessions that a broker has dropped, or counts differently.
+#: The broker has evicted the fetch session, or its epoch differs.
 _SESSION: Final = error_policy(
     NEW_SESSION="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR"
 )
@@ -47,7 +47,7 @@ class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", f
     What to acquire and what to acknowledge: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (from v2).
     """
 
-    # Records that were handed out with the lost answer are locked until their time is over.
+    # Records that were acquired with the lost response stay locked until their acquisition lock expires.
     ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(f"{_SHARE} CORRUPT_MESSAGE", _SHARE_SESSION)
@@ -98,7 +98,7 @@ class ShareFetchResponse(Response, answers=ShareFetchRequest):
                 leader_epoch: int = int32("0+")
 
             class AcquiredRecords(Struct):
-                """`delivery_count` says how often they have been handed out."""
+                """`delivery_count`: how often they have been delivered."""
 
                 first_offset: int = int64("0+")
                 last_offset: int = int64("0+")
@@ -143,7 +143,7 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versi
     Per partition: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (from v2).
     """
 
-    # As for ShareFetch: the records stay locked until their time is over.
+    # As for ShareFetch: the records stay locked until their acquisition lock expires.
     ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(_SHARE, _SHARE_SESSION)

@@ -30,10 +30,10 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key
     )
 
     class Topology(Struct):
-        """What the application computes: only when joining."""
+        """The topology that the application runs; only when joining."""
 
         class Subtopology(Struct):
-            """A part whose tasks run as one."""
+            """A part of the topology; a task runs it for one partition of its sources."""
 
             class TopicInfo(Struct):
                 class KeyValue(Struct):

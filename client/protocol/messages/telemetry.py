@@ -15,7 +15,7 @@ class GetTelemetrySubscriptionsRequest(
 ):
     """GetTelemetrySubscriptions (API key 71): asks which of a client's metrics the cluster wants (KIP-714).
 
-    All zero on first contact; then the id that the broker gave.
+    The client instance id: zero in the first request, then the one that the broker assigned.
     """
 
     ROUTE = Route(Target.ANY)
@@ -25,7 +25,7 @@ class GetTelemetrySubscriptionsRequest(
 
 
 class GetTelemetrySubscriptionsResponse(Response, answers=GetTelemetrySubscriptionsRequest):
-    """The id to use, which metrics by name prefix ("" for all), how often in ms, and compressed how."""
+    """The id to use, the metrics by name prefix ("" for all), the interval in ms, and the compression types."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -39,7 +39,7 @@ class GetTelemetrySubscriptionsResponse(Response, answers=GetTelemetrySubscripti
 
 
 class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0", flexible="0+"):
-    """PushTelemetry (API key 72): hands over a client's metrics (KIP-714).
+    """PushTelemetry (API key 72): sends a client's metrics (KIP-714).
 
     OTLP bytes, compressed as `compression_type` says; `terminating` marks the last ones.
     """
@@ -58,7 +58,7 @@ class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0
 
 
 class PushTelemetryResponse(Response, answers=PushTelemetryRequest):
-    """Whether they were taken."""
+    """Whether they were accepted."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

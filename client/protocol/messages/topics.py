@@ -26,9 +26,9 @@ class CreateTopicsRequest(
 
     v1  error messages, dry runs
     v2  throttle time; the oldest version that 4.0 takes
-    v3  throttles after the answer
+    v3  throttles after the response
     v4  -1 partitions or replicas mean the broker's default (KIP-464)
-    v5  flexible; the answer has the topic's configuration (KIP-525)
+    v5  flexible; the response has the topic's configuration (KIP-525)
     v6  THROTTLING_QUOTA_EXCEEDED (KIP-599)
     v7  topic ids (KIP-516)
 
@@ -70,10 +70,10 @@ class CreateTopicsRequest(
 
 
 class CreateTopicsResponse(Response, answers=CreateTopicsRequest):
-    """What became of each."""
+    """The result of each."""
 
     class CreatableTopicResult(Struct):
-        """`topic_config_error_code` is set where the configuration may not be seen."""
+        """`topic_config_error_code` is set if the client is not authorized to see the configuration."""
 
         class CreatableTopicConfigs(Struct):
             name: str = string("5+")
@@ -103,7 +103,7 @@ class DeleteTopicsRequest(
     """DeleteTopics (API key 20): deletes topics; goes to the controller.
 
     v1  throttle time; the oldest version that 4.0 takes
-    v2  throttles after the answer
+    v2  throttles after the response
     v3  TOPIC_DELETION_DISABLED
     v4  flexible
     v5  error messages; THROTTLING_QUOTA_EXCEEDED (KIP-599)
@@ -117,7 +117,7 @@ class DeleteTopicsRequest(
     PERMISSIONS = permissions("DELETE topic")
     ERRORS = error_policy(
         f"{_TOPIC_CHANGE} TOPIC_DELETION_DISABLED",
-        # From the controller: that it is not there is the truth, not a broker's old news.
+        # The controller says that it does not exist: that is not stale metadata.
         FAIL="UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID",
     )
 
@@ -133,7 +133,7 @@ class DeleteTopicsRequest(
 
 
 class DeleteTopicsResponse(Response, answers=DeleteTopicsRequest):
-    """What became of each."""
+    """The result of each."""
 
     class DeletableTopicResult(Struct):
         name: str | None = string("0+", nullable="6+")
@@ -150,11 +150,11 @@ class CreatePartitionsRequest(
 ):
     """CreatePartitions (API key 37): adds partitions to topics (KIP-195); goes to the controller.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
     v3  THROTTLING_QUOTA_EXCEEDED (KIP-599)
 
-    The wished number of partitions of each topic, old ones included.
+    The new number of partitions of each topic, existing ones included.
     """
 
     ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
@@ -196,15 +196,15 @@ class CreatePartitionsResponse(Response, answers=CreatePartitionsRequest):
 
 
 class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0-2", flexible="2+", client_waits="1+"):
-    """DeleteRecords (API key 21): moves a partition's log start forward; goes to the leader.
+    """DeleteRecords (API key 21): deletes a partition's records before an offset; goes to the leader.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  flexible
 
     The first offset to keep per partition; -1 is the high watermark.
     """
 
-    # Offset -1 is the high watermark of the moment: a second try may remove what came after the first.
+    # Offset -1 is the current high watermark: a second request may delete records that came after the first.
     ROUTE = Route(Target.LEADER, RetrySafety.VERIFY_FIRST, verify_with="ListOffsets", note="yes up to a given offset")
     PERMISSIONS = permissions("DELETE topic")
     ERRORS = error_policy(f"{LEADER} OFFSET_OUT_OF_RANGE TOPIC_AUTHORIZATION_FAILED POLICY_VIOLATION REQUEST_TIMED_OUT")
@@ -224,7 +224,7 @@ class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0
 
 
 class DeleteRecordsResponse(Response, answers=DeleteRecordsRequest):
-    """The new log start per partition."""
+    """The new log start offset per partition."""
 
     class DeleteRecordsTopicResult(Struct):
         class DeleteRecordsPartitionResult(Struct):

@@ -17,10 +17,9 @@ from kseg.client.protocol.shared_errors import ABORTABLE, COORDINATOR, TRANSACTI
 class AddPartitionsToTxnRequest(
     Request["AddPartitionsToTxnResponse"], key=24, versions="0-5", flexible="3+", for_clients="0-3", client_waits="1+"
 ):
-    """AddPartitionsToTxn (API key 24): informs the transaction coordinator which partitions a transaction is to write
-    to.
+    """AddPartitionsToTxn (API key 24): adds partitions to a transaction, before it writes to them.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  PRODUCER_FENCED
     v3  flexible; the last version for clients
     v4  many transactions at once, asked by brokers on behalf of their clients (KIP-890)
@@ -88,11 +87,11 @@ class AddPartitionsToTxnResponse(Response, answers=AddPartitionsToTxnRequest):
 class AddOffsetsToTxnRequest(
     Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+", client_waits="1+"
 ):
-    """AddOffsetsToTxn (API key 25): informs the transaction coordinator that a transaction commits a group's offsets.
+    """AddOffsetsToTxn (API key 25): adds a group's offsets to a transaction, before they are committed in it.
 
-    Under the second transaction protocol TxnOffsetCommit says so by itself (KIP-890).
+    With the second transaction protocol TxnOffsetCommit does this by itself (KIP-890).
 
-        v1  throttles after the answer
+        v1  throttles after the response
         v2  PRODUCER_FENCED
         v3  flexible
         v4  TRANSACTION_ABORTABLE (KIP-890)
@@ -125,16 +124,16 @@ class TxnOffsetCommitRequest(
     first_transaction_protocol="0-4",
     client_waits="1+",
 ):
-    """TxnOffsetCommit (API key 28): stores a group's offsets as part of a transaction: they count when it commits.
+    """TxnOffsetCommit (API key 28): stores a group's offsets in a transaction: they take effect when it commits.
 
-        v1  throttles after the answer
+        v1  throttles after the response
         v2  leader epoch of the last record read
-        v3  flexible; the member says who it is, so that one left behind is rejected (KIP-447)
+        v3  flexible; member id and generation, so that members of an older generation are rejected (KIP-447)
         v4  TRANSACTION_ABORTABLE (KIP-890)
         v5  adds the offsets to the transaction by itself: `versions` decides when it may be used
 
-    Goes to the group's coordinator, not to the transaction's. A commit from outside of the group carries generation -1
-    and member id ""; brokers take such a commit even while the group has live members.
+    Goes to the group's coordinator, not to the transaction's. A commit by a non-member has generation -1 and member
+    id ""; brokers take such a commit even while the group has live members.
 
     Offsets per partition, and the transaction they belong to.
     """
@@ -146,7 +145,7 @@ class TxnOffsetCommitRequest(
         "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID INVALID_GROUP_ID OFFSET_METADATA_TOO_LARGE "
         "INVALID_COMMIT_OFFSET_SIZE UNSUPPORTED_FOR_MESSAGE_FORMAT REQUEST_TIMED_OUT",
         ABORTABLE,
-        # The partitions are another member's by now: what was read of them is to be read again.
+        # Another member may own the partitions by now, and reads the records again.
         ABORT="UNKNOWN_MEMBER_ID ILLEGAL_GENERATION STALE_MEMBER_EPOCH",
         FAIL="FENCED_INSTANCE_ID",
     )
@@ -202,13 +201,13 @@ class EndTxnRequest(
 ):
     """EndTxn (API key 26): commits or aborts a transaction.
 
-    The answer comes when the decision is in the transaction log; markers follow.
+    The response comes when the decision is in the transaction log; markers follow.
 
-    v1  throttles after the answer
+    v1  throttles after the response
     v2  PRODUCER_FENCED
     v3  flexible
     v4  TRANSACTION_ABORTABLE (KIP-890)
-    v5  every transaction has an epoch of its own, returned in the answer: `versions` decides when it may be used
+    v5  bumps the epoch, and returns the next transaction's producer id and epoch: `versions` decides when it may be used
 
     The transaction, and how it ends.
     """
@@ -224,7 +223,7 @@ class EndTxnRequest(
 
 
 class EndTxnResponse(Response, answers=EndTxnRequest):
-    """From v5: the producer id and epoch of the next transaction, -1 where there are none."""
+    """From v5: the producer id and epoch of the next transaction; -1 if there are none."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")
@@ -310,7 +309,7 @@ class DescribeTransactionsResponse(Response, answers=DescribeTransactionsRequest
     """State, producer and partitions of each."""
 
     class TransactionState(Struct):
-        """`transaction_start_time_ms` is -1 where no transaction is open."""
+        """`transaction_start_time_ms` is -1 if no transaction is open."""
 
         class TopicData(Struct):
             topic: str = string("0+")
@@ -338,7 +337,7 @@ class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versi
     v1  only those that have been open for longer (KIP-994)
     v2  only those whose transactional id matches a regular expression (KIP-1152)
 
-    Filters; an empty list and -1 let everything pass.
+    Filters; an empty list and -1 match everything.
     """
 
     ROUTE = Route(Target.ALL_BROKERS)
@@ -371,7 +370,7 @@ class ListTransactionsResponse(Response, answers=ListTransactionsRequest):
 class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, versions="0", flexible="0+"):
     """DescribeProducers (API key 61): returns the producers that write to partitions (KIP-664); goes to the leader.
 
-    So a transaction that hangs there is found.
+    It helps to find hanging transactions.
 
     Partitions by topic.
     """
@@ -395,7 +394,7 @@ class DescribeProducersResponse(Response, answers=DescribeProducersRequest):
     class TopicResponse(Struct):
         class PartitionResponse(Struct):
             class ProducerState(Struct):
-                """`current_txn_start_offset` is -1 where no transaction is open."""
+                """`current_txn_start_offset` is -1 if no transaction is open."""
 
                 producer_id: int = int64("0+")
                 producer_epoch: int = int32("0+")
