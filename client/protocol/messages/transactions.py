@@ -207,7 +207,7 @@ class EndTxnRequest(
     v2  PRODUCER_FENCED
     v3  flexible
     v4  TRANSACTION_ABORTABLE (KIP-890)
-    v5  bumps the epoch, and returns the next transaction's producer id and epoch: `versions` decides when it may be used
+    v5  bumps the epoch, and returns the next transaction's producer id and epoch: `versions` decides when it is used
 
     The transaction, and how it ends.
     """
