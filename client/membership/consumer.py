@@ -88,7 +88,7 @@ class ConsumerHeartbeatThread(Background):
         if goodbye is not None:
             self._leave(cluster, for_good=goodbye[0], seconds=goodbye[1] - now())
             with self.changed:
-                self.session.left()  # while the lock is held: a heartbeat before it would rejoin
+                self.session.left()  # with the lock held: a heartbeat in between would rejoin
                 self._goodbye = None
                 self.changed.notify_all()
         elif stuck:

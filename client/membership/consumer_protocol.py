@@ -142,7 +142,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _check_cooperative(
     name: str, members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]]
 ) -> None:
-    """Raises GroupError unless a moving partition is unassigned for one generation: two members would read it."""
+    """Raises GroupError if a partition moves without a generation in which it has no owner (KIP-429)."""
     gained = {tp for member, tps in given.items() for tp in set(tps).difference(members[member].owned)}
     given_up = {
         tp

@@ -154,7 +154,7 @@ class Transaction:
         self._open()
 
     def begin_next(self) -> None:
-        """Open the next transaction after `commit` or `abort`, with the same producer id. Fences no other producer."""
+        """Open the next transaction, with the ids that `commit` or `abort` left. Fences no other producer."""
         self._require(Step.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
