@@ -30,7 +30,7 @@ SEQUENCES = 2**31
 class Delivered(NamedTuple):
     """Where a record was appended.
 
-    offset, base_offset: of the record and of its batch; -1 if unknown (acks=0, or a duplicate that the leader has).
+    offset, base_offset: of the record and of its batch; -1 if unknown (acks=0, or the leader had the batch already).
     log_append_time: in ms; -1 unless the topic has `message.timestamp.type=LogAppendTime`.
     """
 

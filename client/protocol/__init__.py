@@ -7,6 +7,6 @@ lookup      the same by an API's name
 reader, writer, codegen, primitives   generate the functions that read and write one (message, version)
 codec       encode and decode one message
 api         an API by its request's class, whole frames with their headers; registry has all APIs
-versions    which version to speak; rules that are in no definition
+versions    which version to use; rules that are in no definition
 error_codes, errors                  the codes that brokers return; exceptions for invalid bytes and values
 """

@@ -1,4 +1,4 @@
-"""Which version of an API to speak to a broker, and the rules about it that Kafka's definitions do not carry.
+"""Which version of an API to use with a broker, and the rules about it that Kafka's definitions do not have.
 
 The rule is the highest version that both sides have. The exceptions (those by API are in the requests' classes:
 `FOR_CLIENTS`, `FIRST_TRANSACTION_PROTOCOL`, `BY_TOPIC_NAME`):
@@ -36,7 +36,7 @@ def negotiate(
     topic_ids_known: bool,
     transactional: bool = True,
 ) -> int:
-    """The version to speak.
+    """The version to use.
 
     `broker_ranges` maps API keys to (lowest, highest), `finalized_features` names to levels, both as the broker of this
     connection returned them with ApiVersions. `topic_ids_known` is about the topics that the request names,

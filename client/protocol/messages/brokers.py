@@ -62,12 +62,12 @@ class BrokerRegistrationResponse(Response, answers=BrokerRegistrationRequest):
 class BrokerHeartbeatRequest(
     Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+", scope="controller", client_waits="0+"
 ):
-    """BrokerHeartbeat (API key 63): a broker reports that it is alive, and what it wants (KIP-500).
+    """BrokerHeartbeat (API key 63): a broker reports that it is alive, or is to be fenced or shut down (KIP-500).
 
     v1  log directories that went offline (KIP-858)
     v2  cordoned log directories (KIP-1066)
 
-    How far the broker has read the metadata log, and what it wants.
+    How far the broker has read the metadata log, and what it requests.
     """
 
     broker_id: int = int32("0+")

@@ -23,7 +23,7 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
     Null, or -1 for the rebalance timeout, means unchanged since the last heartbeat; the first one has all fields.
     `member_epoch` 0 joins, -1 leaves, -2 leaves temporarily (a static member that will rejoin).
 
-    Who the member is, what it wants, which partitions it owns.
+    The member, its subscription, and the partitions that it owns.
     """
 
     ROUTE = Route(Target.GROUP_COORDINATOR)

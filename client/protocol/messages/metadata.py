@@ -29,7 +29,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     v9   flexible
     v10  topic ids in the response (KIP-516)
     v11  no authorized operations of the cluster any more (DescribeCluster has them, KIP-700)
-    v12  topics can be asked for by id
+    v12  topics can be requested by id
     v13  an error for the whole response: REBOOTSTRAP_REQUIRED (KIP-1102)
 
     The topics; null means all (from v1).

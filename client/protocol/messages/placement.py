@@ -31,7 +31,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
     ERRORS = error_policy(
         f"{CONTROLLER} PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE "
         "UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC_EXCEPTION",
-        # Java calls it retriable, but the partition has the leader that was asked for.
+        # Java calls it retriable, but the partition has the requested leader already.
         DONE="ELECTION_NOT_NEEDED",
         # The controller knows which brokers are alive: a retry does not bring one back.
         FAIL="PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION",
