@@ -37,7 +37,7 @@ def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, s
 def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
     """The columns of a key or value; of several kinds of records those of all, by name and type (`kinds`)."""
     kind, kinds = plan.type, plan.kinds
-    if not (pa.types.is_struct(kind) and plan.into_columns):
+    if not _has_columns(plan):
         return [pa.field(plan.column, kind)]
     names = dict(plan.rename)
     unknown = sorted(names.keys() - (kinds.names if kinds is not None else {child.name for child in kind}))
@@ -47,6 +47,11 @@ def typed_columns(plan: PayloadPlan) -> list[pa.Field]:
     if kinds is not None:
         return list(kind)
     return [pa.field(names.get(child.name, child.name), child.type) for child in kind]
+
+
+def _has_columns(plan: PayloadPlan) -> bool:
+    """Whether each field of the record is a column; else all of it is one column."""
+    return pa.types.is_struct(plan.type) and plan.into_columns
 
 
 def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None:
@@ -65,16 +70,25 @@ def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> lis
     seen: dict[str, str] = {}
     for plan, fields in parts:
         for field in fields:
-            place = f"{plan.place}.rename"
+            place = f"{plan.place}.{'rename' if _has_columns(plan) else 'as'}"
             if (other := seen.get(field.name.lower())) is not None:
                 words = f"columns {other} and {field.name} are one name to Delta"
-                faults.append(Fault(place, words, _rename(field.name)))
+                faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
             seen[field.name.lower()] = field.name
             ours = (f"{RESERVED_PREFIX}rescued", *(ENVELOPE_COLUMNS if plan.envelope == "debezium" else ()))
             if field.name.startswith(RESERVED_PREFIX) and field.name not in ours:
                 words = f"column {field.name}: names that begin with {RESERVED_PREFIX} are Kafka's own columns"
-                faults.append(Fault(place, words, _rename(field.name)))
-            faults += [Fault(place, words, _rename(field.name)) for words in _nested_faults(field, field.name)]
+                faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
+            if not _is_parquet_name(field.name):
+                faults.append(Fault(place, _not_a_parquet_name(field.name), _another_name(plan, field.name)))
+            faults += [
+                Fault(
+                    f"{plan.place}.schema",
+                    words,
+                    f"leave the field out of the schema, or write format: bytes for the {plan.source}",
+                )
+                for words in _nested_faults(field.type, field.name)
+            ]
             faults += [
                 Fault(
                     f"{plan.place}.schema", f"column {path} has {words}", f"write format: bytes for the {plan.source}"
@@ -84,10 +98,16 @@ def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> lis
     return faults
 
 
-def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
-    if not field.name or FORBIDDEN_IN_NAMES.intersection(field.name):
-        yield f"column {path!r}: Parquet names hold none of space , ; {{}} () newline tab ="
-    kind = field.type
+def _is_parquet_name(name: str) -> bool:
+    return bool(name) and not FORBIDDEN_IN_NAMES.intersection(name)
+
+
+def _not_a_parquet_name(path: str) -> str:
+    return f"column {path!r}: Parquet names hold none of space , ; {{}} () newline tab ="
+
+
+def _nested_faults(kind: pa.DataType, path: str) -> Iterator[str]:
+    """Names of fields inside a column that a table cannot have, or not twice; `rename` is of top-level fields alone."""
     while pa.types.is_list(kind) or pa.types.is_map(kind):
         kind = kind.item_type if pa.types.is_map(kind) else kind.value_type
     if pa.types.is_struct(kind):
@@ -96,7 +116,9 @@ def _nested_faults(field: pa.Field, path: str) -> Iterator[str]:
             if (other := seen.get(child.name.lower())) is not None:
                 yield f"fields {other} and {child.name} of {path} are one name to Delta"
             seen[child.name.lower()] = child.name
-            yield from _nested_faults(child, f"{path}.{child.name}")
+            if not _is_parquet_name(child.name):
+                yield _not_a_parquet_name(f"{path}.{child.name}")
+            yield from _nested_faults(child.type, f"{path}.{child.name}")
 
 
 def _without_values(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
@@ -114,5 +136,9 @@ def _without_values(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
             yield from _without_values(child.type, f"{path}.{child.name}")
 
 
-def _rename(name: str) -> str:
-    return f"write rename: {{{name!r}: another_name}}, or choose into: struct"
+def _another_name(plan: PayloadPlan, column: str, *, struct: bool = False) -> str:
+    """How a column gets another name. struct: whether the name may be that of a field in a struct."""
+    if not _has_columns(plan):
+        return f"write as: another_name for the {plan.source}"
+    field = next((field for field, name in plan.rename if name == column), column)
+    return f"write rename: {{{field!r}: another_name}}{', or choose into: struct' if struct else ''}"

@@ -138,6 +138,31 @@ def test_the_first_payload_that_cannot_be_decoded_is_an_error_with_its_address()
 
 
 @pytest.mark.parametrize(
+    ("decode", "remedy"),
+    [
+        ({"value": {**ORDER, "rename": {"id": "a b"}}}, "write rename: {'id': another_name}"),
+        ({"value": {"format": "string", "as": "a b"}}, "write as: another_name for the value"),
+        (
+            {"value": {"format": "json", "schema": {"columns": {"s": "array<struct<`a b`:int>>"}}}},
+            "leave the field out of the schema, or write format: bytes for the value",
+        ),
+        (
+            {"key": {"format": "string", "as": "_kseg_x"}, "value": {"format": "string"}},
+            "write as: another_name for the key",
+        ),
+        (
+            {"key": {"format": "string", "as": "ID"}, "value": ORDER},
+            "write rename: {'id': another_name}, or choose into: struct",
+        ),
+    ],
+)
+def test_a_name_that_no_table_can_have_is_refused_with_a_remedy_that_helps(decode: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        step_of(**decode).output_schema(ROWS)
+    assert [fault.remedy for fault in refused.value.faults] == [remedy]
+
+
+@pytest.mark.parametrize(
     ("decode", "said"),
     [
         ({"key": {"format": "string", "as": "ID"}, "value": ORDER}, "columns ID and id are one name to Delta"),
