@@ -14,6 +14,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
 from kseg.etl.source.files.log_directories import LogCatalog
@@ -109,11 +110,12 @@ def recovery_job(
     layout, options: the layout of the logs, and options of the store and of the layout (`LogFiles`).
 
     Raises:
-        ConfigurationError: paths that cannot be combined, or invalid topic names.
+        ConfigurationError: paths that cannot be combined, or invalid topic names; or `table` names no folder that
+            another can lie beside, and quarantine or ledger is not given.
     """
-    beside = (
-        table.split(TOPIC_PLACEHOLDER, 1)[0].rpartition("/")[0] if TOPIC_PLACEHOLDER in table else table.rstrip("/")
-    )
+    if quarantine is None or ledger is None:
+        folder = _folder_of(table)
+        quarantine, ledger = quarantine or f"{folder}_quarantine", ledger or f"{folder}_ledger"
     return job_from_document(
         {
             "version": 1,
@@ -132,11 +134,30 @@ def recovery_job(
                 "on_gap": "record",
                 "on_corruption": "quarantine",
             },
-            "sink": {"path": table, "quarantine": {"path": quarantine or f"{beside}_quarantine"}},
-            "ledger": ledger or f"{beside}_ledger",
+            "sink": {"path": table, "quarantine": {"path": quarantine}},
+            "ledger": ledger,
             **({"spark": {"master": master}} if master else {}),
         }
     )
+
+
+def _folder_of(table: str) -> str:
+    """The folder of a table, or of `{topic}` tables, whose name with a suffix is another folder beside it.
+
+    Raises ConfigurationError: it has no name of its own (`.`), or it is a bucket, whose name with a suffix is another
+    bucket.
+    """
+    folder, template, _ = table.partition(TOPIC_PLACEHOLDER)
+    folder = folder.rpartition("/")[0] if template else folder.rstrip("/")
+    _, scheme, path = folder.partition("://")
+    if folder.rpartition("/")[2] in ("", ".", "..") or (scheme and "/" not in path):
+        raise ConfigurationError.of(
+            "--to",
+            f"{table} has no folder with a name of its own, beside which quarantine and ledger could lie",
+            f"write --to {folder + '/' if folder else ''}recovered{'/{topic}' if template else ''}, "
+            "or give --quarantine and --ledger",
+        )
+    return folder
 
 
 def recover(job: Job, *, take_over: bool = False, progress: Progress | None = None) -> RecoverReport:

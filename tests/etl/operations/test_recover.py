@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.operations.recover import quarantined, recover, recovery_job
 from kseg.etl.operations.status import status
@@ -181,6 +182,42 @@ def test_a_whole_directory_is_recovered_whole(spark: Any, left: Left, tmp_path: 
     assert (tmp_path / "lake_ledger").is_dir()
     assert (report["topics"], report["partitions"]) == (1, 2)
     assert {one["log_end"] for one in report["unconfirmed"]} == {r["end"] for r in report["ranges"]}
+
+
+@pytest.mark.parametrize(
+    ("table", "folder"),
+    [
+        ("./recovered/", "./recovered"),
+        ("./lake/{topic}", "./lake"),
+        ("/lake/raw_{topic}", "/lake"),
+        ("s3://lake/orders", "s3://lake/orders"),
+        ("s3://lake/raw/{topic}", "s3://lake/raw"),
+        ("file:///lake", "file:///lake"),
+    ],
+)
+def test_quarantine_and_ledger_lie_beside_the_folder_of_the_rows(table: str, folder: str) -> None:
+    job, expected = recovery_job(["/logs"], table), recovery_job(["/logs"], table, quarantine=f"{folder}_quarantine")
+    assert job.quarantine == expected.quarantine
+    assert job.ledger == recovery_job(["/logs"], table, ledger=f"{folder}_ledger").ledger
+
+
+@pytest.mark.parametrize(
+    ("table", "remedy"),
+    [
+        ("s3://lake/{topic}", "s3://lake/recovered/{topic}"),
+        ("s3://lake", "s3://lake/recovered"),
+        ("./{topic}", "./recovered/{topic}"),
+        ("{topic}", "recovered/{topic}"),
+        (".", "./recovered"),
+        ("..", "../recovered"),
+    ],
+)
+def test_no_quarantine_is_made_in_another_bucket_or_hidden_in_the_current_folder(table: str, remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        recovery_job(["/logs"], table)
+    (fault,) = refused.value.faults
+    assert str(fault.remedy).startswith(f"write --to {remedy}, or give")
+    recovery_job(["/logs"], remedy)
 
 
 class Killed(BaseException):
