@@ -18,7 +18,7 @@ from itertools import chain
 
 from kseg.etl.ledger.values import RangeAccount, RangeCounts, RunPlan, TableCommit
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.tables.errors import name_abandoning, table_older_than_ledger
+from kseg.etl.tables.errors import table_older_than_ledger
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, rows_handed, written_files
 from kseg.etl.tables.protocol import TableAccess
 
@@ -208,9 +208,7 @@ def refuse_lost_landing(table: str, access: TableAccess | None, commit: TableCom
         return
     found = access.transaction_version(plan.app_id) or 0
     if found < plan.app_version:
-        refused = table_older_than_ledger(table, plan.app_id, found, plan.app_version)
-        name_abandoning(refused, plan.run_id)
-        raise refused
+        raise table_older_than_ledger(table, plan.app_id, found, plan.app_version)
 
 
 def routed_mismatch(
