@@ -63,8 +63,8 @@ def ingest(
     that of the first run that fails; the runs before it have landed, and the same command continues the failed run.
 
     Exit 0: done, or nothing to do; 2: invalid configuration; 3: refused, because ledger, source, tables and group do
-    not agree, or data is lost; 4: a broker or an object store is not available, try again; 5: another run is active;
-    1: anything else.
+    not agree, data is lost, or records cannot be decoded; 4: a broker or an object store is not available, try again;
+    5: another run is active; 1: anything else.
     """
 
     if with_spark and not dry_run:

@@ -81,7 +81,8 @@ def recognise(payloads: Sequence[bytes | None], *, set_aside: bool = False, give
         return Recognised(kind, len(some), nulls, documents=documents)
     fixed = _fixed_width(some)
     if fixed is not None and not kinds["string"] + kinds["json"]:
-        return Recognised(fixed[0], len(some), nulls, fixed[1])
+        framed = ", or a registry's frame and three bytes (format: framed)" if kinds["framed"] == len(some) else ""
+        return Recognised(fixed[0], len(some), nulls, fixed[1] + framed)
     found = _counted(kinds)
     kind, count = kinds.most_common(1)[0]
     others = len(some) - count

@@ -36,7 +36,9 @@ def page() -> str:
         [
             _HEAD,
             _section(
-                "Refused", "Exit code 3: ledger, source, tables and group do not agree, or data is lost.", REFUSALS
+                "Refused",
+                "Exit code 3: ledger, source, tables and group do not agree, data is lost, or records cannot be decoded.",
+                REFUSALS,
             ),
             _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
         ]
