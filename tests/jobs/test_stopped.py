@@ -6,6 +6,7 @@ resort send the signal to the JVM as well, or send it twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -85,7 +86,8 @@ class Driver:
             os.killpg(self.process.pid, number)
         else:
             for member in self.members():
-                member.send_signal(number)
+                with contextlib.suppress(psutil.NoSuchProcess):  # one that ends when its parent gets the signal
+                    member.send_signal(number)
 
 
 @pytest.fixture

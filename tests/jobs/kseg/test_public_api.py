@@ -23,7 +23,7 @@ FUNCTIONS = {"load_job", "run", "backfill", "plan", "status", "verify", "read", 
 
 def test_the_import_alone_loads_nothing() -> None:
     script = (
-        "import importlib, sys\n"
+        "import __future__, importlib, sys\n"
         "before = set(sys.modules)\n"
         "import kseg\n"
         "print(*sorted(set(sys.modules) - before))\n"
