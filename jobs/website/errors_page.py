@@ -37,7 +37,7 @@ def page() -> str:
             _HEAD,
             _section(
                 "Refused",
-                "Exit code 3: ledger, source, tables and group do not agree, data is lost, or records cannot be decoded.",
+                "Exit code 3: ledger, source, tables and group disagree, data is lost, or records cannot be decoded.",
                 REFUSALS,
             ),
             _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
