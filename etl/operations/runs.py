@@ -5,13 +5,13 @@ Only the ledger is read: no broker, no target table, no JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from kseg.etl.config.job import Job
-from kseg.etl.ledger.events import RunRefused
+from kseg.etl.ledger.events import INCREMENTAL, RunRefused
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.store import Ledger
@@ -32,11 +32,13 @@ class RunHistory:
     """One run; or, where run is None, an attempt that planned none.
 
     seconds: from the plan to the end, attempts that failed and the time between them included; None before the end.
-    offsets, rows_in, rows_out: None before they are known. errors: of its attempts, the first one first.
+    mode: None for an attempt of a backfill, data interval or redrive that has no run yet, since the ledger does not say
+    which of them it was. offsets, rows_in, rows_out: None before they are known. errors: of its attempts, the first one
+    first.
     """
 
     run: str | None
-    mode: str
+    mode: str | None
     phase: str
     began: str
     ended: str | None = None
@@ -78,7 +80,8 @@ def history(job: Job, limit: int = 20, *, failed: bool = False) -> HistoryReport
         if event.run_id:
             errors.setdefault(event.run_id, []).append(error)
         else:
-            unplanned.append(RunHistory(None, _mode(event.chain), "not planned", error.at, error.at, errors=[error]))
+            mode = _mode(event.chain, state.runs)
+            unplanned.append(RunHistory(None, mode, "not planned", error.at, error.at, errors=[error]))
     found = [*unplanned, *(_history(run, errors.get(run.run_id, [])) for run in state.runs.values())]
     found.sort(key=lambda one: one.began, reverse=True)
     wanted = [one for one in found if one.errors] if failed else found
@@ -91,8 +94,11 @@ def _errors(entries: list[Entry]) -> Iterator[tuple[RunRefused, RunError]]:
             yield event, RunError(event.code, event.message, _iso(event.at or entry.at), event.remedy)
 
 
-def _mode(chain: str) -> str:
-    return chain if chain == "incremental" else "backfill"
+def _mode(chain: str, runs: Mapping[str, RunState]) -> str | None:
+    """The mode of an attempt that planned no run; None if no later attempt of its chain, named by its run, planned."""
+    if chain == INCREMENTAL:
+        return chain
+    return runs[chain].mode if chain in runs else None
 
 
 def _history(run: RunState, errors: list[RunError]) -> RunHistory:

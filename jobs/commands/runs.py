@@ -49,7 +49,7 @@ def _readable(document: dict[str, Any]) -> dict[str, Any]:
         rows.append(
             {
                 "run": name,
-                "mode": run["mode"],
+                "mode": run["mode"] or "–",
                 "phase": run["phase"],
                 "began": run["began"][:16].replace("T", " "),
                 "took": duration(run["seconds"]) if run["seconds"] is not None else None,

@@ -167,6 +167,19 @@ def test_the_history_has_every_attempt_with_its_error(job: Any, records: Any, to
     assert ([run["run"] for run in limited["runs"]], limited["older"]) == ([done.run], len(found.runs) - 1)
 
 
+def test_an_attempt_without_a_run_has_the_mode_of_the_run_that_its_chain_gets(job: Any, topic: str) -> None:
+    job.ingest()
+    request = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:5"], "mode": "replace"}
+    shutil.move(job.folder / "lake" / "first", job.folder / "aside")
+    with pytest.raises(Refused):
+        job.backfill(**request)
+    assert [run.mode for run in history(job.job).runs if run.run is None] == [None]
+    assert "not planned" in CliRunner().invoke(cli, ["runs", str(job.file)]).stdout
+    shutil.move(job.folder / "aside", job.folder / "lake" / "first")
+    job.backfill(**request)
+    assert [run.mode for run in history(job.job).runs] == ["backfill-replace", "backfill-replace", "incremental"]
+
+
 def test_a_watched_status_is_shown_until_it_is_interrupted(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     job.ingest()
     pauses: list[float] = []
