@@ -68,7 +68,7 @@ def stop_session(session: int, first: psutil.Process | None, grace: float) -> bo
     grace: seconds until force is used; at half of it all are asked.
     """
     began = time.monotonic()
-    asked: set[int] = set()
+    asked: dict[int, list[str]] = {}
     if first is not None:
         _signal([first], signal.SIGTERM)
     while members := session_members(session):
@@ -76,13 +76,22 @@ def stop_session(session: int, first: psutil.Process | None, grace: float) -> bo
         if waited >= grace:
             break
         if first is None or waited >= grace / 2:
-            # At each look: a shell that has been asked may start the driver only now.
-            _signal([member for member in members if member.pid not in asked], signal.SIGTERM)
-            asked.update(member.pid for member in members)
+            # At each look: a shell that has been asked may start the driver only now. And what was asked between fork
+            # and exec caught the signal with its parent's handler, which the program that it now is does not have.
+            programs = {member: _arguments(member) for member in members}
+            _signal([one for one, program in programs.items() if asked.get(one.pid) != program], signal.SIGTERM)
+            asked.update((member.pid, program) for member, program in programs.items())
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     _signal(members, signal.SIGKILL)
     _, alive = psutil.wait_procs(members, timeout=5)
     return not any(_lives(process) for process in alive)
+
+
+def _arguments(process: psutil.Process) -> list[str]:
+    """By which a process is told from what it was before it executed another program; empty if it has ended."""
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
 
 
 def _lives(process: psutil.Process) -> bool:
