@@ -97,7 +97,7 @@ def _decode(draft: Draft) -> list[str]:
     key = _primitive("key", draft.key, taken)
     value = _value(draft.value, taken)
     if not key and not value:
-        return ["# Keys and values land as bytes: no format was recognised in all of them.", *_why_value(draft.value)]
+        return ["# Keys and values land as bytes: all of those in the sample are null.", *_why_value(draft.value)]
     kept = [] if value else _why_value(draft.value)
     return ["decode:", *key, *value, *kept, "  keep: [timestamp]", *_set_aside(draft.value)]
 
