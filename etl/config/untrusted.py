@@ -6,6 +6,7 @@
     refused                                     because it
     ------------------------------------------  -------------------------------------------------------------------
     steps other than `sql`                      run code
+    `sasl.oauthbearer.token.callback`           runs code
     SQL that calls Java, runs scripts, names    runs code, or reads files: see `sql_findings`
       files, or is more than one query
     `spark.conf`, `spark.master`,               load classes, or send the run and its secrets elsewhere
@@ -37,6 +38,7 @@ VARIABLE: Final = "KSEG_UNTRUSTED_JOBS"
 ROOT: Final = "KSEG_UNTRUSTED_ROOT"
 _REMEDY: Final = f"remove it: the operator declares job files untrusted ({VARIABLE})"
 _SPARK: Final = ("conf", "master", "remote")
+_CODE_PROPERTIES: Final = ("sasl.oauthbearer.token.callback",)
 _FILE_PROPERTIES: Final = re.compile(
     r"(location|file|path|keytab|service_account|application_credentials)$", re.IGNORECASE
 )
@@ -109,7 +111,9 @@ class Restrictions:
     def _property_findings(self, given: Any, section: tuple[str, ...], folder: Path) -> Iterator[Finding]:
         for name, text in Properties.read(given, section, folder, {}).written.items():
             in_login = name.endswith("jaas.config") and _FILE_IN_JAAS.search(text)
-            if in_login or text.strip().lower().startswith("file:"):
+            if name in _CODE_PROPERTIES:
+                yield Finding((*section, name), "runs code, which an untrusted job file must not", _REMEDY)
+            elif in_login or text.strip().lower().startswith("file:"):
                 yield Finding((*section, name), "names a file", _REMEDY)
             elif _FILE_PROPERTIES.search(name) and not self._allow_written(text, folder):
                 yield Finding((*section, name), f"lies outside of {self.root}", f"move the file there ({ROOT})")

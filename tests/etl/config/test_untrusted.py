@@ -51,6 +51,11 @@ def test_steps_that_run_code_are_refused(root: Path, step: str) -> None:
     assert refused(document(root, transform=[{step: "module:function"}])) == {f"transform[0].{step}"}
 
 
+def test_a_function_that_makes_tokens_is_refused(root: Path) -> None:
+    kafka = {"bootstrap.servers": "localhost:9092", "sasl": {"oauthbearer.token.callback": "os:getcwd"}}
+    assert refused(document(root, kafka=kafka)) == {"kafka.sasl.oauthbearer.token.callback"}
+
+
 def test_a_kind_of_step_that_nobody_has_thought_of_is_refused(root: Path) -> None:
     assert refused(document(root, transform=[{"unheard_of": "SELECT 1"}])) == {"transform[0].unheard_of"}
 
