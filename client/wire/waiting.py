@@ -8,15 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 from collections.abc import Iterable
 
 from kseg.client.wire.broker import BrokerConnection
 
 
 class Waiter:
-    """For one thread that waits; `wake` is for any other."""
+    """For one thread that waits; `wake` and `close` are for any other. After `close`, `wake` does nothing."""
 
     def __init__(self) -> None:
+        # A closed descriptor's number is soon another file's: nothing may be written to it, or closed, from then on.
+        self._closing = threading.Lock()
+        self._closed = False
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
@@ -43,12 +47,18 @@ class Waiter:
 
     def wake(self) -> None:
         """End the wait that is on, or the next one."""
-        with contextlib.suppress(BlockingIOError, OSError):  # full: it will wake up anyway; closed: no thread waits
-            os.write(self._write, b"\0")
+        with self._closing:
+            if not self._closed:
+                with contextlib.suppress(BlockingIOError):  # full: it will wake up anyway
+                    os.write(self._write, b"\0")
 
     def close(self) -> None:
-        os.close(self._read)
-        os.close(self._write)
+        """No thread may wait any more."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                os.close(self._read)
+                os.close(self._write)
 
 
 def is_writable(connection: BrokerConnection) -> bool:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,18 @@ def test_whatever_comes_first_ends_the_wait(pair: Pair):
     waiter.wait(30, [])
     assert time.monotonic() - began < 20
     waiter.close()
+
+
+def test_after_closing_nothing_is_done_to_files_that_have_got_its_numbers(tmp_path: Path):
+    waiter = Waiter()
+    waiter.close()
+    paths = [tmp_path / name for name in ("a", "b")]  # as many as a pipe has ends: the lowest free numbers are taken
+    with paths[0].open("wb") as first, paths[1].open("wb") as second:
+        waiter.wake()
+        waiter.close()
+        for other in (first, second):
+            other.write(b"theirs")
+    assert [path.read_bytes() for path in paths] == [b"theirs"] * 2
 
 
 def test_a_connection_to_a_peer_that_reads_nothing_is_not_writable(pair: Pair):
