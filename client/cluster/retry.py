@@ -49,6 +49,11 @@ class RetryPolicy:
     initial: float = 0.1
     maximum: float = 1.0
 
+    def pause_after(self, failures: int) -> float:
+        """The pause after this many failures in a row (from 1 on), without jitter."""
+        # 2**30 times any pause is beyond every maximum.
+        return min(self.initial * 2.0 ** min(failures - 1, 30), self.maximum)
+
     def start(
         self,
         deadline: Deadline,
@@ -109,9 +114,7 @@ class Backoff:
             # one another would be asked without end.
             self._at_once = False
             return
-        power = min(self.failures - 1, 30)  # 2**30 times any pause is beyond every maximum
-        pause = min(self._policy.initial * 2.0**power, self._policy.maximum)
-        pause *= self._uniform(1.0 - JITTER, 1.0 + JITTER)
+        pause = self._policy.pause_after(self.failures) * self._uniform(1.0 - JITTER, 1.0 + JITTER)
         # A try that begins at the deadline can only time out, and would hide what was really wrong.
         if pause >= self.deadline.remaining():
             raise self._given_up(error)

@@ -76,9 +76,7 @@ class FetchPosition:
         if not self.failures:
             self.failing_since = now
         self.failures += 1
-        policy = config.retry
-        pause = 0.0 if error.learnt else min(policy.initial * 2.0 ** min(self.failures - 1, 30), policy.maximum)
-        self.not_before = now + pause
+        self.not_before = now + (0.0 if error.learnt else config.retry.pause_after(self.failures))
         return error.retriable and self.not_before - self.failing_since < config.default_api_timeout_ms / 1000
 
 

@@ -134,8 +134,7 @@ class ConsumerHeartbeatThread(Background):
             self._failures = 0
             return self.session.interval
         self._failures += 1
-        policy = self._config.retry
-        return min(policy.initial * 2.0 ** min(self._failures - 1, 30), policy.maximum)
+        return self._config.retry.pause_after(self._failures)
 
     def _find_names(self, cluster: Cluster, ids: Collection[UUID]) -> None:
         found: dict[UUID, str] = {}

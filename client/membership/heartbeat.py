@@ -116,8 +116,7 @@ class HeartbeatThread(Background):
             )
 
     def _pause(self) -> float:
-        policy = self._config.retry
-        return min(policy.initial * 2.0 ** min(self._failures - 1, 30), policy.maximum, self._interval)
+        return min(self._config.retry.pause_after(self._failures), self._interval)
 
 
 def leave(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker, Leader
-from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.producer.batch import Batch
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -47,12 +47,15 @@ class ProduceConnection:
                 deadline = Deadline.after(config.connection_setup_timeout_ms / 1000)
                 self.connection = cluster.open_connection(self.broker, deadline)
             except KafkaError:
-                self.failures += 1
-                policy = config.retry
-                self.not_before = time.monotonic() + min(policy.initial * 2.0 ** min(self.failures, 30), policy.maximum)
+                self.failed(config.retry)
                 raise
             self.failures = 0
         return self.connection
+
+    def failed(self, policy: RetryPolicy) -> None:
+        """There is no connection, or it broke: sets `not_before`."""
+        self.failures += 1
+        self.not_before = time.monotonic() + policy.pause_after(self.failures)
 
     def accepts(self, limit: int) -> bool:
         """Whether a request may be sent now: fewer than `limit` are in flight, and the socket is writable."""

@@ -281,9 +281,7 @@ class Sender:
         self._cluster.learn(error)
         in_flight = link.close() + ([also] if also is not None else [])
         now = time.monotonic()
-        policy = self._config.client.retry
-        link.failures += 1
-        link.not_before = now + min(policy.initial * 2.0 ** min(link.failures - 1, 30), policy.maximum)
+        link.failed(self._config.client.retry)
         for sent in reversed(in_flight):
             for tp, batch in sent.batches.items():
                 batch.in_doubt = True
@@ -300,9 +298,8 @@ class Sender:
     # -- failing
 
     def _pause(self, queue: PartitionQueue, now: float) -> None:
-        policy = self._config.client.retry
-        queue.not_before = now + min(policy.initial * 2.0 ** min(queue.failures, 30), policy.maximum)
         queue.failures += 1
+        queue.not_before = now + self._config.client.retry.pause_after(queue.failures)
 
     def _put_off(self, queue: PartitionQueue, error: KafkaError, now: float, *, fatal_too: bool = True) -> None:
         """There is no leader to send to: retry later, or fail the batches if the error is not retriable."""

@@ -22,6 +22,11 @@ def test_pauses_double_up_to_the_maximum():
     assert pauses_of(RetryPolicy(0.1, 1.0), 6) == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
 
 
+def test_the_first_pause_is_the_initial_one():
+    policy = RetryPolicy(0.1, 1.0)
+    assert [policy.pause_after(failures) for failures in (1, 2, 3, 2000)] == pytest.approx([0.1, 0.2, 0.4, 1.0])
+
+
 def test_many_tries_do_not_overflow():
     assert pauses_of(RetryPolicy(0.1, 1.0), 2000)[-1] == 1.0
 
