@@ -160,7 +160,7 @@ class ClassicMember:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            return  # the next check is after metadata.max.age.ms; heartbeats detect a lost membership
+            return  # checked again after a pause; heartbeats detect a lost membership
         if changed is not None:
             self._join_again(changed)
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import ClusterMetadata
+from kseg.client.cluster.retry import Deadline
+from kseg.client.errors import KafkaError
 from kseg.client.membership.assignor import Racks
 from kseg.client.membership.background import now
 from kseg.client.protocol.partition import TopicPartition
@@ -20,6 +22,7 @@ class SubscribedTopics:
         self._pattern = None if pattern is None else re.compile(pattern)
         self._max_age = max_age
         self._next = 0.0
+        self._failures = 0
 
     def current(self, cluster: Cluster) -> tuple[str, ...]:
         """The topics that match now."""
@@ -29,23 +32,33 @@ class SubscribedTopics:
 
     @property
     def due_in(self) -> float:
-        """Seconds until the next check of metadata: `metadata.max.age.ms` after the last one."""
+        """Seconds until the next check of metadata: `metadata.max.age.ms` after the last one that succeeded."""
         return max(0.0, self._next - now())
 
     def seen(self) -> None:
+        self._failures = 0
         self._next = now() + self._max_age
 
     def changes(self, cluster: Cluster, joined: Collection[str], counts: Mapping[str, int] | None) -> str | None:
-        """The reason why the member has to rejoin, or None. Requests metadata.
+        """The reason why the member has to rejoin, or None. Requests metadata, once.
 
+        If that fails, the next check is due after a pause (`retry.backoff.ms`), and the KafkaError is raised.
         `joined`: the topics of its last JoinGroup. `counts`: on the group's leader, the partition counts that its
         assignment is based on; else None.
         """
-        self.seen()
         if self._pattern is None and counts is None:
+            self.seen()
             return None
         topics = None if self._pattern is not None else set(joined) | set(counts or ())
-        metadata = cluster.metadata(topics, refresh=True)
+        cluster.forget_metadata()
+        try:
+            metadata = cluster.metadata_now(topics, Deadline.after(cluster.config.request_timeout_ms / 1000))
+        except KafkaError as error:
+            cluster.learn(error)
+            self._failures += 1
+            self._next = now() + min(cluster.config.retry.pause_after(self._failures), self._max_age)
+            raise
+        self.seen()
         if self._pattern is not None:
             changed = set(self._matching(metadata)) ^ set(joined)
             if changed:
