@@ -65,7 +65,7 @@ class GroupMember:
         on_lost: Listener | None = None,
     ) -> None:
         settings = settings or MemberSettings()
-        settings.check()
+        settings.check(classic=protocol != "consumer")
         if not group:
             raise ConfigError([ConfigFault("group.id", "is empty", "give the group's name")])
         if isinstance(topics, str) or bool(topics) == (pattern is not None):

@@ -26,20 +26,23 @@ class MemberSettings:
         """How long, in ms, a rebalance waits for this member to rejoin or to revoke partitions."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
-    def check(self) -> None:
-        """Raises ConfigError with all faults."""
+    def check(self, *, classic: bool = True) -> None:
+        """Raises ConfigError with all faults. `classic`: with the classic protocol."""
         times = {
-            "session.timeout.ms": self.session_timeout_ms,
-            "heartbeat.interval.ms": self.heartbeat_interval_ms,
             "max.poll.interval.ms": self.max_poll_interval_ms,
             "rebalance.timeout.ms": self.rebalance_timeout,
         }
+        if classic:
+            times = {
+                "session.timeout.ms": self.session_timeout_ms,
+                "heartbeat.interval.ms": self.heartbeat_interval_ms,
+            } | times
         faults = [
             ConfigFault(name, f"{value} is not a valid duration", "give a whole number of milliseconds above 0")
             for name, value in times.items()
             if value <= 0
         ]
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+        if classic and self.heartbeat_interval_ms >= self.session_timeout_ms:
             faults.append(
                 ConfigFault(
                     "heartbeat.interval.ms",

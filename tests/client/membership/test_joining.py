@@ -195,6 +195,13 @@ def test_settings_that_cannot_work_are_refused_all_at_once(member: Open):
     ]
 
 
+def test_times_that_the_new_protocol_ignores_are_not_checked_with_it(member: Open):
+    member(protocol="consumer", session_timeout_ms=10, heartbeat_interval_ms=20)
+    with pytest.raises(ConfigError) as caught:
+        member(protocol="consumer", heartbeat_interval_ms=0, max_poll_interval_ms=0)
+    assert [fault.key for fault in caught.value.faults] == ["max.poll.interval.ms", "rebalance.timeout.ms"]
+
+
 def test_a_group_without_a_name_is_refused(fake: Any):
     config = ClientConfig.from_properties({"bootstrap.servers": fake.bootstrap_servers}, client_id="c")
     with pytest.raises(ConfigError, match=r"group\.id: is empty"):
