@@ -62,13 +62,15 @@ class Accumulator:
         self._waiting = 0
         self._flushing = 0
         self._closed = False
+        self._stopped: KafkaError | None = None
 
     # -- for the threads that send records
 
     def append(self, tp: TopicPartition, record: Record, size: int) -> Delivery:
         """Add a record to the last batch of its partition, or to a new one; waits for memory if the buffer is full.
 
-        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and the error that failed the transaction.
+        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and the error that failed the transaction or
+        the I/O thread.
         """
         with self.lock:
             self._make_space(size)
@@ -124,6 +126,12 @@ class Accumulator:
             self._closed = True
             self.lock.notify_all()
         self._wake()
+
+    def stop(self, error: KafkaError) -> None:
+        """The I/O thread has failed: fail all batches, and every later record, in later transactions too."""
+        with self.lock:
+            self._stopped = error
+        self.abandon(error, also_under_way=True)
 
     def set_identity(self, identity: TransactionIdentity) -> None:
         """Set the transaction of later records. Sequence numbers continue if producer id and epoch are the same."""
@@ -296,6 +304,8 @@ class Accumulator:
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("the producer is closed")
+        if self._stopped is not None:
+            raise self._stopped
         if self.failure is not None:
             raise self.failure
 

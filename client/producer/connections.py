@@ -59,7 +59,9 @@ class ProduceConnection:
 
     def accepts(self, limit: int) -> bool:
         """Whether a request may be sent now: fewer than `limit` are in flight, and the socket is writable."""
-        if self.connection is None or len(self.in_flight) >= limit or self.connection.muted_for > 0:
+        if self.connection is None or self.connection.closed:
+            return False
+        if len(self.in_flight) >= limit or self.connection.muted_for > 0:
             return False
         return is_writable(self.connection)
 

@@ -25,7 +25,7 @@ from kseg.client.producer.requests import PartitionResponse, produce_request, re
 from kseg.client.producer.sequences import MAX_EPOCH
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.partition import TopicPartition
-from kseg.client.transactions.producer_identity import init_producer_id
+from kseg.client.transactions.producer_identity import init_producer_id_now
 from kseg.client.wire.waiting import Waiter
 
 _CONNECTION_LOST: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)
@@ -67,8 +67,7 @@ class Sender:
         except BaseException as error:  # a bug: callers must not wait for ever
             failure = KafkaError(f"the producer's I/O thread has failed: {error!r}")
             failure.__cause__ = error
-            self._accumulator.failure = failure
-            self._accumulator.abandon(failure, also_under_way=True)
+            self._accumulator.stop(failure)
         finally:
             for link in self._links.values():
                 link.close()
@@ -148,9 +147,9 @@ class Sender:
             return link.not_before, False
         link.blocked = False
         while link.accepts(self._config.max_in_flight):
-            for queue in queues:
-                self._restart(queue)
-            batches = self._accumulator.drain(queues, time.monotonic())
+            batches = self._accumulator.drain(
+                [queue for queue in queues if self._sequences_ready(queue)], time.monotonic()
+            )
             if not batches:
                 return NEVER, True
             if not self._send(link, batches, {batch.tp: leaders[batch.tp] for batch in batches}):
@@ -181,7 +180,7 @@ class Sender:
                     self._accumulator.number(queue, batch)
                 sets[batch.tp] = record_set(batch, version, config, transactional=features is not None)
                 sending[batch.tp] = batch
-            except (KafkaError, TypeError, ValueError) as error:
+            except Exception as error:  # of these records, so it must not end the thread that has all others
                 failure = error if isinstance(error, KafkaError) else KafkaError(f"records cannot be encoded: {error}")
                 self._fail(queue, batch, failure)
         if not sending:
@@ -204,6 +203,9 @@ class Sender:
                 return False
             for tp, batch in sending.items():
                 self._fail(self._accumulator.queues[tp], batch, error)
+            if link.connection.closed:  # a failed re-authentication closes it
+                self._lose(link, error)
+                return False
             return True
         for tp, batch in sending.items():
             batch.in_doubt = True
@@ -212,16 +214,27 @@ class Sender:
                 self._accumulator.finish(self._accumulator.queues[tp], batch, None)
         return True
 
-    def _restart(self, queue: PartitionQueue) -> None:
-        """Number the partition's open batches again from 0, once none is in flight."""
+    def _sequences_ready(self, queue: PartitionQueue) -> bool:
+        """Whether batches may be sent. If sequences restart: numbers the open ones again once none is in flight."""
         sequences = queue.sequences
-        if not queue.restart or queue.in_flight or sequences is None:
-            return
+        if not queue.restart or sequences is None:
+            return True
+        if queue.in_flight or time.monotonic() < queue.not_before:
+            return False
         ids = sequences.producer_id, sequences.producer_epoch
         if self._accumulator.identity is None:  # a transaction keeps its epoch
-            exhausted = sequences.producer_epoch >= MAX_EPOCH
-            ids = init_producer_id(self._cluster) if exhausted else (ids[0], ids[1] + 1)
+            if sequences.producer_epoch < MAX_EPOCH:
+                ids = ids[0], ids[1] + 1
+            else:
+                try:
+                    deadline = Deadline.after(self._config.client.request_timeout_ms / 1000)
+                    ids = init_producer_id_now(self._cluster, deadline)
+                except KafkaError as error:
+                    fatal_too = not isinstance(error, _CONNECTION_LOST)
+                    self._put_off(queue, error, time.monotonic(), fatal_too=fatal_too)
+                    return False
         self._accumulator.restart(queue, *ids)
+        return True
 
     # -- in
 
@@ -248,6 +261,12 @@ class Sender:
     def _settle(self, batch: Batch, answer: PartitionResponse, now: float) -> None:
         queue = self._accumulator.queues[batch.tp]
         batch.in_doubt = False
+        if batch.finished.is_set() and answer.error_code:
+            # It has expired. Its sequence may be one of an earlier transaction: nothing follows for the present ones.
+            error = typed_error(answer, batch)
+            self._cluster.learn(error)
+            self._fail(queue, batch, error)
+            return
         transactional = self._accumulator.identity is not None
         decided = outcome_of(
             answer.error_code,

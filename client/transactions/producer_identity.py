@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
+from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import error_from_code
-from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
+from kseg.client.protocol.messages.produce import InitProducerIdRequest
 from kseg.client.protocol.versions import TRANSACTION_VERSION
 
 _SECOND_PROTOCOL: Final = 2
@@ -43,10 +44,14 @@ class TransactionIdentity:
 
 def init_producer_id(cluster: Cluster) -> tuple[int, int]:
     """Producer id and epoch for an idempotent producer without transactions, from any broker."""
+    return cluster.retry(lambda deadline: init_producer_id_now(cluster, deadline))
 
-    def check(response: InitProducerIdResponse) -> None:
-        if response.error_code:
-            raise error_from_code(response.error_code, "InitProducerId")
 
-    response = cluster.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1), check=check)
+def init_producer_id_now(cluster: Cluster, deadline: Deadline) -> tuple[int, int]:
+    """`init_producer_id` for one try: errors are raised at once."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+    # If the response is lost, an id remains unused.
+    response = cluster.send_now(InitProducerIdRequest, lambda _: request, deadline, repeatable=True)
+    if response.error_code:
+        raise error_from_code(response.error_code, "InitProducerId")
     return response.producer_id, response.producer_epoch

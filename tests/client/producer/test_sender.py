@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 import pytest
 
+from kseg.client import TopicPartition
 from kseg.client.errors import (
+    AuthenticationFailed,
     AuthorizationFailed,
     BrokerError,
     BufferExhausted,
@@ -17,12 +20,15 @@ from kseg.client.errors import (
     NotEnoughReplicas,
     RecordTooLarge,
     RequestTimedOut,
+    UnknownTopic,
     UnsupportedVersion,
 )
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
+from kseg.client.wire.broker import BrokerConnection
 from kseg.segment_reader.encode.batches import Record
+from kseg.segment_reader.encode.bodies import Body
 from sending import send_all
 
 # -- what is sent again, where, and for how long
@@ -192,6 +198,48 @@ def test_a_record_above_the_request_size_is_refused_before_it_is_sent(leader: An
     with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
         make(max_request_size=1000).send("t", b"x" * 1000)
     assert leader.arrived == []
+
+
+def test_a_batch_that_cannot_be_encoded_fails_alone(leader: Any, make: Any):
+    producer = make()
+    wrong = producer.send_body(TopicPartition("t", 0), Body(b"x", 1, 2**63, 2**63))
+    with pytest.raises(KafkaError, match="cannot be encoded"):
+        wrong.result(30)
+    assert producer.send("t", b"v").result(30).offset == 0
+
+
+def test_a_login_that_fails_between_two_requests_costs_only_what_was_being_sent(
+    leader: Any, make: Any, monkeypatch: Any
+):
+    """It closes the connection while another request is in flight."""
+    producer = make()
+    producer.send("t", b"first").result(30)
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold(_: Any) -> None:
+        arrived.set()
+        go_on.wait(120)
+
+    leader.script = hold
+    in_flight = producer.send("t", b"second")
+    assert arrived.wait(120)
+    send = BrokerConnection.send
+
+    def expired(self: BrokerConnection, request: Any, *given: Any, **named: Any) -> None:
+        if isinstance(request, ProduceRequest):
+            monkeypatch.setattr(BrokerConnection, "send", send)
+            self.close()
+            raise AuthenticationFailed("the password was changed")
+        send(self, request, *given, **named)
+
+    monkeypatch.setattr(BrokerConnection, "send", expired)
+    with pytest.raises(AuthenticationFailed):
+        producer.send("t", b"third").result(30)
+    leader.script = lambda _: None
+    go_on.set()
+    assert in_flight.result(30).offset == 1
+    assert producer.send("t", b"fourth").result(30).offset == 2
+    assert leader.log == [b"first", b"second", b"fourth"]
 
 
 def test_nothing_can_be_sent_after_closing_and_what_waits_fails(leader: Any, make: Any):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +10,18 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import BrokerError, DeliveryTimedOut, SequenceLost
+from kseg.client.errors import BrokerError, DeliveryTimedOut, Fenced, KafkaError, RequestTimedOut, SequenceLost
 from kseg.client.producer.accumulator import Accumulator
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
 from kseg.client.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     EndTxnResponse,
 )
+from kseg.client.transactions.states import State
 
 TP = TopicPartition("t", 0)
 
@@ -161,3 +164,60 @@ def test_a_transaction_after_a_record_that_was_given_up_has_all_of_its_own(
     assert producer.send("t", b"second").result(30).offset == 1
     producer.commit()
     assert leader.log == [b"first", b"second"]
+
+
+def test_a_response_to_a_record_that_was_given_up_changes_nothing_in_the_next_transaction(
+    fake: Any, leader: Any, transactional: Any
+):
+    """The leader has forgotten the producer: for a present batch this means to count from 0 again. In the next
+    transaction that would repeat a sequence number, and a record would be taken for a duplicate and dropped."""
+    producer = transactional(1, request_timeout_ms=100_000, delivery_timeout_ms=100_000)
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def late(_: Any) -> Any:
+        arrived.set()
+        go_on.wait(120)
+        return (ErrorCode.UNKNOWN_PRODUCER_ID, 0)
+
+    leader.script = late
+    given_up = producer.send("t", b"given up")
+    assert arrived.wait(120)
+    object.__setattr__(producer.config, "delivery_timeout_ms", 1)
+    producer._waiter.wake()
+    assert isinstance(given_up.exception(30), DeliveryTimedOut)
+    object.__setattr__(producer.config, "delivery_timeout_ms", 100_000)
+    producer.abort()
+    producer.begin()
+    leader.script = lambda _: None
+    first = producer.send("t", b"first")
+    until = time.monotonic() + 120
+    while producer._accumulator.queues[TP].sequences is None:  # until it is sent, behind the one that was given up
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    go_on.set()
+    first.result(30)
+    for value in (b"second", b"third"):
+        producer.send("t", value).result(30)
+    producer.commit()
+    assert leader.log == [b"first", b"second", b"third"]
+
+
+def test_a_producer_whose_thread_has_failed_accepts_no_record_in_later_transactions_either(
+    leader: Any, transactional: Any, monkeypatch: Any
+):
+    """Nobody would send it: flush and commit would wait for ever."""
+    producer = transactional(2)
+
+    def bug(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(producer._sender, "_receive", bug)
+    with pytest.raises(KafkaError, match="I/O thread"):
+        producer.send("t", b"v").result(30)
+    producer.abort()
+    assert producer._transaction.state is State.READY
+    producer.begin()
+    with pytest.raises(KafkaError, match="I/O thread"):
+        producer.send("t", b"v")
+    producer.flush(30)
+    producer.abort()

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut
+from kseg.client.errors import AuthorizationFailed, BrokerUnavailable, DeliveryTimedOut
 from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from sending import send_all
 
 LARGEST = 2**31 - 1
+LARGEST_EPOCH = 2**15 - 1
 TP = TopicPartition("t", 0)
 
 
@@ -177,15 +179,52 @@ def test_a_gap_starts_the_partition_anew_under_a_higher_epoch(leader: Any, make:
     assert next(a.sequence for a in leader.arrived if a.epoch == 1) == 0
 
 
+def exhaust(producer: Any, leader: Any) -> None:
+    """The next batch needs a new producer id."""
+    producer.send("t", b"a").result(30)
+    producer._accumulator.queues[TP].sequences.producer_epoch = LARGEST_EPOCH
+    leader.logs[TP].producers[7] = (LARGEST_EPOCH, leader.logs[TP].producers[7][1])
+    leader.once(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
 def test_an_exhausted_epoch_takes_a_new_producer_id(leader: Any, make: Any):
     producer = make()
-    producer.send("t", b"a").result(30)
-    producer._accumulator.queues[TP].sequences.producer_epoch = 2**15 - 1
-    leader.logs[TP].producers[7] = (2**15 - 1, leader.logs[TP].producers[7][1])
-    leader.once(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    exhaust(producer, leader)
     producer.send("t", b"b").result(30)
     assert leader.log == [b"a", b"b"]
     assert (leader.arrived[-1].producer_id, leader.arrived[-1].epoch, leader.arrived[-1].sequence) == (8, 0, 0)
+
+
+def test_a_new_producer_id_is_requested_until_a_broker_gives_one(fake: Any, fakes: Any, leader: Any, make: Any):
+    producer = make(default_api_timeout_ms=100)
+    exhaust(producer, leader)
+    lost = [lambda _: fakes.CLOSE] * 20
+    fake.on(InitProducerIdRequest, *lost, lambda _: InitProducerIdResponse(producer_id=8, producer_epoch=0))
+    assert producer.send("t", b"b").result(30).offset == 1
+    assert leader.log == [b"a", b"b"]
+    assert (leader.arrived[-1].producer_id, leader.arrived[-1].epoch, leader.arrived[-1].sequence) == (8, 0, 0)
+
+
+def test_a_record_for_which_there_is_no_producer_id_expires(fake: Any, fakes: Any, leader: Any, make: Any):
+    producer = make(request_timeout_ms=200, delivery_timeout_ms=500)
+    exhaust(producer, leader)
+    fake.on(InitProducerIdRequest, lambda _: fakes.CLOSE)
+    with pytest.raises(DeliveryTimedOut):
+        producer.send("t", b"b").result(30)
+    fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=8, producer_epoch=0))
+    assert producer.send("t", b"c").result(30).offset == 1
+
+
+def test_a_producer_id_that_is_refused_fails_what_needs_it_and_nothing_else(fake: Any, leader_on: Any, make: Any):
+    leader = leader_on(fake, partitions=2)
+    producer = make()
+    producer._choose = lambda *_: 0
+    exhaust(producer, leader)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(error_code=code))
+    with pytest.raises(AuthorizationFailed):
+        producer.send("t", b"b").result(30)
+    assert producer.send("t", b"other", partition=1).result(30).offset == 0
 
 
 @pytest.mark.rule(141)
