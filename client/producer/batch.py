@@ -191,7 +191,7 @@ class Batch:
             first.sequence = self.sequence
             second.sequence = first.next_sequence
         self.halves = first, second
-        self.finished.set()
+        self._forget()
         return self.halves
 
     def succeed(self, base_offset: int, log_append_time: int) -> None:
@@ -203,5 +203,6 @@ class Batch:
         self._forget()
 
     def _forget(self) -> None:
-        self._records, self._packed = [], None
+        # Deliveries hold the batch, and a user may keep them: without its records.
+        self._records, self._body, self._packed = [], None, None
         self.finished.set()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import uuid
 from typing import Any
 
 import pytest
 
 from kseg.client import BrokerError, CommittedOffset, Fenced, TopicPartition, committed_offsets
-from kseg.client.errors import InvalidRecord, RecordTooLarge, TransactionError, UnknownTopic
+from kseg.client.errors import InvalidRecord, RecordTooLarge, RequestTimedOut, TransactionError, UnknownTopic
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.segment_reader.encode.batches import Record
 from sending import send_all
@@ -237,6 +238,23 @@ def test_a_transaction_that_lost_a_record_can_only_be_aborted(
     producer.commit()
     await_markers(kafka.bootstrap_servers, topic)
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"small"]
+
+
+def test_deliveries_that_are_kept_do_not_keep_their_records(kafka: Any, producing: Any):
+    topic = kafka.topic(config={"max.message.bytes": "300000"})
+    producer = producing(kafka.bootstrap_servers, batch_size=900_000, linger_ms=60_000)
+    producer.send(topic, b"first")
+    producer.flush(60)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        deliveries = [producer.send(topic, uuid.uuid4().bytes * 6250) for _ in range(60)]
+        producer.flush(60)
+        assert {delivery.exception(0) for delivery in deliveries} == {None}
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2_000_000  # 6 MB of records
 
 
 def test_leaving_on_an_error_aborts_and_fails_what_waits(kafka: Any, producing: Any, read_back: Any):
