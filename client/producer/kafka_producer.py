@@ -176,7 +176,10 @@ class KafkaProducer:
     # -- transactions
 
     def begin(self) -> None:
-        """Begin a transaction. The first call fences older producers of the same transactional id."""
+        """Begin a transaction. The first call fences older producers of the same transactional id.
+
+        A commit of the last one whose outcome is unknown is repeated first: if that fails, its error is raised.
+        """
         with self._lock:
             transaction = self._transactional()
             if transaction.producer_id < 0:

@@ -102,6 +102,7 @@ class Transaction:
         self._partitions: set[TopicPartition] = set()
         self._at_broker = False
         self._sequences_open = False
+        self._goes_on = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -154,7 +155,15 @@ class Transaction:
         self._open()
 
     def begin_next(self) -> None:
-        """Open the next transaction, with the ids that `commit` or `abort` left. Fences no other producer."""
+        """Open the next transaction, with the ids that `commit` or `abort` left. Fences no other producer.
+
+        Finishes what these could not: a commit whose outcome is unknown is repeated, so it is committed when this
+        returns; an epoch that an abort has requested without a response (KIP-360) is requested again.
+        """
+        if self.state is State.COMMITTING:
+            self._end(committed=True)
+        elif self.state is State.INITIALIZING and self._goes_on:
+            self._initialize(go_on=True)
         self._require(Step.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
@@ -275,10 +284,11 @@ class Transaction:
         self._partitions.clear()
         self._at_broker = False
 
-    def _initialize(self, *, go_on: bool) -> None:
+    def _initialize(self, *, go_on: bool, timeout: float | None = None) -> None:
         """`go_on`: with the current producer id and epoch (KIP-360); fails if another producer has taken over."""
         self._require(Step.INITIALIZE)
         self._states.take(Step.INITIALIZE)
+        self._goes_on = go_on
 
         def attempt(deadline: Deadline) -> InitProducerIdResponse:
             connection = self._cluster.coordinator(self._key, deadline)
@@ -300,7 +310,7 @@ class Transaction:
             return response
 
         with self._noting_failures():
-            response = self._cluster.retry(attempt, coordinator=self._key)
+            response = self._cluster.retry(attempt, coordinator=self._key, timeout=timeout)
         self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
         self._states.take(Step.INITIALIZED)
         self.failure = None
@@ -308,13 +318,14 @@ class Transaction:
 
     def _end(self, *, committed: bool, timeout: float | None = None) -> None:
         step = Step.COMMIT if committed else Step.ABORT
+        until = None if timeout is None else Deadline.after(timeout)
         self._require(step)
         self._states.take(step)
         if self._at_broker:  # else the coordinator does not know the transaction, and would return an error
             with self._noting_failures():
                 self._end_at_broker(committed=committed, timeout=timeout)
         if self._sequences_open and not self.second_protocol and not committed:
-            self._initialize(go_on=True)
+            self._initialize(go_on=True, timeout=None if until is None else until.remaining())
         else:
             self._states.take(Step.ENDED)
         self._sequences_open = False

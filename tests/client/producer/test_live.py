@@ -240,6 +240,31 @@ def test_a_transaction_that_lost_a_record_can_only_be_aborted(
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"small"]
 
 
+@pytest.mark.parametrize("lost", ["request", "response"])
+def test_beginning_after_a_commit_of_unknown_outcome_commits_it(
+    kafka: Any, producing: Any, read_back: Any, monkeypatch: Any, lost: str
+):
+    topic = kafka.topic()
+    producer = producing(kafka.bootstrap_servers, transactional_id=f"tx-{uuid.uuid4()}", linger_ms=0)
+    producer.begin()
+    producer.send(topic, b"first")
+    send_built = producer._cluster.send_built
+
+    def lose(*given: Any, **named: Any) -> None:
+        if lost == "response":
+            send_built(*given, **named)
+        raise RequestTimedOut("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(producer._cluster, "send_built", lose)
+        with pytest.raises(RequestTimedOut):
+            producer.commit()
+    producer.begin()
+    producer.send(topic, b"second")
+    producer.commit()
+    assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"first", b"second"]
+
+
 def test_deliveries_that_are_kept_do_not_keep_their_records(kafka: Any, producing: Any):
     topic = kafka.topic(config={"max.message.bytes": "300000"})
     producer = producing(kafka.bootstrap_servers, batch_size=900_000, linger_ms=60_000)

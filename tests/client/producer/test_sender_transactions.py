@@ -166,6 +166,67 @@ def test_a_transaction_after_a_record_that_was_given_up_has_all_of_its_own(
     assert leader.log == [b"first", b"second"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_beginning_after_a_commit_without_a_response_repeats_the_commit(
+    fake: Any, fakes: Any, leader: Any, transactional: Any, version: int
+):
+    """The other way out, InitProducerId, would abort it, or not: the caller could not know whether to send it again."""
+    del fake.ranges[DescribeTransactionsRequest.KEY]
+    producer = transactional(version, default_api_timeout_ms=300, request_timeout_ms=100)
+    producer.send("t", b"first").result(30)
+    fake.on(EndTxnRequest, lambda _: fakes.SILENT)
+    for end in (producer.commit, producer.commit, producer.begin):
+        with pytest.raises(RequestTimedOut):
+            end()
+    fake.on(EndTxnRequest, lambda _: EndTxnResponse(producer_id=7, producer_epoch=1 if version == 2 else -1))
+    producer.begin()
+    producer.send("t", b"second")
+    producer.commit()
+    assert leader.log == [b"first", b"second"]
+    assert {seen.request.committed for seen in fake.requests(EndTxnRequest)} == {True}
+    assert len(fake.requests(InitProducerIdRequest)) == 1
+
+
+def test_an_epoch_that_an_abort_could_not_get_is_requested_by_the_next_begin(
+    fake: Any, fakes: Any, leader: Any, transactional: Any
+):
+    """It names the present epoch, so that it does not fence a producer that has taken over meanwhile (KIP-360)."""
+    leader.once(None, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    producer = transactional(1, default_api_timeout_ms=300, request_timeout_ms=100)
+    producer.send("t", b"a").result(30)
+    assert isinstance(producer.send("t", b"b").exception(30), SequenceLost)
+    fake.on(InitProducerIdRequest, lambda _: fakes.SILENT)
+    with pytest.raises(RequestTimedOut):
+        producer.abort()
+    producer.abort()  # it is aborted: only the epoch is missing
+    with pytest.raises(RequestTimedOut):
+        producer.begin()
+    fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=1))
+    producer.begin()
+    producer.send("t", b"c").result(30)
+    producer.commit()
+    assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False, True]
+    asked = [(seen.request.producer_id, seen.request.producer_epoch) for seen in fake.requests(InitProducerIdRequest)]
+    assert asked[0] == (-1, -1)
+    assert set(asked[1:]) == {(7, 0)}
+    assert (leader.arrived[-1].epoch, leader.arrived[-1].sequence) == (1, 0)
+
+
+def test_leaving_does_not_wait_long_for_an_epoch_that_nobody_uses(
+    fake: Any, fakes: Any, leader: Any, transactional: Any
+):
+    leader.once(None, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    producer = transactional(1)
+    producer.send("t", b"a").result(30)
+    assert isinstance(producer.send("t", b"b").exception(30), SequenceLost)
+    fake.on(InitProducerIdRequest, lambda _: fakes.SILENT)
+    began = time.monotonic()
+    with pytest.raises(SequenceLost), producer:
+        producer.commit()
+    assert time.monotonic() - began < 25  # any other request may take a minute
+    assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False]
+
+
 def test_a_response_to_a_record_that_was_given_up_changes_nothing_in_the_next_transaction(
     fake: Any, leader: Any, transactional: Any
 ):

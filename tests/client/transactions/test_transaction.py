@@ -16,6 +16,7 @@ from kseg.client import (
     CommittedOffset,
     Fenced,
     OffsetCommitFailed,
+    RequestTimedOut,
     TopicPartition,
     Transaction,
     TransactionError,
@@ -36,7 +37,7 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kseg.client.transactions.states import State
+from kseg.client.transactions.states import IllegalStep, State
 from kseg.client.wire.trace import TRAFFIC
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
@@ -402,6 +403,19 @@ def test_a_lost_answer_to_the_end_is_asked_for_again(fake: Any, fakes: Any, conn
     first, second = fake.requests(EndTxnRequest)
     assert first.request == second.request
     assert transaction.producer_epoch == 4
+
+
+def test_the_next_transaction_does_not_go_on_with_ids_that_are_being_replaced(fake: Any, fakes: Any, connect: Any):
+    """`begin` takes over with new ones: with the present ones the coordinator would fence this producer."""
+    transaction = begun(fake, connect, default_api_timeout_ms=200, request_timeout_ms=100)
+    transaction.abort()
+    fake.on(InitProducerIdRequest, lambda _: fakes.SILENT)
+    with pytest.raises(RequestTimedOut):
+        transaction.begin()
+    asked = len(fake.requests(InitProducerIdRequest))
+    with pytest.raises(IllegalStep, match=r"call begin\(\) again"):
+        transaction.begin_next()
+    assert len(fake.requests(InitProducerIdRequest)) == asked
 
 
 @pytest.mark.rule(239)
