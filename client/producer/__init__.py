@@ -9,10 +9,20 @@ record_sets                         the record format of each Produce version
 ready_batches                       sends batches that are encoded already, one per partition
 """
 
+from kseg.client.producer.accumulator import ProducerClosed
 from kseg.client.producer.batch import Delivered, Delivery
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.kafka_producer import KafkaProducer
 from kseg.client.producer.ready_batches import Produced, produce
 from kseg.segment_reader.encode.batches import Record
 
-__all__ = ["Delivered", "Delivery", "KafkaProducer", "Produced", "ProducerConfig", "Record", "produce"]
+__all__ = [
+    "Delivered",
+    "Delivery",
+    "KafkaProducer",
+    "Produced",
+    "ProducerClosed",
+    "ProducerConfig",
+    "Record",
+    "produce",
+]

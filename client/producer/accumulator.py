@@ -27,6 +27,13 @@ from kseg.segment_reader.encode.bodies import Body
 NEVER: Final = float("inf")
 
 
+class ProducerClosed(RuntimeError):
+    """The producer was closed before: an error of the caller, not of the cluster."""
+
+    def __init__(self, message: str = "the producer is closed") -> None:
+        super().__init__(message)
+
+
 class PartitionQueue:
     """One partition's waiting batches, and how many are in flight."""
 
@@ -69,8 +76,8 @@ class Accumulator:
     def append(self, tp: TopicPartition, record: Record, size: int) -> Delivery:
         """Add a record to the last batch of its partition, or to a new one; waits for memory if the buffer is full.
 
-        Raises RecordTooLarge, BufferExhausted, RuntimeError once closed, and the error that failed the transaction or
-        the I/O thread.
+        Raises RecordTooLarge, BufferExhausted, ProducerClosed, and the error that failed the transaction or the I/O
+        thread.
         """
         with self.lock:
             self._make_space(size)
@@ -303,7 +310,7 @@ class Accumulator:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the producer is closed")
+            raise ProducerClosed()
         if self._stopped is not None:
             raise self._stopped
         if self.failure is not None:

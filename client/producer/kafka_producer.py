@@ -6,15 +6,19 @@
     delivery.result().offset
 
 `send` returns a future without waiting for the delivery: an I/O thread sends the records (`client.producer.sender`).
-`send` is thread-safe; transactions and `close` are for one thread.
+`send` is thread-safe; transactions and `close` are for one thread. A record that another thread sends while a
+transaction ends belongs to it, or raises IllegalStep. After `close`, all methods but `flush` and `close` raise
+ProducerClosed.
 """
 
 from __future__ import annotations
 
+import operator
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final
 
@@ -23,7 +27,7 @@ from kseg.client.cluster.metadata import NO_LEADER
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
 from kseg.client.groups.offsets import CommittedOffset
-from kseg.client.producer.accumulator import NEVER, Accumulator
+from kseg.client.producer.accumulator import NEVER, Accumulator, ProducerClosed
 from kseg.client.producer.batch import RECORD_OVERHEAD, Delivery
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.partitioners import (
@@ -45,6 +49,7 @@ from kseg.segment_reader.encode.bodies import Body
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 _NO_PARTITIONS: Final = TopicPartitions(0, ())
+_LATEST: Final = 2**63 - 1
 #: After an error in a transaction: how many seconds to wait for batches in flight before the abort.
 _CLEAN_UP_SECONDS: Final = 5.0
 
@@ -90,15 +95,12 @@ class KafkaProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._closed:
+            return
         try:
-            if self._transaction is not None and self._transaction.open:
-                # Wait for batches in flight: one that arrives after the abort would be a hanging transaction.
-                self._accumulator.abandon(_closing())
-                self._accumulator.flush(time.monotonic() + _CLEAN_UP_SECONDS)
-                with self._lock:
-                    self._transaction.__exit__(kind, error, trace)
+            self._abort_open(kind, error, trace)
         finally:
-            self.close(0 if error is not None else None)
+            self._shut_down(0 if error is not None else None)
 
     # -- records
 
@@ -115,13 +117,22 @@ class KafkaProducer:
         """Send one record; `timestamp` in ms, None: now; `partition` None: the partitioner chooses.
 
         Waits for metadata and for buffer memory, up to `max.block.ms` each. Raises UnknownTopic (also for a partition
-        that does not exist), RecordTooLarge, BufferExhausted, UnsupportedVersion if the brokers are too old, and in a
-        transaction the error that has failed it.
+        that does not exist), RecordTooLarge, BufferExhausted, UnsupportedVersion if the brokers are too old, TypeError
+        and ValueError for fields that no record can have, and in a transaction the error that has failed it.
         """
-        record = Record(key, value, headers, int(time.time() * 1000) if timestamp is None else timestamp)
-        size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        # Checked here and not when it is encoded: there, the other records of its batch would fail with it.
+        size = RECORD_OVERHEAD
+        if key is not None:
+            key = key if type(key) is bytes else _as_bytes("key", key)
+            size += len(key)
+        if value is not None:
+            value = value if type(value) is bytes else _as_bytes("value", value)
+            size += len(value)
         if headers:
+            headers = _checked_headers(headers)
             size += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+        timestamp = int(time.time() * 1000) if timestamp is None else _checked_timestamp(timestamp)
+        record = Record(key, value, headers, timestamp)
         if size > self.config.max_request_size:
             limit = self.config.max_request_size
             raise RecordTooLarge(f"a record of {size} bytes is above max.request.size ({limit} bytes)", topic=topic)
@@ -130,20 +141,24 @@ class KafkaProducer:
         known = self.partitions(topic)
         if partition is None:
             partition = self._choose(topic, key, value, known, size)
+        if type(partition) is not int:
+            partition = operator.index(partition)
         if not 0 <= partition < known.count:
             raise _no_such_partition(topic, partition, known.count)
         tp = TopicPartition(topic, partition)
-        if self._transaction is not None or self._shared is not None:
-            self._enlist(tp)
-        return self._accumulator.append(tp, record, size)
+        if self._transaction is None:  # in a shared transaction, its owner adds the partitions
+            return self._accumulator.append(tp, record, size)
+        return self._in_transaction(self._transaction, tp, partial(self._accumulator.append, tp, record, size))
 
     def send_body(self, tp: TopicPartition, body: Body) -> Delivery:
         """Send a batch whose records are encoded already; the delivery is its first record's. Raises as `send`."""
         self._ready()
-        if tp.partition >= self.partitions(tp.topic).count:
-            raise _no_such_partition(tp.topic, tp.partition, self.partitions(tp.topic).count)
-        self._enlist(tp)
-        return self._accumulator.append_body(tp, body)
+        known = self.partitions(tp.topic)
+        if not 0 <= tp.partition < known.count:
+            raise _no_such_partition(tp.topic, tp.partition, known.count)
+        if self._transaction is None:
+            return self._accumulator.append_body(tp, body)
+        return self._in_transaction(self._transaction, tp, partial(self._accumulator.append_body, tp, body))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without lingering, and wait until each record is delivered or has failed.
@@ -154,22 +169,23 @@ class KafkaProducer:
             raise RequestTimedOut(f"records are still in flight after {timeout} s")
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver the buffered records within `timeout` seconds (None: without a limit), fail the rest, and stop."""
+        """Deliver the buffered records within `timeout` seconds (None: without a limit), fail the rest, and stop.
+
+        An open transaction is aborted, with all its records; after a timeout of 0, the coordinator does that when
+        `transaction.timeout.ms` has passed. May take longer by the timeout of one request if a broker does not respond.
+        """
         if self._closed:
             return
-        self._closed = True
-        self._accumulator.close()
-        if self._started:
+        try:
             if timeout != 0:
-                self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout)
-            self._sender.stop()
-        self._accumulator.abandon(_closing(), also_under_way=True)
-        self._waiter.close()
-        with self._lock:
-            self._cluster.close()
+                seconds = _CLEAN_UP_SECONDS if timeout is None else min(timeout, _CLEAN_UP_SECONDS)
+                self._abort_open(None, None, None, seconds=seconds)
+        finally:
+            self._shut_down(timeout)
 
     def partitions(self, topic: str) -> TopicPartitions:
         """The topic's partitions, at most `metadata.max.age.ms` old. Waits for metadata up to `max.block.ms`."""
+        self._require_open()
         known, until = self._topics.get(topic, (_NO_PARTITIONS, 0.0))
         return known if time.monotonic() < until else self._ask_partitions(topic)
 
@@ -193,23 +209,30 @@ class KafkaProducer:
 
         Raises the error of a record (then only `abort` is possible), Fenced, and as `Transaction.commit`.
         """
-        transaction = self._transactional()
-        self._accumulator.flush()
+        self._transactional()
+        self._accumulator.flush()  # without the lock, so that other threads need not wait
         with self._lock:
-            self._report_failure(transaction)
+            transaction = self._transactional()
+            self._accumulator.flush()  # what they have sent meanwhile
+            failure = self._fail_with_records(transaction)
+            if failure is not None:
+                raise failure
             transaction.commit()
 
     def abort(self) -> None:
-        """Abort: waiting records fail, and read_committed consumers see none of the transaction's records."""
-        transaction = self._transactional()
-        self._accumulator.abandon(BrokerError("the transaction was aborted before the record was sent"))
+        """Abort: waiting records fail, and read_committed consumers see none of the transaction's records.
+
+        Without effect if nothing is open. Raises the error that has failed the producer for good, if there is one.
+        """
+        self._transactional()
+        aborted = BrokerError("the transaction was aborted before the record was sent")
+        self._accumulator.abandon(aborted)  # without the lock: a thread that holds it may wait for memory
         self._accumulator.flush()
         with self._lock:
-            try:
-                self._report_failure(transaction)
-            except KafkaError:
-                if not transaction.can_abort:
-                    raise
+            transaction = self._transactional()
+            self._accumulator.abandon(aborted)
+            self._accumulator.flush()
+            self._fail_with_records(transaction)
             transaction.abort()
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -222,30 +245,78 @@ class KafkaProducer:
     def _ready(self) -> None:
         """Before the first record: get a producer id, start the I/O thread."""
         with self._lock:
-            if self._closed:
-                raise RuntimeError("the producer is closed")
+            self._require_open()
             if self._started:
                 return
             if self.config.idempotent and self._transaction is None and self._shared is None:
                 self._accumulator.set_ids(*init_producer_id(self._cluster))
+                self._require_open()  # that may have taken long
             self._sender.start()
             self._started = True
 
-    def _enlist(self, tp: TopicPartition) -> None:
-        """Add the partition to the transaction; in a shared transaction its owner does that."""
-        if self._transaction is None:
-            return
-        with self._lock:
-            self._transaction.add_partitions([tp])
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ProducerClosed()
 
-    def _report_failure(self, transaction: Transaction) -> None:
+    def _in_transaction(self, transaction: Transaction, tp: TopicPartition, append: Callable[[], Delivery]) -> Delivery:
+        """Append under the lock that a transaction ends under: a later record would be written outside of it."""
+        with self._lock:
+            self._require_open()
+            transaction.require_open()
+            if not transaction.second_protocol:
+                transaction.add_partitions([tp])
+                return append()
+            # The coordinator learns of the partition from the first batch, and never if the record does not fit: then
+            # it would reject the end of a transaction that it does not know.
+            delivery = append()
+            transaction.add_partitions([tp])
+            return delivery
+
+    def _abort_open(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        *,
+        seconds: float = _CLEAN_UP_SECONDS,
+    ) -> None:
+        """Abort the transaction that is open, if any. Waits for batches in flight, `seconds` at most."""
+        transaction = self._transaction
+        if transaction is None or not transaction.open:
+            return
+        self._accumulator.abandon(_closing())
+        with self._lock:
+            # A batch that arrives after the abort would be a hanging transaction.
+            self._accumulator.abandon(_closing())
+            self._accumulator.flush(time.monotonic() + seconds)
+            transaction.__exit__(kind, error, trace)
+
+    def _shut_down(self, timeout: float | None) -> None:
+        self._closed = True
+        self._accumulator.close()
+        with self._lock:  # another thread's first `send` may be starting the I/O thread
+            started = self._started
+        try:
+            if started and timeout != 0:
+                self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout)
+        finally:
+            if started:
+                self._sender.stop()
+            self._accumulator.abandon(_closing(), also_under_way=True)
+            self._waiter.close()
+            with self._lock:
+                self._cluster.close()
+
+    def _fail_with_records(self, transaction: Transaction) -> KafkaError | None:
+        """Fail the transaction if one of its records has failed; returns that record's error."""
         failure = self._accumulator.failure
         if failure is not None:
             transaction.fail(failure, sequences_open=self._accumulator.sequences_open)
-            raise failure
+        return failure
 
     def _ask_partitions(self, topic: str) -> TopicPartitions:
         with self._lock:
+            self._require_open()
 
             def attempt(deadline: Deadline) -> TopicPartitions:
                 self._cluster.forget_metadata()
@@ -276,9 +347,35 @@ class KafkaProducer:
         )
 
     def _transactional(self) -> Transaction:
+        self._require_open()
         if self._transaction is None:
             raise RuntimeError("this producer has no transactional id")
         return self._transaction
+
+
+def _as_bytes(what: str, given: object) -> bytes:
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)  # the caller may change it before it is sent
+    raise TypeError(f"{what} is {type(given).__name__}, not bytes")
+
+
+def _checked_headers(headers: Headers) -> tuple[tuple[bytes, bytes | None], ...]:
+    return tuple(
+        (
+            _as_bytes("a header's key", name.encode() if isinstance(name, str) else name),
+            None if content is None else _as_bytes("a header's value", content),
+        )
+        for name, content in headers
+    )
+
+
+def _checked_timestamp(timestamp: int) -> int:
+    checked = operator.index(timestamp)
+    if not -1 <= checked <= _LATEST:
+        raise ValueError(f"timestamp {timestamp} is outside of -1..{_LATEST}")
+    return checked
 
 
 def _closing() -> KafkaError:

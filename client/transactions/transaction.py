@@ -129,13 +129,9 @@ class Transaction:
         return self.state in _OPEN
 
     @property
-    def can_abort(self) -> bool:
-        return self._states.allows(Step.ABORT)
-
-    @property
     def identity(self) -> TransactionIdentity:
         """The producer id and epoch for records of the open transaction. Raises IllegalStep if none is open."""
-        self._require(Step.WORK)
+        self.require_open()
         return TransactionIdentity(
             self.transactional_id, self.producer_id, self.producer_epoch, dict(self.finalized_features)
         )
@@ -144,6 +140,10 @@ class Transaction:
     def second_protocol(self) -> bool:
         """Whether the transaction uses the second protocol (KIP-890)."""
         return by_second_protocol(self.finalized_features)
+
+    def require_open(self) -> None:
+        """Raises the error that has failed the transaction, or IllegalStep if none is open."""
+        self._require(Step.WORK)
 
     def begin(self) -> None:
         """Take the transactional id over (InitProducerId), which fences older producers, and open a transaction.
@@ -264,7 +264,9 @@ class Transaction:
         self._end(committed=True)
 
     def abort(self) -> None:
-        """Abort; without effect if nothing is open."""
+        """Abort; without effect if nothing is open. Raises the error that has failed this producer for good, if any."""
+        if self.failure is not None and self.state is State.FATAL_ERROR:
+            raise self.failure
         if self.open:
             self._end(committed=False)
 

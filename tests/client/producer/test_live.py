@@ -240,6 +240,22 @@ def test_a_transaction_that_lost_a_record_can_only_be_aborted(
     assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"small"]
 
 
+def test_a_record_that_does_not_fit_into_memory_leaves_no_trace_in_the_transaction(
+    kafka: Any, producing: Any, read_back: Any
+):
+    """The coordinator rejects the commit of a transaction that it does not know."""
+    topic = kafka.topic()
+    producer = producing(kafka.bootstrap_servers, transactional_id=f"tx-{uuid.uuid4()}", buffer_memory=1000)
+    producer.begin()
+    with pytest.raises(RecordTooLarge, match=r"buffer\.memory"):
+        producer.send(topic, b"x" * 5000)
+    producer.commit()
+    producer.begin()
+    producer.send(topic, b"small")
+    producer.commit()
+    assert [m.value() for m in read_back(kafka.bootstrap_servers, topic)] == [b"small"]
+
+
 @pytest.mark.parametrize("lost", ["request", "response"])
 def test_beginning_after_a_commit_of_unknown_outcome_commits_it(
     kafka: Any, producing: Any, read_back: Any, monkeypatch: Any, lost: str

@@ -200,12 +200,51 @@ def test_a_record_above_the_request_size_is_refused_before_it_is_sent(leader: An
     assert leader.arrived == []
 
 
+@pytest.mark.parametrize("wrong", [
+    {"value": "text"},
+    {"key": 5},
+    {"value": [1]},
+    {"timestamp": 2**63},
+    {"timestamp": -2},
+    {"timestamp": 1.5},
+    {"partition": 0.0},
+    {"headers": [("h", "text")]},
+    {"headers": [(None, b"v")]},
+    {"headers": [("\ud800", b"v")]},
+])  # fmt: skip
+def test_a_record_that_cannot_be_is_refused_at_once_and_costs_no_other(leader: Any, make: Any, wrong: dict[str, Any]):
+    producer = make(batch_size=10_000, linger_ms=60_000)
+    before = producer.send("t", b"before", timestamp=1)
+    with pytest.raises((TypeError, ValueError)):
+        producer.send("t", **wrong)
+    after = producer.send("t", b"after", timestamp=2)
+    producer.flush(30)
+    assert [before.result(0).offset, after.result(0).offset] == [0, 1]
+    assert leader.log == [b"before", b"after"]
+
+
+def test_bytes_that_their_owner_changes_later_are_sent_as_they_were(leader: Any, make: Any):
+    producer = make(batch_size=10_000, linger_ms=60_000)
+    value = bytearray(b"before")
+    producer.send("t", value)
+    value[:] = b"after!"
+    producer.flush(30)
+    assert leader.log == [b"before"]
+
+
 def test_a_batch_that_cannot_be_encoded_fails_alone(leader: Any, make: Any):
     producer = make()
     wrong = producer.send_body(TopicPartition("t", 0), Body(b"x", 1, 2**63, 2**63))
     with pytest.raises(KafkaError, match="cannot be encoded"):
         wrong.result(30)
     assert producer.send("t", b"v").result(30).offset == 0
+
+
+@pytest.mark.parametrize("partition", [-1, 1])
+def test_a_batch_for_a_partition_that_is_not_there_is_refused(leader: Any, make: Any, partition: int):
+    with pytest.raises(UnknownTopic, match="1 partitions"):
+        make().send_body(TopicPartition("t", partition), Body(b"x", 1, 1, 1))
+    assert leader.arrived == []
 
 
 def test_a_login_that_fails_between_two_requests_costs_only_what_was_being_sent(

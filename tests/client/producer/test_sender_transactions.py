@@ -227,6 +227,41 @@ def test_leaving_does_not_wait_long_for_an_epoch_that_nobody_uses(
     assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [False]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_record_that_another_thread_sends_is_not_written_after_the_end(
+    fake: Any, leader: Any, transactional: Any, version: int, end: str, monkeypatch: Any
+):
+    """After EndTxn, a first record would open a transaction that nobody ends."""
+    producer = transactional(version)
+    producer.send("t", b"first").result(30)
+    appending, go_on = threading.Event(), threading.Event()
+    append = producer._accumulator.append
+
+    def slow(*given: Any) -> Any:
+        appending.set()
+        go_on.wait(120)
+        return append(*given)
+
+    monkeypatch.setattr(producer._accumulator, "append", slow)
+    deliveries: list[Any] = []
+    sending = threading.Thread(target=lambda: deliveries.append(producer.send("t", b"second")))
+    sending.start()
+    assert appending.wait(120)
+    timer = threading.Timer(0.5, go_on.set)
+    timer.start()
+    getattr(producer, end)()
+    for thread in (sending, timer):
+        thread.join(120)
+        assert not thread.is_alive()
+    producer.flush(30)
+    assert deliveries[0].done()
+    kinds = [type(seen.request) for seen in fake.seen if isinstance(seen.request, ProduceRequest | EndTxnRequest)]
+    assert kinds[-1] is EndTxnRequest
+    assert leader.log[:1] == [b"first"]
+    assert end == "abort" or leader.log == [b"first", b"second"]
+
+
 def test_a_response_to_a_record_that_was_given_up_changes_nothing_in_the_next_transaction(
     fake: Any, leader: Any, transactional: Any
 ):
@@ -282,3 +317,21 @@ def test_a_producer_whose_thread_has_failed_accepts_no_record_in_later_transacti
         producer.send("t", b"v")
     producer.flush(30)
     producer.abort()
+
+
+def test_an_abort_may_be_repeated(leader: Any, transactional: Any):
+    """As by an error handler around one that has aborted already."""
+    producer = transactional(2)
+    leader.once(ErrorCode.INVALID_RECORD)
+    assert producer.send("t", b"v").exception(30) is not None
+    for _ in range(2):
+        producer.abort()
+
+
+def test_an_abort_that_is_not_possible_any_more_says_why(fake: Any, leader: Any, transactional: Any):
+    producer = transactional(2)
+    producer.send("t", b"v").result(30)
+    fake.on(EndTxnRequest, lambda _: EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+    for end in (producer.commit, producer.abort):
+        with pytest.raises(Fenced):
+            end()
