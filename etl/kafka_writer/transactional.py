@@ -149,6 +149,9 @@ def write_kafka(
             if run_id is not None:  # without an id it cannot be repeated, and would displace other runs in the marker
                 newest_first = {run_id: rows} | runs
                 transaction.commit_offsets(group, {marker: marker_of(newest_first, known.topic_id)})
+            elif not rows:
+                transaction.abort()  # the coordinator has never heard of it (second protocol): it would reject a commit
+                return KafkaWrite(topic, uuid.uuid4().hex, 0, {})
             transaction.commit()
     return KafkaWrite(topic, run_id or uuid.uuid4().hex, rows, written)
 

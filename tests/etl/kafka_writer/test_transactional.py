@@ -105,6 +105,15 @@ def test_nothing_to_write_is_remembered_too(kafka: Any, frame: Any, write: Any, 
     assert read_topic(topic) == []
 
 
+def test_nothing_to_write_and_nothing_to_remember_is_no_error(kafka: Any, frame: Any, write: Any, read_topic: Any):
+    """The coordinator never hears of such a transaction, and would reject its commit."""
+    topic = kafka.topic()
+    written = write(frame.where("false"), topic)
+    assert (written.rows, written.partitions, written.already_done) == (0, {}, False)
+    assert write(frame, topic).rows == ROWS
+    assert values(read_topic(topic)) == list(range(ROWS))
+
+
 def test_an_earlier_run_is_done_whichever_partitions_the_runs_between_reached(
     kafka: Any, session: Any, write: Any, read_topic: Any
 ):
