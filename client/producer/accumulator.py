@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Final
 
 from kseg.client.errors import BufferExhausted, KafkaError, RecordTooLarge
@@ -355,6 +356,8 @@ class Accumulator:
                 queue.sequences.failed_for_good(batch)
         if self._incomplete.pop(batch, 0) == 0:
             return  # it has expired already
+        if error is not None and batch.in_doubt and not error.sent:
+            error = _doubtful(error)
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
             if self.identity is not None:
@@ -366,6 +369,15 @@ class Accumulator:
             batch.succeed(batch.base_offset, batch.log_append_time)
         if self._waiting:
             self.lock.notify_all()
+
+
+def _doubtful(error: KafkaError) -> KafkaError:
+    """The error for a batch that may be in the log all the same; others may share `error`."""
+    found = copy(error)
+    found.__cause__ = error.__cause__
+    found.message += "; it may have been appended by an earlier request"
+    found.sent = True
+    return found
 
 
 def _wait(batch: Batch, until: float) -> bool:

@@ -97,10 +97,10 @@ class Batch:
         "closed",
         "count",
         "created",
+        "doubts",
         "error",
         "finished",
         "halves",
-        "in_doubt",
         "log_append_time",
         "place",
         "producer_epoch",
@@ -125,7 +125,7 @@ class Batch:
         self.producer_id = self.producer_epoch = -1
         self.attempts = 0
         self.closed = body is not None
-        self.in_doubt = False
+        self.doubts = 0
         self._records: list[Record] = []
         self._body = body
         self._packed: tuple[str, bytes] | None = None
@@ -136,6 +136,11 @@ class Batch:
         self.count += 1
         self.size += size
         return Delivery(self, self.count - 1)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether one of its requests may have appended it. `doubts`: how many of them were not clearly rejected."""
+        return self.doubts > 0
 
     @property
     def takes_records(self) -> bool:
@@ -184,6 +189,7 @@ class Batch:
         halves = []
         for part in (records[:middle], records[middle:]):
             half = Batch(self.tp, self.created, encode_body(part))
+            half.doubts = self.doubts
             half.producer_id, half.producer_epoch, half.place = self.producer_id, self.producer_epoch, self.place
             halves.append(half)
         first, second = halves

@@ -21,6 +21,11 @@ from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.lookup import reaction
 
 _UNKNOWN = -1
+#: Retriable errors of a leader that has appended nothing. After the others, such as a timeout of the replicas or the
+#: loss of the leadership, the batch may be in the log.
+_NOTHING_APPENDED = frozenset(
+    {ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MESSAGE, ErrorCode.CONCURRENT_TRANSACTIONS}
+)
 
 
 class Outcome(Enum):
@@ -33,6 +38,14 @@ class Outcome(Enum):
     RECOUNT = "count the partition's sequences from 0 under the same epoch, and send it again"
     SPLIT = "send its halves"
     FAILED = "fail its deliveries"
+
+
+def may_be_appended(code: int) -> bool:
+    """Whether the batch may be in the log after a response with this code."""
+    known = ErrorCode.of(code)
+    if not isinstance(known, ErrorCode) or known in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR):
+        return True
+    return reaction("Produce", known).retriable and known not in _NOTHING_APPENDED
 
 
 def outcome_of(

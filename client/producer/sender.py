@@ -19,7 +19,7 @@ from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
 from kseg.client.producer.batch import NO_OFFSET, Batch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.connections import InFlightRequest, ProduceConnection, lost
-from kseg.client.producer.outcomes import Outcome, outcome_of
+from kseg.client.producer.outcomes import Outcome, may_be_appended, outcome_of
 from kseg.client.producer.record_sets import record_set
 from kseg.client.producer.requests import PartitionResponse, produce_request, read_response, typed_error
 from kseg.client.producer.sequences import MAX_EPOCH
@@ -208,7 +208,7 @@ class Sender:
                 return False
             return True
         for tp, batch in sending.items():
-            batch.in_doubt = True
+            batch.doubts += 1
             if not config.acks:
                 batch.base_offset, batch.log_append_time = NO_OFFSET, -1
                 self._accumulator.finish(self._accumulator.queues[tp], batch, None)
@@ -260,7 +260,8 @@ class Sender:
 
     def _settle(self, batch: Batch, answer: PartitionResponse, now: float) -> None:
         queue = self._accumulator.queues[batch.tp]
-        batch.in_doubt = False
+        if not may_be_appended(answer.error_code):
+            batch.doubts -= 1
         if batch.finished.is_set() and answer.error_code:
             # It has expired. Its sequence may be one of an earlier transaction: nothing follows for the present ones.
             error = typed_error(answer, batch)
@@ -298,12 +299,15 @@ class Sender:
     def _lose(self, link: ProduceConnection, error: KafkaError, also: InFlightRequest | None = None) -> None:
         """The connection is lost: its batches in flight are retried, in their old order."""
         self._cluster.learn(error)
-        in_flight = link.close() + ([also] if also is not None else [])
+        in_flight = link.close()
+        if also is not None:
+            in_flight.append(also)
+            for batch in also.batches.values():
+                batch.doubts += 1
         now = time.monotonic()
         link.failed(self._config.client.retry)
         for sent in reversed(in_flight):
             for tp, batch in sent.batches.items():
-                batch.in_doubt = True
                 self._again_or_fail(self._accumulator.queues[tp], batch, error, now)
 
     def _again_or_fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError, now: float) -> None:
@@ -336,11 +340,10 @@ class Sender:
     def _expired(self, batch: Batch) -> KafkaError:
         queue = self._accumulator.queues[batch.tp]
         trouble = f"; the last error: {queue.trouble}" if queue.trouble is not None else ""
-        sent = batch.attempts > 0 and batch.in_doubt
-        doubt = ", and may have been appended" if sent else ""
+        doubt = ", and may have been appended" if batch.in_doubt else ""
         return DeliveryTimedOut(
             f"not acknowledged within {self._config.delivery_timeout_ms} ms (delivery.timeout.ms){doubt}{trouble}",
-            sent=sent,
+            sent=batch.in_doubt,
             topic=batch.tp.topic,
             partition=batch.tp.partition,
         )

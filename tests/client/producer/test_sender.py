@@ -28,7 +28,7 @@ from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.wire.broker import BrokerConnection
 from kseg.segment_reader.encode.batches import Record
-from kseg.segment_reader.encode.bodies import Body
+from kseg.segment_reader.encode.bodies import Body, encode_body
 from sending import send_all
 
 # -- what is sent again, where, and for how long
@@ -50,6 +50,45 @@ def test_an_expired_batch_says_whether_it_may_have_been_written(leader: Any, mak
         delivery.result(30)
     assert caught.value.sent
     assert (caught.value.topic, caught.value.partition) == ("t", 0)
+
+
+AFTER_APPEND = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@pytest.mark.rule(147)
+@pytest.mark.parametrize(("faults", "kind", "sent"), [
+    ([ErrorCode.NOT_ENOUGH_REPLICAS], DeliveryTimedOut, False),
+    (["lost after", ErrorCode.NOT_ENOUGH_REPLICAS], DeliveryTimedOut, True),
+    ([AFTER_APPEND], DeliveryTimedOut, True),
+    ([AFTER_APPEND, ErrorCode.NOT_ENOUGH_REPLICAS], DeliveryTimedOut, True),
+    ([ErrorCode.REQUEST_TIMED_OUT], DeliveryTimedOut, True),
+    ([ErrorCode.TOPIC_AUTHORIZATION_FAILED], AuthorizationFailed, False),
+    (["lost after", ErrorCode.TOPIC_AUTHORIZATION_FAILED], AuthorizationFailed, True),
+    ([ErrorCode.UNKNOWN_SERVER_ERROR], BrokerError, True),
+])  # fmt: skip
+def test_an_error_says_whether_any_of_the_requests_may_have_written_it(
+    leader: Any, make: Any, faults: list[Any], kind: type[KafkaError], sent: bool
+):
+    """The last response may say no more than that this one request has not."""
+    left = iter(faults)
+    leader.script = lambda _: next(left, faults[-1])
+    error = make(request_timeout_ms=200, delivery_timeout_ms=400).send("t", b"v").exception(30)
+    assert isinstance(error, kind)
+    assert error.sent == sent
+    assert ("may have been appended" in str(error)) == sent
+
+
+def test_what_is_in_flight_when_a_producer_is_closed_may_have_been_written(leader: Any, make: Any):
+    leader.script = lambda _: "silent"
+    producer = make(linger_ms=60_000, batch_size=10_000, delivery_timeout_ms=100_000, request_timeout_ms=30_000)
+    sent = producer.send_body(TopicPartition("t", 0), encode_body([Record(None, b"v", (), 1)]))
+    until = time.monotonic() + 120
+    while not leader.arrived:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    waiting = producer.send("t", b"v")
+    producer.close(0)
+    assert [delivery.exception(0).sent for delivery in (sent, waiting)] == [True, False]
 
 
 @pytest.mark.rule(147)
