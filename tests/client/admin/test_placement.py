@@ -21,6 +21,7 @@ from kseg.client.protocol.messages.placement import (
 from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from kseg.segment_reader.encode.batches import Record
 from sending import send_to
+from skips import full_scale_only
 
 
 def partition(cluster: Any, tp: TopicPartition) -> Any:
@@ -28,6 +29,7 @@ def partition(cluster: Any, tp: TopicPartition) -> Any:
 
 
 @pytest.mark.rule(259)
+@full_scale_only
 def test_every_version_moves_replicas(three: Any, each_version: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[1, 2]])]).or_raise()
     tp = TopicPartition(name, 0)
@@ -100,6 +102,7 @@ def test_every_version_elects_the_preferred_leader(three: Any, kafka3: Any, each
 
 
 @pytest.mark.rule(319)
+@full_scale_only
 def test_an_unclean_leader_is_elected_only_when_it_is_asked_for(three: Any, kafka3: Any, name: str, until: Any):
     create_topics(three, [NewTopic(name, assignments=[[2, 3]], config={"min.insync.replicas": "1"})]).or_raise()
     tp = TopicPartition(name, 0)

@@ -40,6 +40,7 @@ from kseg.client.protocol.messages.topics import (
 )
 from kseg.segment_reader.encode.batches import Record
 from sending import send_to
+from skips import full_scale_only
 
 
 @pytest.mark.rule(250)
@@ -135,6 +136,7 @@ def test_validating_creates_nothing(any_cluster: Any, each_version: Any, name: s
 
 
 @pytest.mark.rule(295)
+@full_scale_only
 def test_replicas_are_placed_by_hand(three: Any, name: str):
     created = create_topics(three, [NewTopic(name, assignments=[[2, 3], [3, 1]])]).or_raise()[name]
     assert (created.partitions, created.replication_factor) == (2, 2)

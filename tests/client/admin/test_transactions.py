@@ -25,6 +25,7 @@ from kseg.client.protocol.messages.transactions import (
 )
 from kseg.segment_reader.encode.batches import Record
 from sending import begin_with
+from skips import full_scale_only
 
 
 def stable(cluster: Any, tp: TopicPartition) -> int:
@@ -94,6 +95,7 @@ def test_every_version_tells_the_open_transaction(
     assert describe_producers(cluster, [tp]).or_raise()[tp][0].transaction_start is None
 
 
+@full_scale_only
 def test_every_broker_lists_the_transactions_that_it_coordinates(three: Any, name: str):
     for number in range(9):
         Transaction(three, f"{name}-{number}").begin()

@@ -34,6 +34,7 @@ from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssig
 from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.java_hash import string_hash
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -154,7 +155,13 @@ def party(kafka3: Any, topic: str, java_members: Any, until: Until) -> Iterator[
 
 
 @pytest.mark.rule(3, 205, 209, 215)
-@pytest.mark.parametrize(("ours", "javas", "name"), STRATEGIES, ids=[name for *_, name in STRATEGIES])
+@pytest.mark.parametrize(
+    ("ours", "javas", "name"),
+    [
+        pytest.param(*strategy, id=strategy[2], marks=() if strategy[2] == "cooperative-sticky" else full_scale_only)
+        for strategy in STRATEGIES
+    ],
+)
 def test_one_group_with_java_and_librdkafka(party: Party, ours: type[Assignor], javas: str, name: str):
     """Ours leads at first; then it leaves, and another's leader assigns to a second one of ours."""
     first = party.our(assignors=[ours()])

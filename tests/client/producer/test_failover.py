@@ -20,7 +20,7 @@ def test_a_leader_that_is_killed_costs_no_record_no_order_and_no_duplicate(
     plain_topic, tx_topic, strict_topic = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("plain", "tx", "strict"))
     create_topics(cluster, [NewTopic(name, PARTITIONS, 3) for name in (plain_topic, tx_topic)])
     create_topics(cluster, [NewTopic(strict_topic, 1, 3, config={"min.insync.replicas": "3"})])
-    count = scale(3000, 100_000)
+    count = scale(1000, 100_000)
     leaders = {
         p.partition: p.leader_id for p in cluster.metadata([plain_topic]).topics[plain_topic].partitions.values()
     }

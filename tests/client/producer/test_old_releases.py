@@ -15,6 +15,7 @@ from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.segment_reader.decode.batch import RECORD_BATCH
 from kseg.segment_reader.encode.batches import Record
 from sending import send_all
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -23,7 +24,7 @@ NOW = 1_767_225_600_000
 RELEASES = [
     ("0.9.0.1", 0, ["none", "lz4", "gzip", "snappy"]),
     ("0.10.2.2", 1, ["none", "lz4", "gzip", "snappy"]),
-    ("1.1.1", 2, ["none", "lz4"]),
+    pytest.param("1.1.1", 2, ["none", "lz4"], marks=full_scale_only),
 ]
 
 
