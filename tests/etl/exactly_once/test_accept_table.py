@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from kseg.etl.errors import Refused
 from kseg.etl.operations.accept_table import accept_table
 from kseg.jobs.cli import cli
+from skips import full_scale_only
 
 
 @pytest.fixture
@@ -69,6 +70,7 @@ def test_a_table_restored_forward_again_is_accepted(job, topic, records):
     job.assert_complete(runs=3)
 
 
+@full_scale_only
 def test_a_table_of_a_catalog_is_accepted_by_its_name(topic, home, records, spark):
     job = home(topic)
     name = f"spark_catalog.default.{job.document['name'].replace('-', '_')}"

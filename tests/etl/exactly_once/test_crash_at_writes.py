@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from skips import full_scale_only
+
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 RACED = re.compile(r"/_kseg/race-[0-9a-f]+/\d+$")
@@ -82,11 +84,9 @@ def ingest(s3: Any, children: Any, scale: Any) -> Callable[..., Writes]:
     return run
 
 
-def chosen(count: int, runs: int, scale: Any) -> range:
-    """All writes in the full scale; else three of the first run: one before the rows, the one in the middle, one of the
-    last; of the second run the one in the middle."""
-    few = range(count // 4, count + 1, max(count // 3, 1)) if runs == 1 else range(count // 2, count // 2 + 1)
-    return scale(few, range(1, count + 1))
+def chosen(count: int, scale: Any) -> range:
+    """All writes in the full scale; else two: one of the first half, and one of the last."""
+    return scale(range(count // 3, count + 1, max(count // 2, 1)), range(1, count + 1))
 
 
 def new(topic: str, in_bucket: Any, records: Any) -> Any:
@@ -103,13 +103,19 @@ def going_on(topic: str, in_bucket: Any, records: Any) -> Any:
     return job.change(source={"ending_offsets": "latest"})
 
 
-@pytest.mark.parametrize(("build", "runs"), [(new, 1), (going_on, 2)], ids=["its first run", "its second run"])
+@pytest.mark.parametrize(
+    ("build", "runs"),
+    [
+        pytest.param(new, 1, id="its first run"),
+        pytest.param(going_on, 2, id="its second run", marks=full_scale_only),
+    ],
+)
 def test_a_command_killed_at_a_write_is_taken_up(build, runs, topic, in_bucket, records, ingest, scale):
     whole = build(topic, in_bucket, records)
     count = len(ingest(whole).seen)
     whole.assert_complete(runs=runs)
     assert count > 5
-    for number in chosen(count, runs, scale):
+    for number in chosen(count, scale):
         job = build(topic, in_bucket, records)
         writes = ingest(job, at=number)
         # A run renews its lease by the clock, so that one may make a write less than another.

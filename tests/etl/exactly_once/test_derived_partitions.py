@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.operations.verify import verify
 from kseg.etl.tables.errors import IncompatibleSchema
+from skips import full_scale_only
 
 BY = [{"day": "timestamp"}, {"bucket": [4, "value"], "as": "part"}]
 
@@ -37,7 +38,13 @@ def assert_partitioned(job: Any, spark: Any) -> None:
         assert {"offset", "timestamp"} <= set(stats["minValues"])
 
 
-@pytest.mark.parametrize("transform", [[], [{"sql": "SELECT * FROM __rows__ WHERE offset >= 0"}]], ids=["tasks", "sql"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pytest.param([], id="tasks"),
+        pytest.param([{"sql": "SELECT * FROM __rows__ WHERE offset >= 0"}], id="sql", marks=full_scale_only),
+    ],
+)
 def test_rows_lie_in_partitions_made_of_their_columns(topic: str, home: Any, spark: Any, transform: list[Any]) -> None:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     job = home(topic, sink={"partition_by": BY}, transform=transform)

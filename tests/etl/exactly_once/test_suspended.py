@@ -37,7 +37,7 @@ def go_on(child: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_suspended_past_its_lease(step, topics, home, children, records, scale):
-    if step not in scale(("land:first:before", "commit:before"), STEPS):
+    if step not in scale(("commit:before",), STEPS):
         pytest.skip(IN_FULL)
     job = home(*topics, run={"lease": "10s"})
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
@@ -64,7 +64,7 @@ def test_a_run_suspended_past_its_lease(step, topics, home, children, records, s
 @pytest.mark.parametrize("step", STEPS[1:-1])
 def test_a_run_taken_over_while_its_lease_is_live(step, topics, home, children, records, scale):
     """By its own clocks the sleeper still holds the lease when it wakes up."""
-    if step not in scale(("land:first:before", "land:rest:before", "commit:before"), STEPS):
+    if step not in scale(("land:rest:before", "commit:before"), STEPS):
         pytest.skip(IN_FULL)
     job = home(*topics)
     child = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))

@@ -90,20 +90,15 @@ def test_columns_of_avro_become_wider_and_every_command_works_on_the_table(
     assert (schema.field("id").type, schema.field("price").type) == (pa.int64(), pa.float64())
     assert schema.field("line").type == pa.struct([("n", pa.int64())])
 
-    def assert_sound() -> None:
-        found = verify(job.job)
-        assert (found.findings, sum(one.rows for one in found.tables)) == ([], 4)
-        assert status(job.job).dead_letters == {"open": 2}
-        assert audit(job.job).ok
-
-    assert_sound()
     job.redrive()
     assert job.accept_table("first").status == "nothing-to-do"
     maintain_job(job.job, MaintenanceRequest(vacuum=timedelta(days=7)))
-    assert_sound()
     job.backfill(mode="replace", from_=[f"{topic}:0:0"], to=[f"{topic}:0:2"])
     assert [row["id"] for row in table(job)] == [1, 2, large, 3]
-    assert_sound()
+    found = verify(job.job)
+    assert (found.findings, sum(one.rows for one in found.tables)) == ([], 4)
+    assert status(job.job).dead_letters == {"open": 2}
+    assert audit(job.job).ok
     shutil.rmtree(job.folder / "ledger")
     assert rebuild_ledger(job.job).status == "rebuilt"
     assert job.ingest().status == "nothing-to-do"
