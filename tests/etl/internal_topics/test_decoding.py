@@ -18,6 +18,7 @@ from kseg.etl.internal_topics.metadata_log import read_metadata
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.files.dump import Entry, Findings, dump
 from kseg.segment_reader.log.files.storage import LocalStorage
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -78,7 +79,7 @@ def logs(folder: Path, topic: str) -> list[Path]:
     return sorted(folder.glob(f"{topic}-*/*.log"))
 
 
-@pytest.mark.parametrize("release", ["4.3.1", "3.9.2"])
+@pytest.mark.parametrize("release", ["4.3.1", pytest.param("3.9.2", marks=full_scale_only)])
 @pytest.mark.parametrize(
     ("topic", "decoder", "types"),
     [

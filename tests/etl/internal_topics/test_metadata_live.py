@@ -38,6 +38,7 @@ from kseg.etl.internal_topics.metadata_tables import NAMES, metadata_tables
 from kseg.jobs.broker.listeners import Listener, login_module
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.log.files.names import snapshot_file
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -325,6 +326,7 @@ def test_the_log_leads_to_what_kafka_s_own_snapshots_hold(remains: Remains, tmp_
     assert last.image == read_metadata(LogDirs([str(tmp_path)])).image
 
 
+@full_scale_only
 def test_three_nodes_with_moves_and_a_dead_one(kafka3: Any) -> None:
     name = f"moved-{time.time_ns()}"
     with connect(kafka3.bootstrap_servers) as cluster:

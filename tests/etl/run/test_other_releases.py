@@ -18,6 +18,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError, ExitCode
 from kseg.etl.operations.verify import verify
 from kseg.etl.run.pipeline import run_ingest
+from skips import full_scale_only
 
 TRANSACTIONS_SINCE = "1.1.1"
 
@@ -79,7 +80,12 @@ def values(tmp_path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("release", "group_commit"), [("0.10.2.2", "plain"), ("1.1.1", "transactional"), ("3.9.2", "transactional")]
+    ("release", "group_commit"),
+    [
+        ("0.10.2.2", "plain"),
+        pytest.param("1.1.1", "transactional", marks=full_scale_only),
+        pytest.param("3.9.2", "transactional", marks=full_scale_only),
+    ],
 )
 def test_the_main_job_lands_verifies_and_commits(
     release: str,

@@ -109,26 +109,6 @@ def told(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any
     return found
 
 
-@pytest.mark.broker
-@pytest.mark.spark
-def test_a_job_with_all_kinds_of_steps(server: ConnectServer, home: Any, tmp_path: Path) -> None:
-    """Results travel through files here, and the user's module is sent, with what it imports."""
-    steps = [
-        {"arrow": "connect_steps:shout"},
-        {"sql": "SELECT *, length(loud) AS n FROM __rows__"},
-        {"sql": "SELECT *, n + 1 AS m FROM __rows__"},
-        {"python": "connect_steps:tidy"},
-    ]
-    file = home(transform=steps)
-    report = told(kseg("ingest", str(file), "--remote", server.url, path=tmp_path))
-    counts = report["counts"]
-    assert (counts["records"], counts["aborted"], counts["rows_in"], counts["rows_out"]) == (20, 6, 20, 19)
-    rows = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table().to_pylist()
-    assert sorted(row["loud"] for row in rows) == sorted(f"V{n}" for n in range(20) if n != 1)
-    assert {row["m"] for row in rows} == {3, 4}
-    assert not (tmp_path / "lake" / "_kseg_outcomes").exists()
-
-
 CHILD = """
 import os, signal, sys
 from kseg.etl.config.load import load_job
@@ -143,12 +123,11 @@ run_ingest(load_job(file).on_remote(url), take_over=True, observe=observe)
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_client_that_is_killed_and_rows_that_are_verified(
-    server: ConnectServer, home: Any, tmp_path: Path, scale: Callable[..., Any]
-) -> None:
+@full_scale_only
+def test_a_client_that_is_killed_and_rows_that_are_verified(server: ConnectServer, home: Any, tmp_path: Path) -> None:
     """Killed before its commit and after it: the next one takes the run up, and every record stands there once."""
     file = home()
-    for step in scale((":committed",), (":before", ":committed")):
+    for step in (":before", ":committed"):
         child = [sys.executable, "-c", CHILD, str(file), server.url, f"lake{step}"]
         assert subprocess.run(child, timeout=500, check=False).returncode == -9
     report = told(kseg("ingest", str(file), "--take-over", path=tmp_path, SPARK_REMOTE=server.url))
@@ -192,11 +171,20 @@ def hold(batch):
 
 @pytest.mark.broker
 @pytest.mark.spark
-def test_a_server_that_is_killed_while_its_tasks_read(server: ConnectServer, home: Any, tmp_path: Path) -> None:
-    """The command ends and says so; on the server that comes after it the run is taken up, and each record lands
-    once."""
+def test_a_server_that_is_killed_while_its_tasks_read_a_job_with_all_kinds_of_steps(
+    server: ConnectServer, home: Any, tmp_path: Path
+) -> None:
+    """The command ends and says so; on the server that comes after it the run is taken up, and each record lands once.
+    Results travel through files here, and the user's modules are sent, with what they import."""
     (tmp_path / "connect_hold.py").write_text(HOLD.format(folder=str(tmp_path)))
-    file = home(transform=[{"arrow": "connect_hold:hold"}], run={"deadline": "1s"})
+    steps = [
+        {"arrow": "connect_hold:hold"},
+        {"arrow": "connect_steps:shout"},
+        {"sql": "SELECT *, length(loud) AS n FROM __rows__"},
+        {"sql": "SELECT *, n + 1 AS m FROM __rows__"},
+        {"python": "connect_steps:tidy"},
+    ]
+    file = home(transform=steps, run={"deadline": "1s"})
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(kseg, "ingest", str(file), "--remote", server.url, path=tmp_path)
         try:
@@ -211,8 +199,13 @@ def test_a_server_that_is_killed_while_its_tasks_read(server: ConnectServer, hom
     assert "the Spark Connect server" in away["error"]["message"]
     (tmp_path / "go").touch()
     report = told(kseg("ingest", str(file), "--remote", server.url, path=tmp_path))
-    assert (report["status"], report["counts"]["records"]) == ("done", 20)
-    assert DeltaTable(str(tmp_path / "lake")).to_pyarrow_table().num_rows == 20
+    counts = report["counts"]
+    assert report["status"] == "done"
+    assert (counts["records"], counts["aborted"], counts["rows_in"], counts["rows_out"]) == (20, 6, 20, 19)
+    rows = DeltaTable(str(tmp_path / "lake")).to_pyarrow_table().to_pylist()
+    assert sorted(row["loud"] for row in rows) == sorted(f"V{n}" for n in range(20) if n != 1)
+    assert {row["m"] for row in rows} == {3, 4}
+    assert not (tmp_path / "lake" / "_kseg_outcomes").exists()
 
 
 @pytest.mark.broker

@@ -140,6 +140,7 @@ def test_runs_with_transactions_in_between(query: Any, transactions: Any, read_b
     assert {row[3] for row in under.rows()} == set(transactions.committed)
 
 
+@full_scale_only
 def test_a_new_query_starts_at_the_latest_offset_as_it_was_first_seen(
     query: Any, kafka: Any, produce: Produce, read_back: Any
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_micro_batch_is_repeated_with_the_same_offsets(query: Any, kafka: Any,
     assert [row[1] for row in under.rows()] == list(range(20))
 
 
+@full_scale_only
 def test_tasks_and_columns_are_those_of_a_batch_read(query: Any, kafka: Any, produce: Produce, session: Any) -> None:
     topic = kafka.topic()
     produce(topic, [(0, b"k", b"v", [("h", b"1")])] * 30)
@@ -183,6 +185,7 @@ def test_tasks_and_columns_are_those_of_a_batch_read(query: Any, kafka: Any, pro
     assert under.stream().schema == batch.option("subscribe", topic).option("includeHeaders", "true").load().schema
 
 
+@full_scale_only
 def test_a_processing_time_trigger_goes_on_by_itself(query: Any, kafka: Any, produce: Produce) -> None:
     topic = kafka.topic()
     produce(topic, some(5))
@@ -197,6 +200,7 @@ def test_a_processing_time_trigger_goes_on_by_itself(query: Any, kafka: Any, pro
 # -- checkpoints of Spark's own Kafka source
 
 
+@full_scale_only
 def test_a_checkpoint_of_sparks_own_kafka_source_is_gone_on_with(
     query: Any, kafka: Any, produce: Produce, read_back: Any, session: Any
 ) -> None:

@@ -25,8 +25,9 @@ from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.process import EmbeddedKafka
+from skips import full_scale_only
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, full_scale_only]
 
 SOURCE = Path(__file__).with_name("SlowStorage.java")
 TOPIC, ROUNDS, RECORDS = "tiered", 4, 50

@@ -17,6 +17,7 @@ from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.files.segments import open_log
 from kseg.segment_reader.log.files.storage import LocalStorage
 from releases import OtherKafka
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -69,7 +70,10 @@ def wait_for_format(shapes: Any, kafka: OtherKafka, topic: str, magic: int) -> N
         written = list(frames(logs(kafka.log_dirs[0], topic)[-1].read_bytes()))[-1].magic
 
 
-@pytest.mark.parametrize("compacted", [False, True], ids=["plain", "compacted"])
+@pytest.mark.parametrize(
+    "compacted",
+    [pytest.param(False, marks=full_scale_only, id="plain"), pytest.param(True, id="compacted")],
+)
 def test_formats_side_by_side_in_one_log(
     upgrading: OtherKafka,
     shapes: Any,
@@ -117,7 +121,13 @@ def _format(magic: int) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("release", "configured", "magic"),
-    [("0.9.0.1", {}, 0), ("0.10.2.2", _format(0), 0), ("0.10.2.2", {}, 1), ("2.8.2", _format(0), 0), ("3.9.2", {}, 2)],
+    [
+        ("0.9.0.1", {}, 0),
+        pytest.param("0.10.2.2", _format(0), 0, marks=full_scale_only),
+        ("0.10.2.2", {}, 1),
+        pytest.param("2.8.2", _format(0), 0, marks=full_scale_only),
+        pytest.param("3.9.2", {}, 2, marks=full_scale_only),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_a_release_wrote_is_read(

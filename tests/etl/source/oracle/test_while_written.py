@@ -101,7 +101,7 @@ def test_reads_of_a_directory_in_use_are_right(
     seen: dict[str, set[str]] = {topic: set() for topic in TOPICS}
     with Load(live.bootstrap_servers, shapes) as load:
         until = time.monotonic() + 240
-        while load.turns < scale(30, 300) and load.failure is None:
+        while load.turns < scale(20, 300) and load.failure is None:
             assert time.monotonic() < until
             for topic, level in itertools.product(TOPICS, LEVELS):
                 seen[topic] |= {path.name for path in (folder / f"{topic}-0").glob("*.log*")}
