@@ -132,7 +132,7 @@ CASES = [
     ("sql", signal.SIGTERM, "group"),
     ("sql", signal.SIGINT, "group"),
 ]
-USUAL = [CASES[2], CASES[3], CASES[5]]
+USUAL = [CASES[3], CASES[5]]
 
 
 @pytest.mark.parametrize(("driver", "number", "to"), CASES if FULL else USUAL, indirect=["driver"])

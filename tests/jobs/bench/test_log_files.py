@@ -15,6 +15,7 @@ from kseg.jobs.bench.readers import Alone, Taken, files, timed
 from kseg.jobs.bench.shapes import Shape, write
 from kseg.segment_reader.codecs.registry import BY_NAME, CODECS
 from kseg.segment_reader.decode.batch import frames
+from skips import full_scale_only
 
 SHAPES = [Shape("none", 20, 16 * 1024), Shape("gzip", 200, 16 * 1024), Shape("lz4", 4096, 1_000_000)]
 
@@ -41,6 +42,7 @@ def test_samples_hold_what_their_shape_says(kafka: Any) -> None:
         assert alone.in_memory() == alone.read() == sample.rows
 
 
+@full_scale_only
 def test_all_ways_read_every_row_in_every_round(kafka: Any, tmp_path: Path) -> None:
     effort = Effort(SHAPES[:2], 50_000, rounds=2, java_rounds=1)
     found = measure(kafka.bootstrap_servers, kafka.log_dirs[0], tmp_path, effort, NULL_PROGRESS)

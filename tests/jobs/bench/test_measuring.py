@@ -15,6 +15,7 @@ import light_java
 from kseg.jobs.bench import floor
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
 from kseg.jobs.bench.matrix import WORKLOADS
+from skips import full_scale_only
 
 
 def test_medians_and_ratios_are_those_of_the_runs() -> None:
@@ -49,7 +50,7 @@ def test_a_peak_is_the_processs_own() -> None:
     assert int(told.stdout) < 300 << 20
 
 
-# The sections that need Spark, with as little as there is to measure; the others have tests of their own. One process
+# Sections that need Spark, with as little as there is to measure; the others have tests of their own. One process
 # measures them all, as `kseg bench` does: its sessions have the connector's jars.
 MEASURE = """
 import json
@@ -64,20 +65,13 @@ effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_b
 effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0), floor=floor.Effort(rows=8000, rounds=1))
 workloads = [workload for workload in matrix.WORKLOADS if workload.name in WORKLOADS]
 matrix.measure = partial(matrix.measure, workloads=workloads)
-sections = ("decode", "produce", "spark", "typed", "memory", "matrix", "floor")
-print(json.dumps(measure(effort, sections, NULL_PROGRESS)))
+print(json.dumps(measure(effort, SECTIONS, NULL_PROGRESS)))
 """
 
 
-#: In the reduced scale: JSON, aborted transactions and many partitions, and one step of each kind.
-FEW = (
-    "raw, JSON of 170 bytes, lz4",
-    "SQL step: from_json to 8 columns",
-    "DataFrame step: two casts",
-    "DuckDB step: from_json to 8 columns",
-    "raw, 30 % of transactions aborted",
-    "raw, 64 partitions",
-)
+#: In the reduced scale: an SQL step, and aborted transactions.
+FEW = ("SQL step: from_json to 8 columns", "raw, 30 % of transactions aborted")
+SECTIONS = ("decode", "produce", "spark", "memory", "matrix")
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +82,9 @@ def workloads(scale: Callable[[Any, Any], Any]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def least(workloads: list[str]) -> dict[str, Any]:
-    program = f"WORKLOADS = {workloads!r}\n{MEASURE}"
+def least(workloads: list[str], scale: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    sections = scale(SECTIONS, (*SECTIONS, "typed", "floor"))
+    program = f"WORKLOADS = {workloads!r}\nSECTIONS = {sections!r}\n{MEASURE}"
     command, environment = [sys.executable, "-c", program], os.environ | light_java.ALL
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=560, env=environment)
     document: dict[str, Any] = json.loads(told.stdout)
@@ -128,6 +123,7 @@ def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any], work
 
 
 @pytest.mark.slow
+@full_scale_only
 def test_a_large_topics_bare_parts_stand_beside_whole_runs(least: dict[str, Any]) -> None:
     found = least["floor"]
     assert found["rows"] == 8000

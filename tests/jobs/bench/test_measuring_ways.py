@@ -13,6 +13,9 @@ import pytest
 import light_java
 from kseg.jobs.bench import day, far, lake
 from kseg.jobs.bench.figures import OURS, SPARK, TUNED
+from skips import full_scale_only
+
+pytestmark = [pytest.mark.slow, full_scale_only]
 
 # As in `test_measuring.py`: one process for all, whose sessions have the connector's jars.
 MEASURE = """
@@ -36,7 +39,6 @@ def least() -> dict[str, Any]:
     return document
 
 
-@pytest.mark.slow
 def test_every_way_to_a_broker_lands_all_rows_on_both_sides(least: dict[str, Any]) -> None:
     found = least["far"]
     assert {run["rows"] for run in found["runs"]} == {4000}
@@ -46,7 +48,6 @@ def test_every_way_to_a_broker_lands_all_rows_on_both_sides(least: dict[str, Any
     assert found["ratios"].keys() == set(far.CASES)
 
 
-@pytest.mark.slow
 def test_tables_of_forty_columns_by_day_are_written_by_both_sides(least: dict[str, Any]) -> None:
     """Tables that differ in sums or in their number of days fail the measurement."""
     found = least["lake"]
@@ -58,7 +59,6 @@ def test_tables_of_forty_columns_by_day_are_written_by_both_sides(least: dict[st
         assert case["files"][SPARK] >= lake.DAYS
 
 
-@pytest.mark.slow
 def test_a_day_of_runs_has_fewer_files_after_its_maintenance(least: dict[str, Any]) -> None:
     """A run that lands another number of rows, or a maintenance that changes them, fails the measurement."""
     found = least["day"]

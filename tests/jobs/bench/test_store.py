@@ -13,6 +13,7 @@ from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import lake, store
 from kseg.jobs.bench.relay import Passed
 from kseg.jobs.bench.workload import fill_topic
+from skips import full_scale_only
 
 REQUESTS = {
     "PUT /lake/1/table/day=1/part-0.parquet": 1,
@@ -41,6 +42,7 @@ def test_requests_for_data_are_told_apart_and_by_the_size_of_files() -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.slow
+@full_scale_only
 def test_both_topics_land_on_a_disk_and_in_a_store(kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table with another number of rows fails the measurement."""
     for name, value in light_java.ALL.items():

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.ports import is_free
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.broker.process import EmbeddedKafka
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -134,32 +133,23 @@ def test_neither_process_nor_files_stay_when_the_parent_goes(tmp_path: Path, how
         time.sleep(0.1)
 
 
-@pytest.fixture
-def three(kafka3: Any, scale: Any, tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """Three nodes: those that tests share, in the full scale some of this test's own, which it also stops."""
-    if not scale(False, True):
-        yield kafka3.broker
-        return
-    with EmbeddedKafka(tmp_path, nodes=3, light=True) as kafka:
-        yield kafka
-
-
 @pytest.mark.rule(262)
 @pytest.mark.slow
-def test_three_nodes_go_on_without_one(three: EmbeddedKafka) -> None:
-    kafka, topic = three, f"spread-{uuid.uuid4().hex[:8]}"
-    assert len(kafka.log_dirs) == len(kafka.pids) == 3
-    assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
-    servers = kafka.bootstrap_servers
-    _create(servers, topic, replicas=3)
-    _produce(servers, topic, b"by three", acks="all")
-    kafka.kill(2)
-    assert sorted(kafka.pids) == [1, 3]
-    _produce(servers, topic, b"by two", acks="all")
-    assert not is_free(kafka.nodes[0].port)
-    kafka.restart(2)
-    assert sorted(kafka.pids) == [1, 2, 3]
-    assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
-    assert kafka.bootstrap_servers == servers
-    _produce(servers, topic, b"by three again", acks="all")
-    assert _consume(servers, topic, 3) == [b"by three", b"by two", b"by three again"]
+@full_scale_only
+def test_three_nodes_go_on_without_one(tmp_path: Path) -> None:
+    with EmbeddedKafka(tmp_path, nodes=3, light=True) as kafka:
+        assert len(kafka.log_dirs) == len(kafka.pids) == 3
+        assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
+        servers = kafka.bootstrap_servers
+        _create(servers, "spread", replicas=3)
+        _produce(servers, "spread", b"by three", acks="all")
+        kafka.kill(2)
+        assert sorted(kafka.pids) == [1, 3]
+        _produce(servers, "spread", b"by two", acks="all")
+        assert not is_free(kafka.nodes[0].port)
+        kafka.restart(2)
+        assert sorted(kafka.pids) == [1, 2, 3]
+        assert all(live_brokers(node.port) == frozenset({1, 2, 3}) for node in kafka.nodes)
+        assert kafka.bootstrap_servers == servers
+        _produce(servers, "spread", b"by three again", acks="all")
+        assert _consume(servers, "spread", 3) == [b"by three", b"by two", b"by three again"]

@@ -18,6 +18,7 @@ import light_java
 from kseg.jobs.demo.group import partition_states
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.jobs.demo.verify import read_topic
+from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
@@ -79,6 +80,7 @@ def test_the_demo_ends_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@full_scale_only
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     process = _demo(tmp_path, start_new_session=True)
     family: dict[int, psutil.Process] = {}
