@@ -51,7 +51,7 @@ def test_a_leak_fails_the_test_that_left_it_where_leaks_are_checked(tmp_path: Pa
             *(f"tests/{name}.py" for name in order),
         ],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(HARNESS)},
+        env=os.environ | {"PYTHONPATH": str(HARNESS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -102,10 +102,11 @@ def test_of_a_process_that_dies_all_other_tests_run_once_and_the_run_ends(tmp_pa
         (tmp_path / f"test_before{number}.py").write_text(PASSES)
     (tmp_path / "test_dies.py").write_text(DIES)
     (tmp_path / "test_later.py").write_text(PASSES)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--rootdir", tmp_path, tmp_path]
+    command = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-p", "no:cacheprovider", "-rA"]
+    command += ["--rootdir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(
         [*command, "--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"],
-        env=os.environ | {"PYTHONPATH": str(HARNESS)},
+        env=os.environ | {"PYTHONPATH": str(HARNESS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=300,

@@ -67,6 +67,7 @@ def project(tmp_path: Path) -> Path:
 def outcomes(project: Path, **environ: str) -> dict[str, str]:
     """What pytest says of each test, or of each file that it could not collect."""
     left = {key: value for key, value in os.environ.items() if key not in ("CI", "KSEG_TEST_SCALE", "KSEG_TEST_PART")}
+    left["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and they take most of the time
     path = os.pathsep.join(filter(None, [str(HARNESS), left.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     done = subprocess.run(
