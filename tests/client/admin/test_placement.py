@@ -119,6 +119,7 @@ def test_an_unclean_leader_is_elected_only_when_it_is_asked_for(three: Any, kafk
     assert until(lambda: partition(three, tp).leader == 3)
 
 
+@full_scale_only
 def test_topics_are_made_although_the_controller_dies(three: Any, kafka3: Any, name: str, until: Any):
     """The next controller is found, and each topic is made once."""
     victim = describe_quorum(three).leader_id
