@@ -10,8 +10,8 @@
     any ─fail for good─► FatalError
 
 The states are those of KIP-98's transaction manager. After a commit whose outcome is unknown (no response before the
-deadline) there is no abort: commit again, or initialize, which decides it. Beginning is local: the coordinator learns
-of a transaction with its first partition or group.
+deadline, or an error that does not show what became of an earlier try) there is no abort: commit again, or initialize,
+which decides it. Beginning is local: the coordinator learns of a transaction with its first partition or group.
 """
 
 from __future__ import annotations

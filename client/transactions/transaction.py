@@ -11,12 +11,7 @@ partitions implicitly, and EndTxn 5+ bumps the epoch with every transaction and 
 next one. The cluster's *finalized* `transaction.version` decides which one is used. It is read once, when a transaction
 begins, so that an upgrade during a transaction does not mix them.
 
-Which step is possible when: `client.transactions.states`. The state after an error:
-
-    unchanged        retriable: the operation was retried until its deadline, and may be called again
-    AbortableError   TRANSACTION_ABORTABLE; a topic or group is not authorized; offsets are rejected
-    FatalError       fenced; the transactional id or the cluster is not authorized; the broker is too old; the
-                     coordinator's state contradicts ours
+Which step is possible when: `client.transactions.states`. The state after an error: `client.transactions.failures`.
 
 A broker accepts a transactional commit with an empty member id even if the group has live members: the caller has to
 check the group first (`client.groups.descriptions`).
@@ -24,16 +19,15 @@ check the group first (`client.groups.descriptions`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
-    AuthorizationFailed,
     Code,
     Fenced,
     KafkaError,
@@ -55,9 +49,12 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.transactions.failures import is_fatal, shows_no_commit
 from kseg.client.transactions.outcome import verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
 from kseg.client.transactions.states import State, StateMachine, Step
+
+T = TypeVar("T")
 
 _FIRST_WITH_PRODUCER_IDS: Final = 3
 NO_PRODUCER_ID: Final = -1
@@ -73,9 +70,6 @@ _TRANSACTION_IS_OVER: Final = frozenset(
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.TRANSACTION_ABORTABLE,
     }
-)
-_FATAL_CODES: Final = frozenset(
-    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 )
 _OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR})
 
@@ -101,6 +95,7 @@ class Transaction:
         self._groups: set[str] = set()
         self._partitions: set[TopicPartition] = set()
         self._at_broker = False
+        self._commit_tried = False
         self._sequences_open = False
         self._goes_on = False
 
@@ -110,11 +105,17 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A commit whose outcome is unknown is not followed by an abort: the next run's `begin` decides it.
+        self.leave(error)
+
+    def leave(self, error: BaseException | None = None, *, timeout: float = _CLEAN_UP_SECONDS) -> None:
+        """Abort what is open, within `timeout` seconds; raises an error of the abort unless it follows from `error`.
+
+        A commit whose outcome is unknown is not followed by an abort: the next run's `begin` decides it.
+        """
         if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING) or isinstance(error, Fenced):
             return
         try:
-            self._end(committed=False, timeout=_CLEAN_UP_SECONDS)
+            self._end(committed=False, timeout=timeout)
         except Exception:
             if error is None:
                 raise  # else the original error says more; the coordinator aborts after the timeout
@@ -204,6 +205,21 @@ class Transaction:
                 self._cluster.send(self._partitions_request(new), coordinator=self._key, check=self._check_partitions)
         self._partitions.update(new)
 
+    def produce_to(self, tp: TopicPartition, append: Callable[[], T]) -> T:
+        """Add a partition, and call `append`, which hands over a record for it.
+
+        With the second protocol, the coordinator learns of the partition from the record, so not if `append` raises
+        KafkaError: then it would reject the end of a transaction that it does not know.
+        """
+        known = self._at_broker
+        self.add_partitions([tp])
+        try:
+            return append()
+        except KafkaError:
+            if self.second_protocol:
+                self._at_broker = known
+            raise
+
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced.
 
@@ -260,7 +276,9 @@ class Transaction:
             )
 
     def commit(self) -> None:
-        """Commit. After a retriable error the outcome is unknown: call `commit` again, or `begin`, which decides it."""
+        """Commit. Where the state is still Committing after an error, the outcome is unknown: call `commit` again, or
+        `begin`, which decides it.
+        """
         self._end(committed=True)
 
     def abort(self) -> None:
@@ -271,20 +289,20 @@ class Transaction:
             self._end(committed=False)
 
     def fail(self, error: KafkaError, *, sequences_open: bool = False) -> None:
-        """Records of this transaction could not be written: from here on it can only be aborted.
+        """Records of the open transaction could not be written: from here on it can only be aborted.
 
         `sequences_open`: the sequence numbers of a partition cannot be continued, so the next transaction needs a
         higher epoch. With the second protocol it has one anyway; with the first, the abort requests it (KIP-360).
         """
-        self._sequences_open = self._sequences_open or sequences_open
         if self.open:
-            self._take_failure(error, fatal=_is_fatal(error) and error.code != ErrorCode.INVALID_PRODUCER_EPOCH)
+            self._sequences_open = self._sequences_open or sequences_open
+            self._take_failure(error, fatal=is_fatal(error) and error.code != ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def _open(self) -> None:
         self._states.take(Step.BEGIN)
         self._groups.clear()
         self._partitions.clear()
-        self._at_broker = False
+        self._at_broker = self._commit_tried = False
 
     def _initialize(self, *, go_on: bool, timeout: float | None = None) -> None:
         """`go_on`: with the current producer id and epoch (KIP-360); fails if another producer has taken over."""
@@ -340,6 +358,7 @@ class Transaction:
             producer_epoch=self.producer_epoch,
             committed=committed,
         )
+        self._commit_tried = self._commit_tried or committed
 
         def check(response: EndTxnResponse) -> None:
             self._check(response.error_code, "EndTxn")
@@ -358,7 +377,7 @@ class Transaction:
                 timeout=timeout,
             )
         except TransactionError as error:
-            if committed or error.code != ErrorCode.INVALID_TXN_STATE:
+            if self._commit_tried or error.code != ErrorCode.INVALID_TXN_STATE:  # it may be committed
                 raise
             return  # no partition or group has reached the coordinator: nothing to abort
         if response.producer_id != NO_PRODUCER_ID:  # second protocol: the next transaction's identity
@@ -402,19 +421,12 @@ class Transaction:
             yield
         except KafkaError as error:
             if not error.retriable and not isinstance(error, ProtocolFault):  # else the outcome is not known
-                self._take_failure(error, fatal=_is_fatal(error))
+                self._take_failure(error, fatal=is_fatal(error))
             raise
 
     def _take_failure(self, error: KafkaError, *, fatal: bool) -> None:
+        if self.state is State.COMMITTING and not fatal and not shows_no_commit(error):
+            return  # an abort might find it committed
         step = Step.FAIL if not fatal and self._states.allows(Step.FAIL) else Step.FAIL_FOR_GOOD
         self.failure = error
         self._states.take(step)
-
-
-def _is_fatal(error: KafkaError) -> bool:
-    """Whether not even an abort is possible: the id is not ours (any more), or the coordinator's state differs."""
-    if isinstance(error, TransactionError):
-        return not error.abortable
-    if isinstance(error, AuthorizationFailed):
-        return error.code in _FATAL_CODES
-    return isinstance(error, UnsupportedVersion)

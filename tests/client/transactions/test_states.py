@@ -207,7 +207,12 @@ def test_a_transaction_and_its_coordinator_never_disagree(fake: Any):
 
         @rule()
         def begin_next(self) -> None:
-            self.step(self.transaction.begin_next, T.BEGIN)
+            if self.transaction.state != S.COMMITTING:
+                self.step(self.transaction.begin_next, T.BEGIN)
+                return
+            opened = self.coordinator.open
+            if self.step(self.transaction.begin_next, T.COMMIT):
+                self.committed += opened
 
         @rule()
         def commit_offsets(self) -> None:
