@@ -356,8 +356,8 @@ class Accumulator:
                 queue.sequences.failed_for_good(batch)
         if self._incomplete.pop(batch, 0) == 0:
             return  # it has expired already
-        if error is not None and batch.in_doubt and not error.sent:
-            error = _doubtful(error)
+        if error is not None and batch.in_doubt != error.sent:
+            error = _of_batch(error, in_doubt=batch.in_doubt)
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
             if self.identity is not None:
@@ -371,12 +371,13 @@ class Accumulator:
             self.lock.notify_all()
 
 
-def _doubtful(error: KafkaError) -> KafkaError:
-    """The error for a batch that may be in the log all the same; others may share `error`."""
+def _of_batch(error: KafkaError, *, in_doubt: bool) -> KafkaError:
+    """The error for a batch that may be in the log all the same, or was never written; others may share `error`."""
     found = copy(error)
     found.__cause__ = error.__cause__
-    found.message += "; it may have been appended by an earlier request"
-    found.sent = True
+    found.sent = in_doubt
+    if in_doubt:
+        found.message += "; it may have been appended by an earlier request"
     return found
 
 

@@ -7,8 +7,8 @@
 
 `send` returns a future without waiting for the delivery: an I/O thread sends the records (`client.producer.sender`).
 `send` is thread-safe; transactions and `close` are for one thread. A record that another thread sends while a
-transaction ends belongs to it, or raises IllegalStep. After `close`, all methods but `flush` and `close` raise
-ProducerClosed.
+transaction ends belongs to it, or to the next one if that has begun meanwhile, or is rejected with IllegalStep or with
+the error of records that an abort drops. After `close`, all methods but `flush` and `close` raise ProducerClosed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from typing import Final
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_LEADER
 from kseg.client.cluster.retry import Deadline
-from kseg.client.errors import BrokerError, KafkaError, RecordTooLarge, RequestTimedOut, UnknownTopic, error_from_code
+from kseg.client.errors import (
+    BrokerError,
+    Fenced,
+    KafkaError,
+    RecordTooLarge,
+    RequestTimedOut,
+    UnknownTopic,
+    error_from_code,
+)
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.producer.accumulator import NEVER, Accumulator, ProducerClosed
 from kseg.client.producer.batch import RECORD_OVERHEAD, Delivery
@@ -98,9 +106,9 @@ class KafkaProducer:
         if self._closed:
             return
         try:
-            self._abort_open(kind, error, trace)
+            self._abort_open(error, NEVER)
         finally:
-            self._shut_down(0 if error is not None else None)
+            self._shut_down(NEVER if error is None else time.monotonic())
 
     # -- records
 
@@ -114,11 +122,14 @@ class KafkaProducer:
         timestamp: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """Send one record; `timestamp` in ms, None: now; `partition` None: the partitioner chooses.
+        """Send one record; `timestamp` in ms from 0 on, -1: none, None: now; `partition` None: the partitioner chooses.
 
-        Waits for metadata and for buffer memory, up to `max.block.ms` each. Raises UnknownTopic (also for a partition
-        that does not exist), RecordTooLarge, BufferExhausted, UnsupportedVersion if the brokers are too old, TypeError
-        and ValueError for fields that no record can have, and in a transaction the error that has failed it.
+        Waits for metadata and for buffer memory, up to `max.block.ms` each, and for calls of other threads that ask the
+        cluster or end a transaction.
+
+        Raises UnknownTopic (also for a partition that does not exist), RecordTooLarge, BufferExhausted,
+        UnsupportedVersion if the brokers are too old, TypeError and ValueError for fields that no record can have, and
+        in a transaction the error that has failed it. The record was not accepted then, whatever the error's `sent`.
         """
         # Checked here and not when it is encoded: there, the other records of its batch would fail with it.
         size = RECORD_OVERHEAD
@@ -171,17 +182,20 @@ class KafkaProducer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver the buffered records within `timeout` seconds (None: without a limit), fail the rest, and stop.
 
-        An open transaction is aborted, with all its records; after a timeout of 0, the coordinator does that when
-        `transaction.timeout.ms` has passed. May take longer by the timeout of one request if a broker does not respond.
+        An open transaction is aborted, with all its records, but not after a commit whose outcome is unknown. The
+        coordinator aborts it when `transaction.timeout.ms` has passed if no time is left for the abort, or if batches
+        are in flight that a broker might append after it (first transaction protocol). May take longer by the timeout
+        of one request if a broker does not respond, and by a call of another thread that waits for the cluster.
+
+        Raises the error of the abort, after everything is closed, but not Fenced if a record has failed with it.
         """
         if self._closed:
             return
+        until = NEVER if timeout is None else time.monotonic() + timeout
         try:
-            if timeout != 0:
-                seconds = _CLEAN_UP_SECONDS if timeout is None else min(timeout, _CLEAN_UP_SECONDS)
-                self._abort_open(None, None, None, seconds=seconds)
+            self._abort_open(None, until)
         finally:
-            self._shut_down(timeout)
+            self._shut_down(until)
 
     def partitions(self, topic: str) -> TopicPartitions:
         """The topic's partitions, at most `metadata.max.age.ms` old. Waits for metadata up to `max.block.ms`."""
@@ -207,7 +221,8 @@ class KafkaProducer:
     def commit(self) -> None:
         """Deliver all records of the transaction, then commit it.
 
-        Raises the error of a record (then only `abort` is possible), Fenced, and as `Transaction.commit`.
+        Raises the error of a record (then only `abort` is possible), Fenced, and as `Transaction.commit`. If the
+        outcome is unknown after an error, `abort` raises IllegalStep: call `commit` again, or `begin`.
         """
         self._transactional()
         self._accumulator.flush()  # without the lock, so that other threads need not wait
@@ -262,54 +277,52 @@ class KafkaProducer:
         """Append under the lock that a transaction ends under: a later record would be written outside of it."""
         with self._lock:
             self._require_open()
-            transaction.require_open()
-            if not transaction.second_protocol:
-                transaction.add_partitions([tp])
-                return append()
-            # The coordinator learns of the partition from the first batch, and never if the record does not fit: then
-            # it would reject the end of a transaction that it does not know.
-            delivery = append()
-            transaction.add_partitions([tp])
-            return delivery
+            return transaction.produce_to(tp, append)
 
-    def _abort_open(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        *,
-        seconds: float = _CLEAN_UP_SECONDS,
-    ) -> None:
-        """Abort the transaction that is open, if any. Waits for batches in flight, `seconds` at most."""
+    def _abort_open(self, error: BaseException | None, until: float) -> None:
+        """Abort the transaction that is open, if any, unless `until` has passed. `error`: why the producer is left."""
         transaction = self._transaction
-        if transaction is None or not transaction.open:
+        if transaction is None or not transaction.open or time.monotonic() >= until:
             return
         self._accumulator.abandon(_closing())
+        self._accumulator.close()  # a thread that waits for memory has the lock
         with self._lock:
-            # A batch that arrives after the abort would be a hanging transaction.
             self._accumulator.abandon(_closing())
-            self._accumulator.flush(time.monotonic() + seconds)
-            transaction.__exit__(kind, error, trace)
+            done = self._accumulator.flush(min(until, time.monotonic() + _CLEAN_UP_SECONDS))
+            failure = self._accumulator.failure
+            if failure is not None:
+                transaction.fail(failure)
+            seconds = min(until - time.monotonic(), _CLEAN_UP_SECONDS)
+            # With the first protocol the next transaction may have the same epoch: a batch that arrives after the abort
+            # would belong to it, or to a transaction that nobody ends.
+            if seconds <= 0 or not (done or transaction.second_protocol):
+                return
+            try:
+                transaction.leave(error, timeout=seconds)
+            except Fenced:
+                if not isinstance(failure, Fenced):
+                    raise
 
-    def _shut_down(self, timeout: float | None) -> None:
+    def _shut_down(self, until: float) -> None:
         self._closed = True
-        self._accumulator.close()
-        with self._lock:  # another thread's first `send` may be starting the I/O thread
-            started = self._started
         try:
-            if started and timeout != 0:
-                self._accumulator.flush(NEVER if timeout is None else time.monotonic() + timeout)
+            self._accumulator.close()
+            with self._lock:  # another thread's first `send` may be starting the I/O thread
+                started = self._started
+            if started and time.monotonic() < until:
+                self._accumulator.flush(until)
         finally:
-            if started:
+            try:
                 self._sender.stop()
-            self._accumulator.abandon(_closing(), also_under_way=True)
-            self._waiter.close()
-            with self._lock:
-                self._cluster.close()
+            finally:  # nobody may wait for a delivery any more, whatever interrupts this
+                self._accumulator.abandon(_closing(), also_under_way=True)
+                with self._lock:
+                    self._cluster.close()
+            self._waiter.close()  # the thread has ended
 
     def _fail_with_records(self, transaction: Transaction) -> KafkaError | None:
         """Fail the transaction if one of its records has failed; returns that record's error."""
-        failure = self._accumulator.failure
+        failure = self._accumulator.failure if transaction.open else None  # else it is that of an earlier transaction
         if failure is not None:
             transaction.fail(failure, sequences_open=self._accumulator.sequences_open)
         return failure

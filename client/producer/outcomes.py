@@ -45,7 +45,8 @@ def may_be_appended(code: int) -> bool:
     known = ErrorCode.of(code)
     if not isinstance(known, ErrorCode) or known in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR):
         return True
-    return reaction("Produce", known).retriable and known not in _NOTHING_APPENDED
+    kind = reaction("Produce", known)
+    return kind is Reaction.DONE or (kind.retriable and known not in _NOTHING_APPENDED)
 
 
 def outcome_of(

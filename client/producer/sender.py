@@ -110,7 +110,7 @@ class Sender:
             metadata = self._cluster.metadata_now({queue.tp.topic for queue in ready}, deadline)
         except KafkaError as error:
             for queue in ready:
-                self._put_off(queue, error, now)
+                self._put_off(queue, error, now, fatal_too=not isinstance(error, _CONNECTION_LOST))
             return []
         # Another partition is first in each turn, else a full request would always leave out the same ones.
         self._rotation += 1
@@ -195,6 +195,8 @@ class Sender:
             timeout_ms=config.client.request_timeout_ms,
             transactional_id=None if identity is None else identity.transactional_id,
         )
+        for batch in sending.values():  # before it is written: whatever happens then, it may be in the log
+            batch.doubts += 1
         try:
             link.send(request, version, sent)
         except KafkaError as error:
@@ -202,14 +204,14 @@ class Sender:
                 self._lose(link, error, sent)
                 return False
             for tp, batch in sending.items():
+                batch.doubts -= 1
                 self._fail(self._accumulator.queues[tp], batch, error)
             if link.connection.closed:  # a failed re-authentication closes it
                 self._lose(link, error)
                 return False
             return True
-        for tp, batch in sending.items():
-            batch.doubts += 1
-            if not config.acks:
+        if not config.acks:
+            for tp, batch in sending.items():
                 batch.base_offset, batch.log_append_time = NO_OFFSET, -1
                 self._accumulator.finish(self._accumulator.queues[tp], batch, None)
         return True
@@ -302,8 +304,6 @@ class Sender:
         in_flight = link.close()
         if also is not None:
             in_flight.append(also)
-            for batch in also.batches.values():
-                batch.doubts += 1
         now = time.monotonic()
         link.failed(self._config.client.retry)
         for sent in reversed(in_flight):

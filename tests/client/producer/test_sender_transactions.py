@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import BrokerError, DeliveryTimedOut, Fenced, KafkaError, RequestTimedOut, SequenceLost
+from kseg.client.errors import (
+    BrokerError,
+    DeliveryTimedOut,
+    Fenced,
+    KafkaError,
+    RecordTooLarge,
+    RequestTimedOut,
+    SequenceLost,
+)
 from kseg.client.producer.accumulator import Accumulator
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
@@ -21,7 +29,7 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
 )
-from kseg.client.transactions.states import State
+from kseg.client.transactions.states import IllegalStep, State
 
 TP = TopicPartition("t", 0)
 
@@ -326,6 +334,53 @@ def test_an_abort_may_be_repeated(leader: Any, transactional: Any):
     assert producer.send("t", b"v").exception(30) is not None
     for _ in range(2):
         producer.abort()
+
+
+def test_what_has_failed_a_transaction_does_not_matter_after_its_end(fake: Any, leader: Any, transactional: Any):
+    """Another new epoch would be needless, and brokers before 2.5 cannot give any."""
+    leader.once(None, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    producer = transactional(1)
+    producer.send("t", b"a").result(30)
+    assert isinstance(producer.send("t", b"b").exception(30), SequenceLost)
+    for _ in range(2):
+        producer.abort()
+    with pytest.raises(IllegalStep, match=r"call begin\(\) first"):
+        producer.commit()
+    producer.begin()
+    producer.send("t", b"c").result(30)
+    producer.abort()
+    assert len(fake.requests(InitProducerIdRequest)) == 2
+
+
+def test_an_interrupt_after_the_first_record_does_not_hide_it_from_the_commit(
+    fake: Any, leader: Any, transactional: Any, monkeypatch: Any
+):
+    """Without an EndTxn the transaction would stay open, although `commit` returned."""
+    producer = transactional(2)
+    append = producer._accumulator.append
+
+    def interrupted(*given: Any) -> None:
+        append(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producer._accumulator, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.send("t", b"v")
+    producer.commit()
+    assert leader.log == [b"v"]
+    assert [seen.request.committed for seen in fake.requests(EndTxnRequest)] == [True]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_record_that_is_not_accepted_is_no_part_of_a_transaction_of_the_second_protocol(
+    fake: Any, leader: Any, transactional: Any, version: int
+):
+    """The coordinator has never heard of that one, and would reject its end."""
+    producer = transactional(version, buffer_memory=1000)
+    with pytest.raises(RecordTooLarge):
+        producer.send("t", b"x" * 2000)
+    producer.commit()
+    assert len(fake.requests(EndTxnRequest)) == (1 if version == 1 else 0)
 
 
 def test_an_abort_that_is_not_possible_any_more_says_why(fake: Any, leader: Any, transactional: Any):

@@ -29,6 +29,8 @@ from kseg.client.transactions.states import IllegalStep, State
 TP = TopicPartition("t", 0)
 NO_EPOCH = -1
 LOST = ["lost before", "lost after", "silent", ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR]
+#: As if the broker had a bug, or a login had failed: such an error says nothing about an earlier try.
+LOST_OR_REFUSED = [*LOST, ErrorCode.UNKNOWN_SERVER_ERROR]
 #: How often a program may try to get out of a state before it is stuck.
 PATIENCE = 200
 
@@ -163,9 +165,11 @@ def test_what_is_committed_is_there_once_whatever_is_lost(
     del fake.ranges[DescribeTransactionsRequest.KEY]
     faulty = True
 
-    def with_faults(answer: Callable[[Any], Any], refused: Callable[[int], Any]) -> Callable[[Any], Any]:
+    def with_faults(
+        answer: Callable[[Any], Any], refused: Callable[[int], Any], faults: list[Any] = LOST
+    ) -> Callable[[Any], Any]:
         def handle(seen: Any) -> Any:
-            fault = chance.choice(LOST) if faulty and chance.random() < 0.5 else None
+            fault = chance.choice(faults) if faulty and chance.random() < 0.5 else None
             if isinstance(fault, ErrorCode):
                 return refused(int(fault))
             if fault in ("lost before", "silent"):
@@ -192,7 +196,7 @@ def test_what_is_committed_is_there_once_whatever_is_lost(
         return EndTxnResponse(error_code=code, **identity)
 
     fake.on(InitProducerIdRequest, with_faults(init, lambda code: InitProducerIdResponse(error_code=code)))
-    fake.on(EndTxnRequest, with_faults(end, lambda code: EndTxnResponse(error_code=code)))
+    fake.on(EndTxnRequest, with_faults(end, lambda code: EndTxnResponse(error_code=code), LOST_OR_REFUSED))
     fake.on(
         AddPartitionsToTxnRequest,
         with_faults(lambda request: added(coordinator.add(request.v3_and_below_producer_epoch)), added),
