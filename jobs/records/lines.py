@@ -5,8 +5,9 @@
 
 In an object a text is its UTF-8 bytes, null is null, and any other JSON value its text as it is written, so that no
 number is rounded. `keyBase64` and `valueBase64` hold bytes that are no text. headers: an object, or a list of pairs,
-for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone. What else `kseg peek --json`
-prints is ignored; other members are errors, and so is an object without a value: a tombstone is `"value": null`.
+for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone, from 1970 on. What else
+`kseg peek --json` prints is ignored; other members are errors, and so is an object without a value: a tombstone is
+`"value": null`.
 """
 
 from __future__ import annotations
@@ -136,10 +137,13 @@ class Given:
         if found.token is Token.NUMBER and found.text.isdecimal() and int(found.text) < 2**63:
             return int(found.text)
         try:
-            return epoch_millis(parse_instant(found.text if found.token is Token.STRING else ""))
+            millis = epoch_millis(parse_instant(found.text if found.token is Token.STRING else ""))
         except ValueError:
             said = "timestamp is neither milliseconds since 1970 nor a time with a zone (2026-01-01T00:00:00Z)"
             raise BadLine(self.number, said) from None
+        if millis < 0:
+            raise BadLine(self.number, "timestamp is before 1970, which no record can have")
+        return millis
 
     def _bytes(self, value: Value) -> bytes | None:
         if value.token is Token.NULL:

@@ -78,6 +78,8 @@ def test_no_digit_of_a_number_in_a_value_is_lost() -> None:
         ('{"value": null, "partition": 2147483648}', "partition is no number"),
         ('{"value": null, "timestamp": "2026-01-01T00:00:00"}', "timestamp is neither"),
         ('{"value": null, "timestamp": 1.5}', "timestamp is neither"),
+        ('{"value": null, "timestamp": -1}', "timestamp is neither"),
+        ('{"value": null, "timestamp": "1969-12-31T23:59:59Z"}', "timestamp is before 1970"),
         ('{"value": null, "timestamp": 9223372036854775808}', "timestamp is neither"),
     ],
 )
