@@ -110,7 +110,7 @@ class Sender:
             metadata = self._cluster.metadata_now({queue.tp.topic for queue in ready}, deadline)
         except KafkaError as error:
             for queue in ready:
-                self._put_off(queue, error, now, fatal_too=not isinstance(error, _CONNECTION_LOST))
+                self._put_off(queue, error, now)
             return []
         # Another partition is first in each turn, else a full request would always leave out the same ones.
         self._rotation += 1
@@ -143,7 +143,7 @@ class Sender:
             connection = link.open(self._cluster)
         except KafkaError as error:
             for queue in queues:
-                self._put_off(queue, error, now, fatal_too=not isinstance(error, _CONNECTION_LOST))
+                self._put_off(queue, error, now)
             return link.not_before, False
         link.blocked = False
         while link.accepts(self._config.max_in_flight):
@@ -232,8 +232,7 @@ class Sender:
                     deadline = Deadline.after(self._config.client.request_timeout_ms / 1000)
                     ids = init_producer_id_now(self._cluster, deadline)
                 except KafkaError as error:
-                    fatal_too = not isinstance(error, _CONNECTION_LOST)
-                    self._put_off(queue, error, time.monotonic(), fatal_too=fatal_too)
+                    self._put_off(queue, error, time.monotonic())
                     return False
         self._accumulator.restart(queue, *ids)
         return True
@@ -324,10 +323,10 @@ class Sender:
         queue.failures += 1
         queue.not_before = now + self._config.client.retry.pause_after(queue.failures)
 
-    def _put_off(self, queue: PartitionQueue, error: KafkaError, now: float, *, fatal_too: bool = True) -> None:
-        """There is no leader to send to: retry later, or fail the batches if the error is not retriable."""
+    def _put_off(self, queue: PartitionQueue, error: KafkaError, now: float) -> None:
+        """There is no leader to send to: retry later, or fail the batches if no retry can help."""
         self._cluster.learn(error)
-        if error.retriable or not fatal_too:
+        if error.retriable or isinstance(error, _CONNECTION_LOST):
             self._pause(queue, now)
             queue.trouble = error
             return
