@@ -9,11 +9,16 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Clients' property is bootstrap.servers; the option of Kafka's own tools is --bootstrap-server.
 _BOOTSTRAP = click.option(
-    "--bootstrap-servers", "--bootstrap", "bootstrap_servers", metavar="HOST:PORT,…", help="Addresses of brokers."
+    *("--bootstrap-servers", "--bootstrap-server", "--bootstrap", "bootstrap_servers"),
+    metavar="HOST:PORT,…",
+    help="Addresses of brokers.",
 )
 _CONTROLLERS = click.option(
-    "--bootstrap-controllers", metavar="HOST:PORT,…", help="KRaft controllers instead of brokers."
+    *("--bootstrap-controllers", "--bootstrap-controller", "bootstrap_controllers"),
+    metavar="HOST:PORT,…",
+    help="KRaft controllers instead of brokers.",
 )
 _FILE = click.option(
     "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="A file of client properties."

@@ -326,8 +326,10 @@ def test_a_wrong_request_is_told_and_not_sent(kafka: Broker, args: tuple[str, ..
     assert told in said(document)
 
 
-def test_a_broker_that_is_away_is_exit_4() -> None:
-    args = ["api", "call", "Metadata", "--bootstrap-servers", "127.0.0.1:1", "-X", "default.api.timeout.ms=300"]
+@pytest.mark.parametrize("spelling", ["--bootstrap-servers", "--bootstrap-server", "--bootstrap-controller"])
+def test_a_broker_that_is_away_is_exit_4(spelling: str) -> None:
+    """Under the client property's name, or the one that Kafka's own tools have."""
+    args = ["api", "call", "Metadata", spelling, "127.0.0.1:1", "-X", "default.api.timeout.ms=300"]
     result = CliRunner().invoke(cli, args)
     assert result.exit_code == 4
     assert json.loads(result.stdout)["error"]["retriable"] is True
