@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -45,6 +46,10 @@ _slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("reduced", max_examples=50, derandomize=True, deadline=None, suppress_health_check=_slow)
 settings.register_profile("full", max_examples=1000, deadline=None, suppress_health_check=_slow)
 settings.load_profile("full" if FULL else "reduced")
+
+# A shell without job control starts `make test &` with Ctrl-C ignored, which processes of tests would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As the brokers, so every Spark that a test starts: compiled lightly, a short life takes half of the processor's time.
 # And what `kseg` does not start itself takes its classes from the archive, too. Each is started by another JVM, which
