@@ -137,7 +137,8 @@ def parse_commit(version: int, text: str) -> Commit:
     removed = 0
     transactions: dict[str, int] = {}
     table_id = None
-    for line in text.splitlines():
+    # Not `splitlines`: a value in the statistics may contain other line separators, which JSON need not escape.
+    for line in text.split("\n"):
         if not line.strip():
             continue
         action = json.loads(line)

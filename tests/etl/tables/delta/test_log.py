@@ -167,3 +167,19 @@ def test_commits_without_our_words_are_read_too():
     assert (commit.details, commit.run, commit.rows) == ({}, None, None)
     assert commit.added[0].path == "a b"
     assert incidents_since(None, TableState("id", 4, 1), TableState("id", 4, 1)) == ()
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\v", "\x1c"])
+def test_values_with_line_separators_are_within_one_line_of_the_log(tmp_path, lander, rows, separator):
+    """Statistics and partition values hold texts as they are: JSON need not escape these."""
+    text = f"a{separator}b"
+    write_deltalake(tmp_path / "p", pa.table({"p": [text], "x": [text]}), partition_by=["p"])
+    from kseg.etl.tables.delta.commit import DeltaTarget
+
+    commit = read_commit(DeltaTarget(str(tmp_path / "p")).location.open(), 0)
+    assert commit is not None
+    assert [file.rows for file in commit.added] == [1]
+    table = lander()
+    table.land(rows(0, 1).append_column("note", pa.array([text])))
+    assert read_commit(table.target.location.open(), table.target.state().version).added[0].rows == 1
+    assert pa.table(table.target.load().scan(["note"]))["note"].to_pylist() == [text]
