@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DELTA_ENCODED: Final = frozenset({"offset", "_kseg_offset", "batchBaseOffset", "sequence"})
+RISING: Final = frozenset({"offset", "_kseg_offset", "batchBaseOffset", "sequence"})
+"""Names of Kafka's columns. A user's columns of the same names may have any type."""
 SAMPLE: Final = 16_384
 """Rows that are read of the row group, in RUNS."""
 RUNS: Final = 16
@@ -33,7 +34,7 @@ def encodings(rows: pa.Table) -> dict[str, Any]:
     bounded: list[str] = []
     deltas: dict[str, str] = {}
     for name, column in zip(rows.column_names, _sample(rows).columns, strict=True):
-        if name in DELTA_ENCODED or pa.types.is_timestamp(column.type):
+        if (name in RISING and pa.types.is_integer(column.type)) or pa.types.is_timestamp(column.type):
             deltas[name] = "DELTA_BINARY_PACKED"
             bounded.append(name)
             continue

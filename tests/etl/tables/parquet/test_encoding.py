@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -86,3 +87,22 @@ def test_times_and_offsets_are_deltas_and_bytes_are_plain() -> None:
 
 def test_a_file_without_rows_has_a_schema() -> None:
     assert encodings(pa.schema([("x", pa.int64()), ("l", pa.list_(pa.string()))]).empty_table())
+
+
+@pytest.mark.parametrize("name", ["offset", "_kseg_offset", "batchBaseOffset", "sequence"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", None],
+        [1.5, 2.5],
+        [Decimal(2**63), Decimal(1)],
+        [b"a", b"b"],
+        [True, False],
+        [1, 2],
+        [[1], [2]],
+        [{"x": 1}],
+    ],
+    ids=lambda values: type(values[0]).__name__,
+)
+def test_a_users_column_of_the_name_of_one_of_kafkas_has_any_type(name: str, values: list[Any]) -> None:
+    written(pa.table({name: pa.array(values)}))
