@@ -8,11 +8,12 @@ columns. A table may have rows of several sources at one address: a replacement 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,6 +111,38 @@ class RowOwner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _Intervals:
+    """The intervals of an OffsetSet that is not empty, as arrays of int64 in ascending order; ends are exclusive.
+
+    A compacted topic's set may have millions, and each file and each batch of rows is compared with it.
+    """
+
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, offsets: OffsetSet) -> _Intervals:
+        pairs = np.array(offsets.intervals, dtype=np.int64)
+        return cls(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+    def meet(self, low: int | None, high: int | None) -> bool:
+        """Whether an offset from `low` to `high` inclusive is in the set. None: no bound."""
+        first = 0 if low is None else int(np.searchsorted(self.ends, low, side="right"))
+        return first < len(self.starts) and (high is None or bool(self.starts[first] <= high))
+
+    def hold(self, low: int, high: int) -> bool:
+        """Whether all offsets from `low` to `high` inclusive are in the set."""
+        at = int(np.searchsorted(self.starts, low, side="right")) - 1
+        return at >= 0 and bool(high < self.ends[at])
+
+    def mask(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these offsets are in the set."""
+        at = np.searchsorted(self.starts, offsets, side="right") - 1
+        found: npt.NDArray[np.bool_] = (at >= 0) & (offsets < self.ends[at])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class OfAddresses:
     """The rows of given offsets. address: the address columns; offsets: by partition.
 
@@ -119,6 +152,11 @@ class OfAddresses:
     address: AddressColumns
     offsets: Mapping[TopicPartition, OffsetSet]
     owner: RowOwner | None = None
+    _intervals: Mapping[TopicPartition, _Intervals] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        intervals = {tp: _Intervals.of(offsets) for tp, offsets in self.offsets.items() if offsets}
+        object.__setattr__(self, "_intervals", intervals)
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -129,20 +167,15 @@ class OfAddresses:
         topic, partition, offset = (bounds.get(name, Bounds()) for name in self.address)
         meeting = [
             (tp, intervals)
-            for tp, intervals in self.offsets.items()
-            if topic.may_hold(tp.topic)
-            and partition.may_hold(tp.partition)
-            and any(
-                (offset.high is None or start <= offset.high) and (offset.low is None or offset.low < end)
-                for start, end in intervals
-            )
+            for tp, intervals in self._intervals.items()
+            if topic.may_hold(tp.topic) and partition.may_hold(tp.partition) and intervals.meet(offset.low, offset.high)
         ]
         if not meeting:
             return Verdict.NONE
         one = topic.constant is not None and partition.constant is not None and offset.nulls == 0
         if one and offset.low is not None and offset.high is not None and len(meeting) == 1:
             tp, intervals = meeting[0]
-            inside = any(start <= offset.low and offset.high < end for start, end in intervals)
+            inside = intervals.hold(offset.low, offset.high)
             return Verdict.ALL if inside and self._owns_all(bounds, tp) else Verdict.UNKNOWN
         return Verdict.UNKNOWN
 
@@ -158,15 +191,12 @@ class OfAddresses:
         topics, partitions, offsets = (columns[name] for name in self.address)
         hit = np.zeros(rows, dtype=bool)
         numbers = pc.fill_null(offsets, -1).to_numpy(zero_copy_only=False)
-        for tp, intervals in self.offsets.items():
+        for tp, intervals in self._intervals.items():
             here = pc.and_kleene(pc.equal(topics, tp.topic), pc.equal(partitions, tp.partition))
             there = pc.fill_null(here, False).to_numpy(zero_copy_only=False)
             if not there.any():
                 continue
-            starts = np.array([start for start, _ in intervals], dtype=np.int64)
-            ends = np.array([end for _, end in intervals], dtype=np.int64)
-            at = np.searchsorted(starts, numbers, side="right") - 1
-            hit_here = there & (at >= 0) & (numbers < ends[at])
+            hit_here = there & intervals.mask(numbers)
             if self.owner is not None and hit_here.any():
                 hit_here &= numbers < self._owned_below(self.owner, tp, columns[RUN_COLUMN], hit_here)
             hit |= hit_here

@@ -261,6 +261,22 @@ def test_a_replace_removes_exactly_its_addresses(new_lander, files, intervals):
     assert outcome.commit.after.rows == len(left)
 
 
+def test_a_partition_with_nothing_to_replace_beside_one_with_something(lander):
+    table = lander()
+    rows = pa.record_batch(
+        {
+            "topic": pa.array(["orders"] * 4, pa.string()),
+            "partition": pa.array([0, 0, 1, 1], pa.int32()),
+            "offset": pa.array([0, 1, 0, 1], pa.int64()),
+        }
+    )
+    table.land(rows, run_id="run-1", number=1)
+    offsets = {TP: OffsetSet.single(1, 2), TopicPartition("orders", 1): OffsetSet()}
+    outcome = table.commit([], "backfill", app=BACKFILL, remove=OfAddresses(OWN_ADDRESS, offsets))
+    assert outcome.commit.removed == 1
+    assert table.offsets() == [("orders", 0, 0), ("orders", 1, 0), ("orders", 1, 1)]
+
+
 # --- verdicts by statistics ------------------------------------------------------------------------------------------
 
 
