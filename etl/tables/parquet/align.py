@@ -24,6 +24,7 @@ from kseg.etl.tables.parquet.schema import (
     derived_as,
 )
 from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit
+from kseg.segment_reader.payload.ddl import type_text
 
 Found = tuple[str, str, str | None]
 
@@ -122,6 +123,7 @@ def align(
                 faults.append((column.name, message, "set sink.merge_schema: true to add them"))
             added.append(pa.field(there.name, found.whole))
         faults += derived_faults(column, there)
+        faults += _bucket_faults(column, there, sink.columns)
         written.append(
             pa.field(there.name, found.written if found is not None else there.type, metadata=there.metadata)
         )
@@ -241,6 +243,19 @@ def derived_faults(column: pa.Field, there: pa.Field) -> list[Found]:
         return []
     message = f"the table's column is made by {made}, the job makes it by {asked}"
     return [(there.name, message, "write it as the table has it, or land in a new table")]
+
+
+def _bucket_faults(column: pa.Field, there: pa.Field, rows: pa.Schema) -> list[Found]:
+    """Rows whose bucket is made of a shorter type than the table's: queries compute it from the table's."""
+    change = Widening((there.name,), column.type, there.type)
+    if column.type not in INTEGERS[:3] or there.type != pa.int64():
+        return []
+    for made in rows:
+        by = derived_as(made)
+        if by is not None and _hashes(by, change):
+            message = f"the rows have {column.type}, the table has {there.type}, and {by} differs between these types"
+            return [(column.name, message, f"cast it to {type_text(there.type)} in the transform")]
+    return []
 
 
 def other_partitions(partition_by: Sequence[str], asked: Sequence[str]) -> list[Found]:

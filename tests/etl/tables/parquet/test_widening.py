@@ -117,6 +117,22 @@ def test_a_column_that_a_bucket_is_made_of_keeps_its_type(made_by, before, after
             type_changes(sink(id=after), table, ["part"], table="t", widen=True)
 
 
+@pytest.mark.parametrize(
+    ("rows", "table", "allowed"),
+    [(pa.int32(), pa.int64(), False), (pa.int64(), pa.int64(), True), (pa.int8(), pa.int32(), True)],
+)
+def test_a_bucket_is_made_of_the_tables_type(rows, table, allowed):
+    """An int has another hash than the bigint of the same value."""
+    part = pa.field("part", pa.int32(), metadata={COMMENT: b"made by kseg: bucket(16, id)"})
+    landed = SinkSchema(pa.schema([pa.field("id", rows), part]), None)
+    there = pa.schema([pa.field("ID", table), part])
+    if allowed:
+        assert align(landed, there, ["part"], table="t").names == ("id", "part")
+    else:
+        with pytest.raises(IncompatibleSchema, match="cast it to bigint in the transform"):
+            align(landed, there, ["part"], table="t")
+
+
 @pytest.mark.parametrize(("after", "allowed"), [(pa.int64(), True), (pa.float64(), False)])
 def test_a_partition_column_stays_an_integer(after, allowed):
     table = pa.schema([("id", pa.int32()), ("v", pa.string())])
