@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.tables.errors import UnlandableRow
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
 
@@ -156,7 +157,17 @@ class DeriveStep(BatchStep):
         return schema_with(rows, self.columns)
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
-        return with_derived(batch, self.columns)
+        try:
+            return with_derived(batch, self.columns)
+        except UnlandableRow as error:
+            failed = ArrowStepError(
+                error.message,
+                remedy="set `decode.on_error: dead_letter` to set such records aside, or correct them in a step",
+                **address,
+                step=self.place,
+            )
+            failed.step, failed.raised = self.place, error.message  # a record is the reason, as in a step of the user
+            raise failed from error
 
 
 @dataclass(frozen=True)
