@@ -63,7 +63,10 @@ class Expectation:
             return np.asarray(column.is_null())
         values = [literal(text, column.type) for text in self.literals]
         if self.test == "in":
-            holds = pc.or_kleene(pc.is_in(column, value_set=pa.array(values, column.type)), column.is_null())
+            sought, among = column, pa.array(values, column.type)
+            if pa.types.is_floating(column.type):  # -0.0 equals 0, but is another value of a set; the sum is 0.0
+                sought, among = (pc.add(each, pa.scalar(0, column.type)) for each in (sought, among))
+            holds = pc.or_kleene(pc.is_in(sought, value_set=among), column.is_null())
         elif self.test == "between":
             low, high = (pa.scalar(value, column.type) for value in values)
             holds = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))

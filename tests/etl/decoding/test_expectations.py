@@ -32,6 +32,8 @@ ROWS = DecodeOptions(addresses=True).schema
         ("not null", pa.string(), ["", None], [False, True]),
         (["placed", "paid"], pa.string(), ["placed", "gone", None], [False, True, False]),
         ([1, 2], pa.int64(), [1, 3], [False, True]),
+        ([0, 1], pa.float64(), [-0.0, 1.0, 2.0, None, float("nan")], [False, False, True, False, True]),
+        (["-0.0"], pa.float32(), [0.0, -0.0], [False, False]),
         ("< 2026-01-01", pa.date32(), [date(2025, 12, 31), date(2026, 1, 1)], [False, True]),
         ("= 'a b'", pa.string(), ["a b", "a"], [False, True]),
         (">= 0", pa.float64(), [float("nan"), 0.0], [True, False]),
