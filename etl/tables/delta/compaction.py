@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import uuid
@@ -43,6 +44,9 @@ from kseg.etl.tables.parquet.task_output import WrittenFile
 TARGET_SIZE: Final = 128 * 1024 * 1024
 """Bytes of a file that OPTIMIZE makes, unless the table says otherwise (`delta.targetFileSize`)."""
 
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
 AT_ONCE: Final = min(4, os.cpu_count() or 1)
 """Bins that are rewritten at the same time. Arrow decodes a file's columns in threads, and writes with one a file."""
 
@@ -55,7 +59,7 @@ def plan_bins(table: DeltaTable) -> list[Bin]:
     They are taken in the order in which they were written, so that rows that are near each other stay so. Files that
     cannot be removed here are left alone: those outside of the table's folder (a shallow clone), and `delta.paths`.
     """
-    target = int(table_properties(table).get("delta.targetFileSize", TARGET_SIZE))
+    target = _target_size(table_properties(table).get("delta.targetFileSize"))
     partitions: dict[tuple[str | None, ...], list[OldFile]] = {}
     for file in snapshot_files(table):
         if file.size < target and file.nameable and not file.outside:
@@ -65,6 +69,12 @@ def plan_bins(table: DeltaTable) -> list[Bin]:
         files.sort(key=lambda file: (file.modified_ms, file.path))
         found += [one for one in _filled(files, target) if len(one) > 1]
     return found
+
+
+def _target_size(text: str | None) -> int:
+    """Bytes of `104857600` or `100mb`, both of which Databricks allows; TARGET_SIZE if it is neither."""
+    found = _SIZE.fullmatch((text or "").strip())
+    return int(found[1]) << _UNITS[found[2].lower()] if found is not None and int(found[1]) else TARGET_SIZE
 
 
 def _filled(files: Sequence[OldFile], target: int) -> Iterator[Bin]:

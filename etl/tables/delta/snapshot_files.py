@@ -6,7 +6,7 @@ Files are read by themselves, without the snapshot's reader, by whatever replace
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.removal import Bounds
 
 _BATCH_ROWS: Final = 1 << 16
+_FILES_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class OldFile:
 
 def snapshot_files(table: DeltaTable, names: Iterable[str] = ()) -> Iterator[OldFile]:
     """The files of a snapshot, with the bounds of the named columns."""
+    names = tuple(names)
     listed = pa.table(table.get_add_actions())
     wanted = ["path", "size_bytes", "modification_time", "num_records", "partition"]
-    if names := tuple(names):
-        wanted += ["min", "max", "null_count"]
-    for entry in listed.select([name for name in wanted if name in listed.column_names]).to_pylist():
+    listed = pa.table({name: listed[name] for name in wanted if name in listed.column_names} | _of(listed, names))
+    # A table may have a million files: as Python objects they take some kilobytes each, so not all at once.
+    for entry in (entry for batch in listed.to_batches(_FILES_AT_ONCE) for entry in batch.to_pylist()):
         values = entry.get("partition") or {}
         yield OldFile(
             path=unquote(entry["path"]),
@@ -66,6 +68,19 @@ def snapshot_files(table: DeltaTable, names: Iterable[str] = ()) -> Iterator[Old
             modified_ms=entry["modification_time"],
             nameable=can_name(entry["path"]),
         )
+
+
+def _of(listed: pa.Table, names: Collection[str]) -> dict[str, pa.ChunkedArray]:
+    """The statistics of the named columns alone, as structs: `min`, `max` and `null_count`."""
+    found = {}
+    for kind in ("min", "max", "null_count") if names else ():
+        if kind not in listed.column_names:
+            continue
+        of_all = listed[kind].type
+        there = [name for name in names if of_all.get_field_index(name) >= 0]
+        fields = [pc.struct_field(listed[kind], [of_all.get_field_index(name)]) for name in there]
+        found[kind] = pa.table(fields, names=there).to_struct_array() if there else pa.nulls(len(listed), pa.struct([]))
+    return found
 
 
 def _bounds(entry: Mapping[str, Any], values: Mapping[str, Any], name: str) -> Bounds:

@@ -48,6 +48,14 @@ def test_bins_are_filled_up_to_the_target_and_none_is_of_one_file(tmp_path, dry_
     assert values(path) == [*range(8)]
 
 
+@pytest.mark.parametrize(
+    ("text", "bins"), [("1kb", [2, 2, 2]), ("100 MB", [6]), ("1B", []), ("large", [6]), ("0", [6])]
+)
+def test_a_target_size_may_have_a_unit_and_one_that_is_none_is_passed_over(path, text, bins):
+    DeltaTable(path).alter.set_table_properties({"delta.targetFileSize": text}, raise_if_not_exists=False)
+    assert [len(one) for one in plan_bins(DeltaTable(path))] == bins
+
+
 def test_rows_keep_their_order_within_a_bin(path):
     compact(path)
     (name,) = live(path)
