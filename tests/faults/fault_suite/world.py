@@ -26,6 +26,7 @@ from fault_suite.schedule import Action, Interruption, Lane
 Perform = Callable[["World", Action], None]
 
 MOMENT_SECONDS = 2.0
+FIRST_FAULT_SECONDS = 300
 COORDINATOR_SECONDS = 60
 
 
@@ -238,7 +239,8 @@ class World:
     # --- everything at once
 
     def go(self, seconds: float, lanes: Iterable[Lane], table: dict[str, Perform]) -> None:
-        """Perform the lanes' actions for so long; all drivers have ended when it returns. Raises what a lane raised."""
+        """Perform the lanes' actions for so long, and at least until a fault has been injected: on a busy machine that
+        which is to fail may start late. All drivers have ended when it returns. Raises what a lane raised."""
         watch = threading.Thread(target=self._guarded, args=(self._watch,), name="moments", daemon=True)
         threads = [watch] if self.watched else []
         for lane in lanes:
@@ -248,7 +250,10 @@ class World:
             threads.append(work)
         for thread in threads:
             thread.start()
-        self.over.wait(seconds)
+        began = time.monotonic()
+        while not self.over.wait(max(0.5, began + seconds - time.monotonic())):
+            if self.findings.faults or time.monotonic() - began > seconds + FIRST_FAULT_SECONDS:
+                break
         self.over.set()
         hanging: list[Exception] = []
         for thread in [*threads, *self._sleepers]:
