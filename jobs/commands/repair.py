@@ -69,7 +69,8 @@ Examples:
     multiple=True,
     metavar="TOPIC[:PARTITION[:OFFSET]]",
     help="Continue with a truncated log, a recreated topic or another cluster. Offsets from the change on (or from "
-    "OFFSET on) are read again; rows that have landed stay. With --rebuild-ledger, too. Repeatable.",
+    "OFFSET on) are read again; rows that have landed stay. If the topic was recreated or is on another cluster, "
+    "partitions that are not named are read from offset 0 (but not with --rebuild-ledger). Repeatable.",
 )
 @click.option(
     "--rebuild-ledger",
@@ -104,7 +105,7 @@ def repair(
     """End an unfinished run, accept a table or a source that has changed, or rebuild a lost ledger.
 
     RUN is a run's id, or a unique prefix of it or of its part after the first dash. `kseg status` lists the runs, and
-    shows what is wrong with a table. docs/reference/ledger.md has the command for each refusal.
+    shows what is wrong with a table. `kseg explain CODE` shows which command resolves a refusal.
     """
     if accept_source and not rebuild_ledger:
         return _accept_source(invocation, job_file, accept_source, dry_run=dry_run, take_over=take_over)

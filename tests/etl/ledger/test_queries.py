@@ -47,7 +47,30 @@ def test_duckdb_reads_it(history, duck):
     )
     assert [row[:3] for row in last] == [("orders", "r2", "refused"), ("orders", "r1", "finished")]
     assert [row[:2] for row in unfinished] == [("orders", "r2")]
-    assert ranges == [("orders", "r1", "orders", 0, 0, 10, 10, 0, 0, 0)]
+    assert ranges == [("orders", "r1", "orders", 0, 0, 10, 10, 0, 0, 0, 0)]
+
+
+def test_a_backfill_that_was_abandoned_and_planned_again_is_unfinished(history, words, duck):
+    where = {"chain": "b1"}
+
+    def add(*events):
+        history.transition("orders", lambda state: list(events))
+
+    def plan():
+        return words.plan(history.read("orders"), "b1", (20, 25), mode="backfill-missing")
+
+    add(words.step(ev.Leased, "", duration=60.0, **where))
+    add(plan())
+    add(words.step(ev.Abandoning, "b1", reason="for the test", **where))
+    add(words.step(ev.Abandoned, "b1", tables={}, reason="for the test", **where))
+    assert unfinished(history, duck) == {"r2"}
+    add(plan())
+    assert unfinished(history, duck) == {"r2", "b1"}
+
+
+def unfinished(history, duck):
+    query = queries("sql duckdb")[1].replace("LEDGER", history.path)
+    return {row[1] for row in duck.execute(query).fetchall()}
 
 
 @pytest.mark.spark
