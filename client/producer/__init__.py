@@ -10,14 +10,16 @@ ready_batches                       sends batches that are encoded already, one 
 """
 
 from kseg.client.producer.accumulator import ProducerClosed
-from kseg.client.producer.batch import Delivered, Delivery
+from kseg.client.producer.batch import BatchDelivery, Delivered, DeliveredBatch, Delivery
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.kafka_producer import KafkaProducer
 from kseg.client.producer.ready_batches import Produced, produce
 from kseg.segment_reader.encode.batches import Record
 
 __all__ = [
+    "BatchDelivery",
     "Delivered",
+    "DeliveredBatch",
     "Delivery",
     "KafkaProducer",
     "Produced",

@@ -13,11 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from typing import Final
 
 from kseg.client.errors import BufferExhausted, KafkaError, RecordTooLarge
-from kseg.client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, Delivery
+from kseg.client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, BatchDelivery, Delivery, with_sent
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.sequences import Sequences
 from kseg.client.protocol.partition import TopicPartition
@@ -97,15 +96,15 @@ class Accumulator:
             self._wake()
         return delivery
 
-    def append_body(self, tp: TopicPartition, body: Body) -> Delivery:
-        """Add a whole encoded batch; returns the delivery of its first record. Raises as `append`."""
+    def append_body(self, tp: TopicPartition, body: Body) -> BatchDelivery:
+        """Add a whole encoded batch. Raises as `append`."""
         size = len(body.data)
         with self.lock:
             self._make_space(size)
             batch = self._add(self._queue(tp), Batch(tp, time.monotonic(), body))
             self._used += size
         self._wake()
-        return Delivery(batch, 0)
+        return BatchDelivery(batch)
 
     def flush(self, until: float = NEVER) -> bool:
         """Send all present records and wait; returns whether all are done before `until` (monotonic clock)."""
@@ -114,7 +113,7 @@ class Accumulator:
             self._flushing += 1
         self._wake()
         try:
-            return all(_wait(batch, until) for batch in waited_for)
+            return all(batch.wait(None if until == NEVER else until) for batch in waited_for)
         finally:
             with self.lock:
                 self._flushing -= 1
@@ -357,7 +356,8 @@ class Accumulator:
         if self._incomplete.pop(batch, 0) == 0:
             return  # it has expired already
         if error is not None and batch.in_doubt != error.sent:
-            error = _of_batch(error, in_doubt=batch.in_doubt)
+            note = "it may have been appended by an earlier request" if batch.in_doubt else ""
+            error = with_sent(error, sent=batch.in_doubt, note=note)
         self._used -= batch.size - BATCH_OVERHEAD
         if error is not None:
             if self.identity is not None:
@@ -369,20 +369,3 @@ class Accumulator:
             batch.succeed(batch.base_offset, batch.log_append_time)
         if self._waiting:
             self.lock.notify_all()
-
-
-def _of_batch(error: KafkaError, *, in_doubt: bool) -> KafkaError:
-    """The error for a batch that may be in the log all the same, or was never written; others may share `error`."""
-    found = copy(error)
-    found.__cause__ = error.__cause__
-    found.sent = in_doubt
-    if in_doubt:
-        found.message += "; it may have been appended by an earlier request"
-    return found
-
-
-def _wait(batch: Batch, until: float) -> bool:
-    """Wait until a batch, or its halves, are done; returns whether that is before `until`."""
-    if not batch.finished.wait(None if until == NEVER else max(0.0, until - time.monotonic())):
-        return False
-    return all(_wait(half, until) for half in batch.halves or ())

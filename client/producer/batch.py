@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 from kseg.client.errors import KafkaError
@@ -38,6 +40,21 @@ class Delivered(NamedTuple):
     partition: int
     offset: int
     base_offset: int
+    log_append_time: int
+
+
+class DeliveredBatch(NamedTuple):
+    """Where the records of an encoded batch were appended.
+
+    offset, last_offset: of the first and the last record; -1 if unknown (as in `Delivered`). If the producer has split
+    the batch, other producers' records may be in between.
+    log_append_time: of the last record, as in `Delivered`.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    last_offset: int
     log_append_time: int
 
 
@@ -83,6 +100,50 @@ class Delivery:
             first, second = batch.halves
             batch, index = (first, index) if index < first.count else (second, index - first.count)
         return batch, index
+
+
+class BatchDelivery:
+    """A future for the delivery of a whole encoded batch, whether the producer splits it or not."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def done(self) -> bool:
+        """Whether `result` returns at once."""
+        return self._batch.wait(0.0)
+
+    def result(self, timeout: float | None = None) -> DeliveredBatch:
+        """Wait until every record is delivered, at most `timeout` seconds (None: until `delivery.timeout.ms` ends it).
+
+        Raises the KafkaError of the first records that were not delivered (its `sent` says if any record of the batch
+        may have been appended), or TimeoutError.
+        """
+        if not self._batch.wait(None if timeout is None else time.monotonic() + timeout):
+            raise TimeoutError(f"not delivered after {timeout} s")
+        parts = list(self._batch.parts())
+        error = next((part.error for part in parts if part.error is not None), None)
+        if error is not None:
+            if not error.sent and any(part.error is None or part.error.sent for part in parts):
+                error = with_sent(error, sent=True, note="other records of its batch may have been appended")
+            raise error
+        known = [part for part in parts if part.base_offset >= 0]
+        return DeliveredBatch(
+            self._batch.tp.topic,
+            self._batch.tp.partition,
+            min((part.base_offset for part in known), default=NO_OFFSET),
+            max((part.base_offset + part.count - 1 for part in known), default=NO_OFFSET),
+            parts[-1].log_append_time,
+        )
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """What `result` would raise, or None."""
+        try:
+            self.result(timeout)
+        except KafkaError as error:
+            return error
+        return None
 
 
 class Batch:
@@ -200,6 +261,21 @@ class Batch:
         self._forget()
         return self.halves
 
+    def parts(self) -> Iterator[Batch]:
+        """The batches that its records are in after all splits, in their order: itself if it was not split."""
+        if self.halves is None:
+            yield self
+        for half in self.halves or ():
+            yield from half.parts()
+
+    def wait(self, until: float | None) -> bool:
+        """Wait until all its records are delivered or have failed; returns whether that is before `until` (monotonic
+        clock; None: without a limit)."""
+        # Halves are set before the event: once it is set, they are all that there is to wait for.
+        if not self.finished.wait(None if until is None else max(0.0, until - time.monotonic())):
+            return False
+        return all(half.wait(until) for half in self.halves or ())
+
     def succeed(self, base_offset: int, log_append_time: int) -> None:
         self.base_offset, self.log_append_time = base_offset, log_append_time
         self._forget()
@@ -212,3 +288,13 @@ class Batch:
         # Deliveries hold the batch, and a user may keep them: without its records.
         self._records, self._body, self._packed = [], None, None
         self.finished.set()
+
+
+def with_sent(error: KafkaError, *, sent: bool, note: str = "") -> KafkaError:
+    """A copy of an error that other batches may share. `sent`: whether its batch may be in the log all the same."""
+    found = copy(error)
+    found.__cause__ = error.__cause__
+    found.sent = sent
+    if note:
+        found.message += f"; {note}"
+    return found

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_LEADER
@@ -36,7 +36,7 @@ from kseg.client.errors import (
 )
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.producer.accumulator import NEVER, Accumulator, ProducerClosed
-from kseg.client.producer.batch import RECORD_OVERHEAD, Delivery
+from kseg.client.producer.batch import RECORD_OVERHEAD, BatchDelivery, Delivery
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.partitioners import (
     Default,
@@ -55,6 +55,7 @@ from kseg.client.wire.waiting import Waiter
 from kseg.segment_reader.encode.batches import Record
 from kseg.segment_reader.encode.bodies import Body
 
+T = TypeVar("T")
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 _NO_PARTITIONS: Final = TopicPartitions(0, ())
 _LATEST: Final = 2**63 - 1
@@ -161,8 +162,8 @@ class KafkaProducer:
             return self._accumulator.append(tp, record, size)
         return self._in_transaction(self._transaction, tp, partial(self._accumulator.append, tp, record, size))
 
-    def send_body(self, tp: TopicPartition, body: Body) -> Delivery:
-        """Send a batch whose records are encoded already; the delivery is its first record's. Raises as `send`."""
+    def send_body(self, tp: TopicPartition, body: Body) -> BatchDelivery:
+        """Send a batch whose records are encoded already; its delivery is that of all its records. Raises as `send`."""
         self._ready()
         known = self.partitions(tp.topic)
         if not 0 <= tp.partition < known.count:
@@ -273,7 +274,7 @@ class KafkaProducer:
         if self._closed:
             raise ProducerClosed()
 
-    def _in_transaction(self, transaction: Transaction, tp: TopicPartition, append: Callable[[], Delivery]) -> Delivery:
+    def _in_transaction(self, transaction: Transaction, tp: TopicPartition, append: Callable[[], T]) -> T:
         """Append under the lock that a transaction ends under: a later record would be written outside of it."""
         with self._lock:
             self._require_open()

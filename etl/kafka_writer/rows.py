@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.client.producer import Delivery, KafkaProducer
+from kseg.client.producer import BatchDelivery, KafkaProducer
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import KsegError
 from kseg.etl.kafka_writer.columns import RowColumns
@@ -47,7 +47,7 @@ class RowWriter:
     columns: RowColumns
     topic: str | None
     target_column: int | None = None
-    _sent: list[tuple[TopicPartition, int, Delivery]] = field(default_factory=list)
+    _sent: list[tuple[TopicPartition, int, BatchDelivery]] = field(default_factory=list)
     _written: dict[TopicPartition, Written] = field(default_factory=dict)
     _rows: int = 0
 
@@ -99,12 +99,12 @@ class RowWriter:
             if not wait and not delivery.done():
                 left.append((tp, count, delivery))
                 continue
-            offset = delivery.result().offset
+            delivered = delivery.result()
             written = self._written.setdefault(tp, Written())
             written.rows += count
-            if offset >= 0:
-                written.first = offset if written.first < 0 else min(written.first, offset)
-                written.last = max(written.last, offset + count - 1)
+            if delivered.offset >= 0:
+                written.first = delivered.offset if written.first < 0 else min(written.first, delivered.offset)
+                written.last = max(written.last, delivered.last_offset)
         self._sent = left
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kseg.client import Cluster, TopicPartition
-from kseg.client.producer import Delivered, Delivery, KafkaProducer, ProducerConfig
+from kseg.client.producer import DeliveredBatch, Delivery, KafkaProducer, ProducerConfig
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.client.transactions.transaction import Transaction
 from kseg.segment_reader.encode.batches import Record
@@ -40,7 +40,7 @@ def producer_on(
 
 def send_batches(
     producer: KafkaProducer, records: Mapping[TopicPartition, Sequence[Record]]
-) -> dict[TopicPartition, Delivered]:
+) -> dict[TopicPartition, DeliveredBatch]:
     """One batch for each partition, waited for; where its first record is."""
     deliveries = {tp: producer.send_body(tp, encode_body(list(batch))) for tp, batch in records.items()}
     return {tp: delivery.result() for tp, delivery in deliveries.items()}
@@ -48,7 +48,7 @@ def send_batches(
 
 def send_to(
     cluster: Cluster, records: Mapping[TopicPartition, Sequence[Record]], **given: Any
-) -> dict[TopicPartition, Delivered]:
+) -> dict[TopicPartition, DeliveredBatch]:
     """`send_batches` with a producer of its own."""
     with producer_on(cluster, **given) as producer:
         return send_batches(producer, records)
