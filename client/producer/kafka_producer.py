@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.metadata import NO_LEADER
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
     BrokerError,
@@ -32,7 +31,6 @@ from kseg.client.errors import (
     RecordTooLarge,
     RequestTimedOut,
     UnknownTopic,
-    error_from_code,
 )
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.producer.accumulator import NEVER, Accumulator, ProducerClosed
@@ -334,13 +332,7 @@ class KafkaProducer:
 
             def attempt(deadline: Deadline) -> TopicPartitions:
                 self._cluster.forget_metadata()
-                found = self._cluster.metadata_now([topic], deadline).topics[topic]
-                if found.error is not None:
-                    raise error_from_code(int(found.error), "Metadata", topic=topic)
-                if not found.partitions:
-                    raise UnknownTopic("the topic has no partitions", topic=topic, retriable=True)
-                available = (p for p, partition in found.partitions.items() if partition.leader_id != NO_LEADER)
-                return TopicPartitions(len(found.partitions), tuple(sorted(available)))
+                return TopicPartitions.of(self._cluster.metadata_now([topic], deadline).topics[topic])
 
             known = self._cluster.retry(attempt, timeout=self.config.max_block_ms / 1000)
             self._topics[topic] = known, time.monotonic() + self.config.client.metadata_max_age_ms / 1000

@@ -17,8 +17,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import Protocol, Self
 
+from kseg.client.cluster.metadata import NO_LEADER, TopicMetadata
+from kseg.client.errors import UnknownTopic, error_from_code
 from kseg.client.producer.murmur2 import partition_of_key
 
 #: (topic, key, value, number of partitions) -> partition
@@ -33,6 +35,16 @@ class TopicPartitions:
 
     count: int
     available: tuple[int, ...]
+
+    @classmethod
+    def of(cls, topic: TopicMetadata) -> Self:
+        """Raises the error of the topic's metadata, and UnknownTopic (retriable) if there are no partitions yet."""
+        if topic.error is not None:
+            raise error_from_code(int(topic.error), "Metadata", topic=topic.name)
+        if not topic.partitions:
+            raise UnknownTopic("the topic has no partitions", topic=topic.name, retriable=True)
+        available = (number for number, partition in topic.partitions.items() if partition.leader_id != NO_LEADER)
+        return cls(len(topic.partitions), tuple(sorted(available)))
 
     @property
     def preferred(self) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.client.producer import BatchDelivery, KafkaProducer
+from kseg.client.producer.partitioners import TopicPartitions
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import KsegError
 from kseg.etl.kafka_writer.columns import RowColumns
@@ -58,7 +59,7 @@ class RowWriter:
             BadRow: a null topic, a header without a key, a partition that does not exist.
             KafkaError: a batch could not be delivered.
         """
-        chooser = PartitionChooser(self.producer)
+        chooser = PartitionChooser(self.producer.partitions, self.producer.config.batch_size)
         for batch in batches:
             for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
                 self._write(batch.slice(start, _ROWS_AT_ONCE), chooser)
@@ -112,21 +113,23 @@ class PartitionChooser:
     """Chooses the partition of each row: the column's, else by key as in Java's producer, else a random one for each
     `batch.size` bytes."""
 
-    def __init__(self, producer: KafkaProducer, chance: random.Random | None = None) -> None:
-        self._producer = producer
-        self._chance = chance or random.Random()
+    def __init__(self, partitions: Callable[[str], TopicPartitions], batch_size: int) -> None:
+        """partitions: of a topic, by its name. batch_size: in bytes."""
+        self._partitions = partitions
+        self._batch_size = max(batch_size, 1)
+        self._chance = random.Random()
 
     def choose(
         self, topic: str, batch: pa.RecordBatch, at: RowColumns, columns: Columns, rows: Ints, first: int
     ) -> Ints:
         """`rows`: the batch's rows for this topic; `first`: the number of its first row in the task, for errors."""
-        known = self._producer.partitions(topic)
+        known = self._partitions(topic)
         targets = columns.hashes[rows] % known.count
         without = columns.key.valid[rows] == 0
         if without.any():
             # Rows without a key go to the same partition until a batch is full: many small batches are slower.
             sizes = np.where(without, columns.sizes[rows], 0)
-            numbers = np.cumsum(sizes) // max(self._producer.config.batch_size, 1)
+            numbers = np.cumsum(sizes) // self._batch_size
             drawn = np.array([self._chance.choice(known.preferred) for _ in range(int(numbers[-1]) + 1)], np.int64)
             targets = np.where(without, drawn[numbers], targets)
         if at.partition is not None:

@@ -26,9 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import KafkaError, error_from_code
+from kseg.client.errors import KafkaError
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.producer import KafkaProducer, ProducerConfig
+from kseg.client.producer.partitioners import TopicPartitions
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.client.transactions.transaction import Transaction
@@ -79,12 +80,18 @@ class KafkaWrite:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the tasks need. target: index of the column `TARGET`."""
+    """What the tasks need.
+
+    partitions: those that the driver has added to the transaction. Tasks write to no others, however many the topic has
+        when they start.
+    target: index of the column `TARGET`.
+    """
 
     config: ProducerConfig
     identity: TransactionIdentity
     columns: RowColumns
     topic: str
+    partitions: TopicPartitions
     target: int
     transport: ErrorTransport = field(default_factory=ErrorTransport)
 
@@ -129,9 +136,7 @@ def write_kafka(
     group = marker_group(transactional_id)
     with Cluster(config.client) as cluster:
         known = cluster.metadata([topic], refresh=True).topics[topic]
-        if known.error is not None:
-            raise error_from_code(known.error, "Metadata", topic=topic)
-        targets = [TopicPartition(topic, number) for number in sorted(known.partitions)]
+        partitions = TopicPartitions.of(known)
         marker = marker_partition(topic)
         with Transaction(cluster, transactional_id, timeout_ms=timeout_ms) as transaction:
             transaction.begin()
@@ -139,9 +144,10 @@ def write_kafka(
             if run_id is not None and run_id in runs:
                 transaction.abort()
                 return KafkaWrite(topic, run_id, runs[run_id], {}, already_done=True)
-            transaction.add_partitions(targets)
+            transaction.add_partitions([TopicPartition(topic, number) for number in range(partitions.count)])
+            plan = _Plan(config, transaction.identity, columns, topic, partitions, len(df.columns))
             try:
-                written = _write(df, _Plan(config, transaction.identity, columns, topic, len(df.columns)), len(targets))
+                written = _write(df, plan)
             except BaseException:
                 _abort_for_good(cluster, transaction, transactional_id)
                 raise
@@ -203,7 +209,7 @@ def _checked(
     return config, columns
 
 
-def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, WrittenRange]:
+def _write(df: DataFrame, plan: _Plan) -> dict[TopicPartition, WrittenRange]:
     """Run the Spark job; returns what was written to each partition."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -217,7 +223,7 @@ def _write(df: DataFrame, plan: _Plan, targets: int) -> dict[TopicPartition, Wri
 
     placed = df.mapInArrow(place, with_target)
     # By number, not by hash: the targets are spread evenly over the tasks.
-    tasks = max(1, min(targets, df.sparkSession.sparkContext.defaultParallelism * 2))
+    tasks = max(1, min(plan.partitions.count, df.sparkSession.sparkContext.defaultParallelism * 2))
     shuffled = placed.repartitionById(tasks, placed[TARGET] % tasks)
     with plan.transport.opening(), _watched(df.sparkSession.sparkContext):
         rows = shuffled.mapInArrow(write, _WRITTEN).collect()
@@ -283,8 +289,8 @@ def _await_events(context: SparkContext) -> None:
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: adds the target partition of each row."""
     first = 0
-    with plan.transport.packing(), KafkaProducer(plan.config) as asking:  # connects only to list the partitions
-        chooser = PartitionChooser(asking)
+    with plan.transport.packing():
+        chooser = PartitionChooser(lambda _: plan.partitions, plan.config.batch_size)
         for batch in batches:
             columns = encodable(batch, plan.columns, first)
             rows = np.arange(batch.num_rows, dtype=np.int64)

@@ -17,7 +17,7 @@ import pytest
 
 import shared_jvm
 from kseg.client import CommittedOffset, TopicPartition, commit_offsets
-from kseg.client.admin.topics import create_topic, delete_topics
+from kseg.client.admin.topics import create_partitions, create_topic, delete_topics
 from kseg.client.errors import Fenced, TransactionError, UnknownTopic
 from kseg.client.producer.murmur2 import partition_of_key
 from kseg.etl.errors import ConfigurationError
@@ -189,6 +189,45 @@ def test_a_newer_write_fences_the_older(kafka: Any, frame: Any, write: Any, read
         write(frame, topic, run_id="older")
     assert newer[0].rows == ROWS
     assert values(read_topic(topic, 2)) == list(range(ROWS))
+
+
+@pytest.fixture
+def growing(cluster: Any, monkeypatch: Any) -> Callable[[str, int], None]:
+    """`growing(topic, count)`: the topic gets so many partitions when the next write's transaction has begun."""
+
+    def grow(topic: str, count: int) -> None:
+        plain = transactional._write
+
+        def grown(*args: Any) -> Any:
+            create_partitions(cluster, {topic: count}).or_raise()
+            return plain(*args)
+
+        monkeypatch.setattr(transactional, "_write", grown)
+
+    return grow
+
+
+def test_partitions_that_the_topic_gets_during_the_write_are_not_written_to(
+    kafka: Any, frame: Any, write: Any, read_topic: Any, growing: Any
+):
+    """The transaction does not have them, and a key belongs to one partition."""
+    topic = kafka.topic(partitions=2)
+    growing(topic, 6)
+    written = write(frame, topic, run_id="run")
+    assert {tp.partition for tp in written.partitions} == {0, 1}
+    messages = read_topic(topic, 6)
+    assert values(messages) == list(range(ROWS))
+    assert all(m.partition() == partition_of_key(m.key(), 2) for m in messages)
+
+
+def test_a_row_for_a_partition_that_the_topic_gets_during_the_write_is_a_bad_row(
+    kafka: Any, frame: Any, write: Any, read_topic: Any, growing: Any
+):
+    topic = kafka.topic(partitions=2)
+    growing(topic, 6)
+    with pytest.raises(BadRow, match="there is no partition 5: the topic has 2"):
+        write(frame.selectExpr("value", "IF(value = '2999', 5, 1) AS partition"), topic)
+    assert read_topic(topic, 6) == []
 
 
 def test_a_stage_that_ran_again_is_seen_though_the_tracker_hears_of_it_late():
