@@ -7,18 +7,13 @@
     driver   TxnOffsetCommit       the marker, in the same transaction (`etl.kafka_writer.marker`)
              EndTxn                commits rows and marker
 
-Spark may run a task again; the records of its first attempt are in the transaction by then, and cannot be aborted
-separately. So an attempt that is not the first raises an error, the job fails, and the driver aborts. If a stage runs
-again, because shuffle files were lost, its tasks count their attempts from 0 again, and a Python task cannot see the
-stage's attempt: the driver asks Spark for it. If Spark has already dropped the information on a stage, the stage may
-have run again, and the driver aborts as well.
+Spark may run a task or a stage again; then the job fails, and the driver aborts (`etl.kafka_writer.attempts`).
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +28,8 @@ from kseg.client.producer.partitioners import TopicPartitions
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.client.transactions.transaction import Transaction
-from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.kafka_writer.attempts import TaskRepeated, refuse_repetition, watched
 from kseg.etl.kafka_writer.columns import RowColumns, row_columns
 from kseg.etl.kafka_writer.marker import (
     WrittenRange,
@@ -48,7 +44,6 @@ from kseg.etl.kafka_writer.rows import PartitionChooser, RowWriter, encodable
 from kseg.etl.spark.error_transport import ErrorTransport
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 #: The brokers' default of `transaction.max.timeout.ms`.
@@ -56,11 +51,6 @@ DEFAULT_TIMEOUT_MS = 900_000
 TARGET = "_kseg_target"
 _WRITTEN = "partition int, rows long, first long, last long"
 _MAX_ID = 249
-_EVENTS_MS = 60_000
-
-
-class TaskRepeated(RetriableFailure):
-    """Spark ran a task of an exactly-once write a second time, so all of it was aborted. Run the write again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +110,8 @@ def write_kafka(
 
     Raises:
         ConfigurationError: columns, properties or names, every fault at once.
-        TaskRepeated: Spark ran a task again; everything was aborted.
+        TaskRepeated: Spark ran a task again, after a failure without an error of kseg's (a lost executor), or
+            speculatively; everything was aborted.
         BadRow: a row that cannot become a record; everything was aborted.
         Fenced, TransactionError: a newer call has begun, or the timeout is over or above what brokers allow.
         KafkaError: any other error. After a retriable error of the commit it is unknown whether the rows are committed:
@@ -225,7 +216,7 @@ def _write(df: DataFrame, plan: _Plan) -> dict[TopicPartition, WrittenRange]:
     # By number, not by hash: the targets are spread evenly over the tasks.
     tasks = max(1, min(plan.partitions.count, df.sparkSession.sparkContext.defaultParallelism * 2))
     shuffled = placed.repartitionById(tasks, placed[TARGET] % tasks)
-    with plan.transport.opening(), _watched(df.sparkSession.sparkContext):
+    with watched(df.sparkSession.sparkContext, plan.transport):
         rows = shuffled.mapInArrow(write, _WRITTEN).collect()
     written: dict[TopicPartition, WrittenRange] = {}
     for row in rows:
@@ -234,56 +225,6 @@ def _write(df: DataFrame, plan: _Plan) -> dict[TopicPartition, WrittenRange]:
             raise TaskRepeated("two tasks have written to one partition", topic=tp.topic, partition=tp.partition)
         written[tp] = WrittenRange(row["rows"], row["first"], row["last"])
     return written
-
-
-@contextmanager
-def _watched(context: SparkContext) -> Iterator[None]:
-    """Around the job. Raises TaskRepeated if Spark has, or may have, run a stage again; RetriableFailure if Spark does
-    not report it in time."""
-    name = "spark.jobGroup.id"
-    before: Any = context.getLocalProperty(name)  # None: setLocalProperty removes the property again
-    group = f"kseg-write-{uuid.uuid4().hex}"
-    context.setLocalProperty(name, group)
-    try:
-        yield
-    finally:
-        context.setLocalProperty(name, before)
-    _await_events(context)
-    _refuse_repeated_stages(context.statusTracker(), group)
-
-
-def _refuse_repeated_stages(status: Any, group: str) -> None:
-    """Raises TaskRepeated unless Spark knows that each stage of the group's jobs ran once."""
-    jobs = {number: status.getJobInfo(number) for number in status.getJobIdsForGroup(group)}
-    forgotten = [f"job {number}" for number, job in jobs.items() if job is None]
-    for stage in sorted({stage for job in jobs.values() if job is not None for stage in job.stageIds}):
-        found = status.getStageInfo(stage)
-        if found is None:
-            forgotten.append(f"stage {stage}")
-        elif found.currentAttemptId > 0:
-            raise TaskRepeated(
-                f"Spark ran stage {stage} again (attempt {found.currentAttemptId}): records of its first attempt "
-                "cannot be distinguished",
-                remedy="run the write again",
-            )
-    if forgotten or not jobs:
-        raise TaskRepeated(
-            f"Spark no longer knows whether it ran {', '.join(forgotten) or 'a stage of the write'} again",
-            remedy="run the write again in a session with larger spark.ui.retainedStages and spark.ui.retainedJobs",
-        )
-
-
-def _await_events(context: SparkContext) -> None:
-    """Wait until Spark's listener bus is empty: a job may end before the status tracker has the events of its last
-    stage. There is no public method for this. Raises RetriableFailure.
-    """
-    try:
-        context._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MS)
-    except Exception as error:
-        raise RetriableFailure(
-            f"Spark has not reported within {_EVENTS_MS / 1000:g} s whether it ran a stage again",
-            remedy="run the write again",
-        ) from error
 
 
 def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -303,7 +244,7 @@ def _place(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 def _write_partitions(plan: _Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: writes its rows, and returns what was written to each partition."""
     with plan.transport.packing():
-        _refuse_repetition(_task_context())
+        refuse_repetition(_task_context())
         with KafkaProducer(plan.config, identity=plan.identity) as producer:
             writer = RowWriter(producer, plan.columns, plan.topic, target_column=plan.target)
             writer.write(batches)
@@ -321,15 +262,3 @@ def _task_context() -> Any:
     from pyspark import TaskContext
 
     return TaskContext.get()
-
-
-def _refuse_repetition(context: Any) -> None:
-    """Refuse a retried or speculative attempt: another attempt may have written already."""
-    if context is None:
-        raise RuntimeError("this runs in a Spark task only")
-    if context.attemptNumber() > 0:
-        raise TaskRepeated(
-            f"Spark ran task {context.partitionId()} a second time (attempt {context.attemptNumber()}): records of the "
-            "first attempt cannot be distinguished",
-            remedy="run the write again; with speculation, set spark.speculation=false",
-        )

@@ -64,7 +64,11 @@ class ErrorTransport:
 
     def find(self, error: BaseException) -> Exception | None:
         """In the driver: the typed error inside of Spark's, if there is one."""
-        for found in _MARK.finditer(str(error)):
+        return self.find_in(str(error))
+
+    def find_in(self, text: str) -> Exception | None:
+        """The typed error in the text of one of Spark's, if there is one."""
+        for found in _MARK.finditer(text):
             if secrets.compare_digest(found["token"], self.token):
                 return _unpacked(found["packed"])
         return None

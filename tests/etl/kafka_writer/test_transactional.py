@@ -10,7 +10,6 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.kafka_writer import transactional
 from kseg.etl.kafka_writer.marker import marker_group
 from kseg.etl.kafka_writer.rows import BadRow
-from kseg.etl.kafka_writer.transactional import KafkaWrite, TaskRepeated, write_kafka
+from kseg.etl.kafka_writer.transactional import KafkaWrite, write_kafka
 from kseg.jobs.broker.process import EmbeddedKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -230,41 +229,6 @@ def test_a_row_for_a_partition_that_the_topic_gets_during_the_write_is_a_bad_row
     assert read_topic(topic, 6) == []
 
 
-def test_a_stage_that_ran_again_is_seen_though_the_tracker_hears_of_it_late():
-    heard: list[int] = []
-    bus = SimpleNamespace(waitUntilEmpty=heard.append)
-    tracker = SimpleNamespace(
-        getJobIdsForGroup=lambda group: [1],
-        getJobInfo=lambda job: SimpleNamespace(stageIds=[7]),
-        getStageInfo=lambda stage: SimpleNamespace(currentAttemptId=len(heard)),
-    )
-    context: Any = SimpleNamespace(
-        getLocalProperty=lambda name: None,
-        setLocalProperty=lambda name, value: None,
-        statusTracker=lambda: tracker,
-        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(listenerBus=lambda: bus)),
-    )
-    with pytest.raises(TaskRepeated, match="ran stage 7 again"), transactional._watched(context):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("jobs", "job", "stage"),
-    [
-        ([1], None, None),
-        ([1], SimpleNamespace(stageIds=[7]), None),
-        ([], None, None),
-    ],
-)
-def test_a_stage_or_job_that_spark_has_forgotten_counts_as_repeated(jobs: list[int], job: Any, stage: Any):
-    """spark.ui.retainedStages and retainedJobs bound what Spark remembers, in sessions that others use too."""
-    tracker = SimpleNamespace(
-        getJobIdsForGroup=lambda group: jobs, getJobInfo=lambda job_id: job, getStageInfo=lambda stage_id: stage
-    )
-    with pytest.raises(TaskRepeated, match="no longer knows"):
-        transactional._refuse_repeated_stages(tracker, "group")
-
-
 def test_a_timeout_above_what_brokers_allow_is_told(kafka: Any, frame: Any, write: Any):
     with pytest.raises(TransactionError, match="INVALID_TRANSACTION_TIMEOUT"):
         write(frame, kafka.topic(), timeout_ms=900_001)
@@ -311,6 +275,17 @@ def test_a_killed_task_or_a_repeated_stage_aborts_everything_and_the_next_write_
     assert (told["rows"], told["already_done"]) == (ROWS, False)
     assert values(read_topic(topic, 4)) == list(range(ROWS))
     assert len(read_topic(topic, 4, isolation="read_uncommitted")) > ROWS  # the killed one had written
+
+
+def test_a_tasks_error_is_raised_although_spark_has_run_the_task_again(kafka: Any, read_topic: Any, tmp_path: Path):
+    """The attempts after it raise TaskRepeated, and Spark reports only the last one."""
+    topic = kafka.topic()
+    done = run_driver("error", kafka, topic, tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["kind"] == "RecordTooLarge", told
+    assert f"topic={topic}, partition=0" in told["text"]
+    assert read_topic(topic) == []
 
 
 @pytest.mark.parametrize("what", ["before", "after"])

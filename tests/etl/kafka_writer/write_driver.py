@@ -5,6 +5,7 @@ that is killed may have been given the tests' JVM.
 
     task    a worker is killed in the midst of a task; then shuffle files are lost, so that a stage runs again; then the
             same is written once more, undisturbed
+    error   nothing dies: a task's row is larger than the topic allows
     before  the driver is killed when it is about to end the transaction
     after   the driver is killed when the transaction has ended, before it could tell
 """
@@ -26,7 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 import shared_jvm
 from kseg.client import Transaction
 from kseg.etl.kafka_writer import transactional
-from kseg.etl.kafka_writer.transactional import TaskRepeated, write_kafka
+from kseg.etl.kafka_writer.attempts import TaskRepeated
+from kseg.etl.kafka_writer.transactional import write_kafka
 from kseg.etl.spark.jvm import light_options
 from kseg.jobs.broker.java import use_java
 
@@ -36,7 +38,7 @@ what, servers, topic, rows, folder = sys.argv[1], sys.argv[2], sys.argv[3], int(
 def own_session() -> SparkSession:
     use_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[1,4]" if what == "task" else "local[2]")
+    builder = SparkSession.builder.master("local[1,4]" if what in ("task", "error") else "local[2]")
     builder = builder.config("spark.ui.enabled", "false").config("spark.local.dir", str(Path(folder, "spark")))
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     # As in the shared session: a short life takes less of a processor so.
@@ -115,6 +117,12 @@ if what == "task":
     written = write("run")
     told["rows"], told["already_done"] = written.rows, written.already_done
     print(json.dumps(told))
+elif what == "error":
+    large = spark.range(1).selectExpr("repeat('x', 2000000) AS value")  # the default of max.message.bytes is 1 MiB
+    try:
+        write_kafka(large, transactional_id=f"tx-{topic}", topic=topic, options={"bootstrap.servers": servers})
+    except Exception as error:
+        print(json.dumps({"kind": type(error).__name__, "text": str(error)}))
 elif what == "before":
     Transaction.commit = die  # type: ignore[method-assign]
     write("run")
