@@ -93,17 +93,22 @@ def first_error(failed: list[Failed]) -> Exception | None:
 def failed_attempts(context: SparkContext, group: str, transport: ErrorTransport) -> list[Failed]:
     """The failed attempts of the group's last stage, the one that writes, in the order of their start.
 
-    There is no public method for this. Empty if Spark has dropped the information.
+    There is no public method for this. Empty if Spark has dropped the information, or has this method no more.
 
     Raises RetriableFailure if Spark does not report in time.
     """
+    from py4j.protocol import Py4JError
+
     _await_events(context)
     status = context.statusTracker()
     jobs = [status.getJobInfo(number) for number in status.getJobIdsForGroup(group)]
     stages = [stage for job in jobs if job is not None for stage in job.stageIds]
     if not stages:
         return []
-    found = context._jsc.sc().statusStore().taskList(max(stages), 0, _MOST_ATTEMPTS)
+    try:
+        found = context._jsc.sc().statusStore().taskList(max(stages), 0, _MOST_ATTEMPTS)
+    except Py4JError:
+        return []
     tasks = [task for task in map(found.apply, range(found.size())) if task.errorMessage().isDefined()]
     return [
         Failed(task.index(), task.attempt(), transport.find_in(task.errorMessage().get()))
