@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kseg.client.offsets import EARLIEST
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.logs import open_logs
-from kseg.etl.source.resolve import AtOffsets, LogBounds, ending
+from kseg.etl.source.resolve import AtOffsets, LogBounds, OffsetSpec, ending
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.options import ReadOptions
 
@@ -63,7 +64,7 @@ def _ranges(
         end, log = ends[tp], bounds[tp]
         visible = log.last_stable if options.isolation_level == "read_committed" else log.high_watermark
         if options.fail_on_data_loss:
-            _check_inside(options, tp, start, end, log.start, visible)
+            _check_inside(options, tp, start, end, log, visible)
         else:
             start, end = max(start, log.start), min(end, visible)
         if options.start == "committed" or not options.fail_on_data_loss:
@@ -73,9 +74,17 @@ def _ranges(
         yield tp, (start, end)
 
 
-def _check_inside(options: ReadOptions, tp: TopicPartition, start: int, end: int, first: int, visible: int) -> None:
-    """Offsets of a user or a group may be outside of the log; all others have just been listed. Raises OffsetsLost."""
-    if start < first and start < end and (isinstance(options.start, AtOffsets) or options.start == "committed"):
-        raise OffsetsLost(tp.topic, tp.partition, start, min(first, end))
-    if end > visible and start < end and isinstance(options.end, AtOffsets):
+def is_given(spec: OffsetSpec, tp: TopicPartition) -> bool:
+    """Whether an offset comes from a user or a group, so that it may be outside of the log; others were just listed."""
+    return spec == "committed" or (isinstance(spec, AtOffsets) and spec.offsets.get(tp, EARLIEST) >= 0)
+
+
+def _check_inside(options: ReadOptions, tp: TopicPartition, start: int, end: int, log: LogBounds, visible: int) -> None:
+    """Raises OffsetsLost: a given offset is outside of the log."""
+    if is_given(options.start, tp) and start < min(log.start, end):
+        raise OffsetsLost(tp.topic, tp.partition, start, min(log.start, end))
+    # A group's offset may be above the last stable offset; a user's is checked against the range's end.
+    if options.start == "committed" and start > log.high_watermark:
+        raise OffsetsLost(tp.topic, tp.partition, log.high_watermark, start, "truncation")
+    if is_given(options.end, tp) and end > max(start, visible):
         raise OffsetsLost(tp.topic, tp.partition, max(start, visible), end, "truncation")

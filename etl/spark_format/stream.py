@@ -40,7 +40,7 @@ from kseg.etl.source.lag import until_current
 from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
-from kseg.etl.spark_format.planning import PartitionRange
+from kseg.etl.spark_format.planning import PartitionRange, is_given
 from kseg.etl.spark_format.remedies import RemediesTold
 from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_identity import behind, check_cluster, lost_records
@@ -117,7 +117,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seen = self._observe_after(began)
         check_cluster(began, seen.cluster)
         if began.is_before_all:
-            return seen.at(self._starts(seen)).document()
+            return self._begun(seen).document()
         pins = self._lost(began, seen)
         starts = {tp: offset for tp, offset in began.offsets.items() if tp in seen.topics and tp not in pins}
         ends = self._bounded(seen)
@@ -193,18 +193,22 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         committed = self._options.read.isolation_level == "read_committed"
         return {tp: log.last_stable if committed else log.high_watermark for tp, log in seen.bounds.items()}
 
-    def _starts(self, seen: _Seen) -> dict[TopicPartition, int]:
+    def _begun(self, seen: _Seen) -> StreamOffsets:
         """The start offsets of a new query. Raises OffsetsLost: they are outside of the log, with failOnDataLoss."""
-        read = self._options.read
-        starts = self._open().offsets(read.start, seen.topics, isolation_level=read.isolation_level, group=read.group)
+        read, logs = self._options.read, self._open()
+        starts = logs.offsets(read.start, seen.topics, isolation_level=read.isolation_level, group=read.group)
+        # Listed again, since records may have arrived in between: bounds that are older than the offsets would have
+        # their end below them, as if the log had been truncated, and their epoch may have ended below them.
+        seen = replace(seen, bounds=logs.bounds(seen.topics))
         for tp, start in starts.items():
             first, last = seen.bounds[tp].start, seen.bounds[tp].high_watermark
-            if start < first and read.fail_on_data_loss:
-                raise OffsetsLost(tp.topic, tp.partition, start, first)
-            if start > last and read.fail_on_data_loss:
-                raise OffsetsLost(tp.topic, tp.partition, last, start, "truncation")
+            if read.fail_on_data_loss and is_given(read.start, tp):
+                if start < first:
+                    raise OffsetsLost(tp.topic, tp.partition, start, first)
+                if start > last:
+                    raise OffsetsLost(tp.topic, tp.partition, last, start, "truncation")
             starts[tp] = min(max(start, first), max(first, last))
-        return starts
+        return seen.at(starts)
 
     def _bounded(self, seen: _Seen) -> dict[TopicPartition, int]:
         """The logs' ends; with Trigger.AvailableNow not above those at the query's start."""
