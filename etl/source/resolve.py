@@ -46,9 +46,6 @@ class AtTime:
     otherwise: Literal["latest", "error"] = "latest"
     ends: bool = False
 
-    def of(self, partition: TopicPartition) -> int:
-        return self.millis if isinstance(self.millis, int) else self.millis[partition]
-
 
 class TimedOffset(NamedTuple):
     """A record's offset and its timestamp (ms); -1 if it has no timestamp."""
@@ -251,22 +248,30 @@ def named_offsets(
     return {partition: offsets.get(partition, edge) for partition in wanted}
 
 
-def _at_time(
-    cluster: Cluster, spec: AtTime, wanted: list[TopicPartition], isolation_level: IsolationLevel
-) -> dict[TopicPartition, int]:
-    if isinstance(spec.millis, Mapping) and set(spec.millis) != set(wanted):
+def named_times(spec: AtTime, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """The user's time for each partition. Raises ConfigurationError if a map has other partitions than these."""
+    if isinstance(spec.millis, int):
+        return dict.fromkeys(wanted, spec.millis)
+    if spec.millis.keys() != set(wanted):
         missing = ", ".join(str(p) for p in wanted if p not in spec.millis)
         strangers = ", ".join(str(p) for p in sorted(spec.millis.keys() - set(wanted)))
         raise ConfigurationError.of(
             "", f"a map of times does not fit the partitions (missing: {missing or '-'}; not read: {strangers or '-'})"
         )
+    return {partition: spec.millis[partition] for partition in wanted}
+
+
+def _at_time(
+    cluster: Cluster, spec: AtTime, wanted: list[TopicPartition], isolation_level: IsolationLevel
+) -> dict[TopicPartition, int]:
+    times = named_times(spec, wanted)
     if not wanted:
         return {}
-    found = list_offsets(cluster, {p: spec.of(p) for p in wanted}, isolation_level=isolation_level)
+    found = list_offsets(cluster, times, isolation_level=isolation_level)
     for partition in wanted:
         if found[partition].offset < 0 and spec.otherwise == "error":
             raise TimeNotFoundError(
-                f"no record at or after {spec.of(partition)} (milliseconds since 1970)",
+                f"no record at or after {times[partition]} (milliseconds since 1970)",
                 remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
                 topic=partition.topic,
                 partition=partition.partition,

@@ -26,7 +26,7 @@ from kseg.etl.source.files.replicas import Replica
 from kseg.etl.source.files.tasks import FilesOf, split_files
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtTime, EndName, LogBounds, OffsetSpec, TimedOffset, named_offsets
+from kseg.etl.source.resolve import AtTime, EndName, LogBounds, OffsetSpec, TimedOffset, named_offsets, named_times
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.damage import Torn
@@ -220,7 +220,8 @@ class LogCatalog:
         if spec == "committed":
             return self._committed(group, wanted)
         if isinstance(spec, AtTime):
-            return {tp: self._at_time(tp, spec, isolation_level) for tp in wanted}
+            times = named_times(spec, wanted)
+            return {tp: self._at_time(tp, millis, spec, isolation_level) for tp, millis in times.items()}
         if spec == "earliest" or spec == "latest":
             return {tp: self._edge(tp, spec == "earliest", isolation_level) for tp in wanted}
         if isinstance(spec, str):
@@ -261,21 +262,21 @@ class LogCatalog:
             return bounds.start
         return bounds.last_stable if isolation_level == "read_committed" else bounds.high_watermark
 
-    def first_at(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
-        """The first record at or after a time, with its timestamp, if it is below the last stable offset.
+    def first_at(self, tp: TopicPartition, millis: int, *, ends: bool) -> TimedOffset | None:
+        """The first record at or after a time (ms), with its timestamp, if it is below the last stable offset.
 
         Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
         """
-        found = self._timed(tp, spec)
+        found = self._timed(tp, millis, ends=ends)
         return found if found is not None and found.offset < self.bounds(tp).last_stable else None
 
-    def _timed(self, tp: TopicPartition, spec: AtTime) -> TimedOffset | None:
+    def _timed(self, tp: TopicPartition, millis: int, *, ends: bool) -> TimedOffset | None:
         place = self._place(tp)
-        untimed: Literal["refuse", "begin", "pass"] = "pass" if spec.ends else "begin"
+        untimed: Literal["refuse", "begin", "pass"] = "pass" if ends else "begin"
         if self._files.untimed == "refuse":
             untimed = "refuse"
         try:
-            found = place.ask(lambda log: offset_for_time(place.storage, log, spec.of(tp), untimed=untimed))
+            found = place.ask(lambda log: offset_for_time(place.storage, log, millis, untimed=untimed))
         except NoTimestamps as error:
             raise error_from_code(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -286,11 +287,11 @@ class LogCatalog:
             ) from error
         return TimedOffset(*found) if found is not None else None
 
-    def _at_time(self, tp: TopicPartition, spec: AtTime, isolation_level: IsolationLevel) -> int:
-        found = self._timed(tp, spec)
+    def _at_time(self, tp: TopicPartition, millis: int, spec: AtTime, isolation_level: IsolationLevel) -> int:
+        found = self._timed(tp, millis, ends=spec.ends)
         if found is None and spec.otherwise == "error":
             raise TimeNotFoundError(
-                f"no record at or after {spec.of(tp)} (milliseconds since 1970)",
+                f"no record at or after {millis} (milliseconds since 1970)",
                 remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
                 topic=tp.topic,
                 partition=tp.partition,

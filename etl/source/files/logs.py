@@ -12,7 +12,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtTime, LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import FrameFault
 from kseg.segment_reader.log.errors import LogFileError
@@ -88,7 +88,7 @@ class FileLogs:
     def first_at(
         self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
     ) -> dict[TopicPartition, TimedOffset | None]:
-        return {tp: self._catalog.first_at(tp, AtTime(millis, ends=ends)) for tp in sorted(partitions)}
+        return {tp: self._catalog.first_at(tp, millis, ends=ends) for tp in sorted(partitions)}
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self._catalog.end_of_epoch(tp, epoch) for tp, epoch in epochs.items()}

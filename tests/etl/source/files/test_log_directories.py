@@ -206,3 +206,15 @@ def test_of_several_replicas_the_latest_leader_s_is_read(tmp_path: Path) -> None
     for order in itertools.permutations(replicas):
         assert LogCatalog(LogFiles(order)).bounds(tp).high_watermark == 8
     assert LogCatalog(LogFiles(tuple(replicas[3:]))).bounds(tp).high_watermark == 30
+
+
+@pytest.mark.parametrize("name", ["startingOffsetsByTimestamp", "endingOffsetsByTimestamp"])
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [('{"topic":{"1":1}}', r"missing: topic-0; not read: topic-1"), ("{}", r"missing: topic-0; not read: -")],
+)
+def test_a_map_of_times_that_does_not_fit_the_partitions_is_told(
+    tmp_path: Path, name: str, times: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        plan_tasks(ReadOptions.parse({"path": replica(tmp_path, "topic-0", 5, 7), name: times}))
