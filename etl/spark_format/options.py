@@ -64,7 +64,6 @@ _WITHOUT_MEANING = frozenset(
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
         "auto.include.jmx.reporter",
-        "client.rack",
         "enable.metrics.push",
         "exclude.internal.topics",
         "fetch.min.bytes",

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
+from kseg.client.config import NAMES
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.resolve import AtOffsets, AtTime
+from kseg.etl.spark_format import options as options_module
 from kseg.etl.spark_format.options import ReadOptions
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -154,3 +156,8 @@ def test_what_tunes_the_java_consumer_and_streaming_options_mean_nothing() -> No
     )
     assert not options.check_crcs
     assert options.origin.fetch_max_bytes == 67_108_864
+
+
+def test_no_property_that_the_client_acts_on_is_ignored() -> None:
+    assert parse(**{"kafka.client.rack": "eu-1a"}).origin.client_rack == "eu-1a"
+    assert not options_module._WITHOUT_MEANING & NAMES
