@@ -51,7 +51,7 @@ class OffsetsAbsent(Refused):
 class TopicRecreated(Refused):
     """The topic was deleted and created again since the range was planned: its offsets are those of other records.
 
-    found: the topic ids, as the fetch says them.
+    found: the topic ids, as the fetch or the files say them.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, found: str) -> None:

@@ -103,6 +103,7 @@ class RangeReader:
 
     Iterating raises:
         OffsetsLost: offsets no longer exist, and losses are not recorded.
+        TopicRecreated: the topic was deleted and created again.
         NoProgress: the broker sends no more records.
         KafkaError: a request to the cluster failed.
         LogFileError: the files cannot be read.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.errors import OffsetsLost, TopicRecreated
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import LostRange
 from kseg.etl.source.record_chunk import FetchOptions, FetchStats, RecordChunk
@@ -32,6 +32,7 @@ def read_chunks(
 
     Raises:
         OffsetsLost: offsets are gone, unless they are to be recorded.
+        TopicRecreated: the files' topic id is another than the task's.
         LogFileError: the files cannot be read.
     """
     if task.start >= task.end:
@@ -39,7 +40,8 @@ def read_chunks(
     storage, folder = files.open_folder(task.folder)
     start = task.start
     error: SegmentGone | LogDamaged | None = None
-    log = open_log(storage, folder, task.topic, task.partition)
+    log = _opened(storage, folder, task)
+    _check_topic(log, task, start)
     tries = _TRIES
     while start < task.end:
         first = log.segments[0].base_offset if log.segments else task.end
@@ -69,6 +71,33 @@ def read_chunks(
             if not tries:
                 raise
             log, error = changed_log(storage, log, changed), changed
+            _check_topic(log, task, start)
+
+
+def _opened(storage: Storage, folder: str, task: RangeTask) -> PartitionLog:
+    """The log with the task's topic and start, if the storage has it.
+
+    A layout keeps its map of partitions until the folder around them is listed, and a worker keeps the layout from task
+    to task. So the map may be older than the task: without its partition, or with the one of a deleted topic.
+    """
+    try:
+        log = open_log(storage, folder, task.topic, task.partition)
+        if not _is_other_topic(log, task) and log.segments and log.segments[0].base_offset <= task.start:
+            return log
+    except SegmentGone:
+        pass
+    storage.list(folder.rpartition("/")[0])
+    return open_log(storage, folder, task.topic, task.partition)
+
+
+def _is_other_topic(log: PartitionLog, task: RangeTask) -> bool:
+    return log.topic_id is not None and task.topic_id is not None and log.topic_id != task.topic_id
+
+
+def _check_topic(log: PartitionLog, task: RangeTask, offset: int) -> None:
+    if _is_other_topic(log, task):
+        found = f"the topic was deleted and created again: its id was {task.topic_id}, the files have {log.topic_id}"
+        raise TopicRecreated(task.topic, task.partition, offset, found)
 
 
 def _of_log(
