@@ -112,6 +112,14 @@ class ReadOptions:
         """Options of a batch read, as a user gave them. Raises ConfigurationError with every fault at once."""
         return OptionParser(options).parse()
 
+    def selects(self, tp: TopicPartition) -> bool:
+        """Whether the options select the partition, if it exists."""
+        if self.assign is not None:
+            return tp.partition in self.assign.get(tp.topic, ())
+        if self.topics is not None:
+            return tp.topic in self.topics
+        return re.search(self.pattern or "", tp.topic) is not None
+
 
 class OptionParser:
     """Parses options and collects all faults. streaming: by default a query starts at the latest offset; no end."""

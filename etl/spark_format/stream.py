@@ -33,6 +33,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.errors import UnknownTopic
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.source.errors import OffsetsLost
@@ -70,6 +71,11 @@ class _Seen:
             ids={topic: known for topic, known in ids.items() if known is not None},
             epochs={tp: self.bounds[tp].leader_epoch for tp in partitions if self.bounds[tp].leader_epoch >= 0},
         )
+
+    @property
+    def everywhere(self) -> StreamOffsets:
+        """All partitions, for their ids and epochs; the offsets are 0."""
+        return self.at(dict.fromkeys(self.bounds, 0))
 
 
 class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -110,7 +116,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             Refused: `another-cluster`; with failOnDataLoss `topic-recreated`, `log-truncated`, `topic-missing`.
-            UnknownTopic: a subscribed topic does not exist.
+            UnknownTopic: a subscribed topic does not exist, and the query has not read it.
             KafkaError: a request to the cluster failed.
         """
         began = StreamOffsets.of(start)
@@ -118,12 +124,15 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_cluster(began, seen.cluster)
         if began.is_before_all:
             return self._begun(seen).document()
-        pins = self._lost(began, seen)
+        known = began.resumed(seen.everywhere)
+        pins = self._lost(known, seen)
         starts = {tp: offset for tp, offset in began.offsets.items() if tp in seen.topics and tp not in pins}
         ends = self._bounded(seen)
-        pins |= {tp: seen.bounds[tp].start for tp in ends if tp not in began.offsets}
+        new = ends.keys() - began.offsets.keys() - pins.keys()
+        pins |= {tp: known.offsets.get(tp, seen.bounds[tp].start) for tp in new}
         ends = {tp: max(ends.get(tp, start), start) for tp, start in starts.items()}
         end = seen.at(self._admitted(starts, ends, limit) | pins)
+        end = replace(end, cluster=end.cluster or began.cluster, missing=known.missing_from(end.offsets))
         if end.offsets == began.offsets and all(end.same_topic(began, topic) for topic in end.ids):
             return start
         self._last_batch = time.monotonic()
@@ -180,14 +189,43 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._logs = self._stack.enter_context(open_logs(self._options.read.origin))
         return self._logs
 
-    def _observe(self) -> _Seen:
-        read, logs = self._options.read, self._open()
-        topics = logs.topics(topics=read.topics, pattern=read.pattern, assign=read.assign)
+    def _observe(self, known: StreamOffsets | None = None) -> _Seen:
+        """known: the checkpoint; without it, any topic may be missing, since `latestOffset` is called as well."""
+        logs, topics = self._open(), self._topics(known)
         return _Seen(topics, logs.bounds(topics), logs.cluster_id({tp.topic for tp in topics}) if topics else None)
 
+    def _topics(self, known: StreamOffsets | None) -> dict[TopicPartition, TopicMetadata]:
+        """The partitions that exist. Named ones that do not are left out if the query has read them: see `_lost`.
+
+        Raises:
+            UnknownTopic: a named topic does not exist, and the query has not read it.
+        """
+        read = self._options.read
+        topics, assign = read.topics, read.assign
+        while True:
+            try:
+                return self._open().topics(topics=topics, pattern=read.pattern, assign=assign)
+            except UnknownTopic as error:
+                left = _without(error, topics, assign)
+                if left == (topics, assign) or (known is not None and not known.has_read(error.topic, error.partition)):
+                    raise
+                topics, assign = left
+
     def _observe_after(self, known: StreamOffsets) -> _Seen:
-        """As `_observe`, but repeated while leader epochs are older than the checkpoint's. Raises RetriableFailure."""
-        return until_current(self._observe, lambda seen: behind(known, seen.at(dict.fromkeys(seen.bounds, 0))))
+        """As `_observe`, but repeated while a response is older than the checkpoint.
+
+        Such a response has older leader epochs, or lacks partitions that the checkpoint has. After some seconds these
+        partitions count as missing.
+
+        Raises:
+            RetriableFailure: the leader epochs stay older.
+        """
+        selected = [tp for tp in known.offsets if self._options.read.selects(tp)]
+        return until_current(
+            lambda: self._observe(known),
+            lambda seen: behind(known.resumed(seen.everywhere), seen.everywhere),
+            lambda seen: any(tp not in seen.topics for tp in selected),
+        )
 
     def _ends(self, seen: _Seen) -> dict[TopicPartition, int]:
         committed = self._options.read.isolation_level == "read_committed"
@@ -290,3 +328,18 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OffsetsLost(tp.topic, tp.partition, wanted.start, min(log.start, wanted.end))
         start, end = max(wanted.start, log.start), min(wanted.end, lost.get(tp, wanted.end))
         return replace(wanted, start=start, end=end, leader_epoch=log.leader_epoch) if start < end else None
+
+
+def _without(
+    unknown: UnknownTopic, topics: tuple[str, ...] | None, assign: Mapping[str, tuple[int, ...]] | None
+) -> tuple[tuple[str, ...] | None, Mapping[str, tuple[int, ...]] | None]:
+    """The names or the assignment without the topic or partition that does not exist."""
+    if topics is not None:
+        topics = tuple(name for name in topics if name != unknown.topic)
+    if assign is not None:
+        left = {
+            name: tuple(n for n in numbers if name != unknown.topic or unknown.partition not in (None, n))
+            for name, numbers in assign.items()
+        }
+        assign = {name: numbers for name, numbers in left.items() if numbers}
+    return topics, assign

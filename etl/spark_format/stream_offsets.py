@@ -1,18 +1,21 @@
 """The offsets that a streaming query writes into its checkpoint, with the ids and leader epochs of their logs.
 
     {"orders": {"0": 23, "1": 7},
-     "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}}}}
+     "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}},
+               "missing": {"bills": {"0": {"offset": 9, "id": "…", "epoch": 4}}}}}
 
 Topics and offsets are written as by Spark's own Kafka source, so that its checkpoints can be continued. Other fields
 are under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the leader epochs (KIP-320), by
-which recreated topics and truncated logs are detected.
+which recreated topics and truncated logs are detected. "missing" (only if there are any) has partitions that the query
+has read and that the cluster did not list: without failOnDataLoss the query goes on without them, and continues there
+if they return. One response without a partition would otherwise make the query read it again from the log's start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kseg.client.protocol.partition import TopicPartition
@@ -21,12 +24,21 @@ from kseg.etl.errors import Refused
 _OWN = "@kseg"
 
 
+class Missing(NamedTuple):
+    """Where to continue in a partition that is missing, if it returns. topic_id None, epoch -1: unknown."""
+
+    offset: int
+    topic_id: UUID | None
+    epoch: int
+
+
 @dataclass(frozen=True)
 class StreamOffsets:
     """The start or end offsets of a micro-batch.
 
     pinned: whether this source wrote them; False for `{}` and for those of Spark's own Kafka source.
     ids, epochs: as they were when the offsets were listed; topics and partitions without one are left out.
+    missing: partitions that the query has read and that are not in `offsets`, because the cluster did not list them.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -34,6 +46,7 @@ class StreamOffsets:
     cluster: str | None = None
     ids: Mapping[str, UUID] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    missing: Mapping[TopicPartition, Missing] = field(default_factory=dict)
 
     @property
     def is_before_all(self) -> bool:
@@ -65,6 +78,13 @@ class StreamOffsets:
                     for topic, known in topics.items()
                     for partition, epoch in known["epochs"].items()
                 },
+                missing={
+                    TopicPartition(topic, int(partition)): Missing(
+                        int(one["offset"]), None if one["id"] is None else UUID(one["id"]), int(one["epoch"])
+                    )
+                    for topic, partitions in (own or {}).get("missing", {}).items()
+                    for partition, one in partitions.items()
+                },
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Refused(
@@ -90,7 +110,39 @@ class StreamOffsets:
             for topic, partitions in found.items()
         }
         found[_OWN] = {"cluster": self.cluster, "topics": known}
+        missing: dict[str, Any] = {}
+        for tp, (offset, topic_id, epoch) in sorted(self.missing.items()):
+            entry = {"offset": offset, "id": None if topic_id is None else str(topic_id), "epoch": epoch}
+            missing.setdefault(tp.topic, {})[str(tp.partition)] = entry
+        if missing:
+            found[_OWN]["missing"] = missing
         return found
+
+    def has_read(self, topic: str | None, partition: int | None = None) -> bool:
+        """Whether the query has read the topic, or this partition of it."""
+        return any(tp.topic == topic and partition in (None, tp.partition) for tp in (*self.offsets, *self.missing))
+
+    def resumed(self, now: StreamOffsets) -> StreamOffsets:
+        """With the missing partitions that `now` has, unless they are those of another topic by its id."""
+        back = {
+            tp: one
+            for tp, one in self.missing.items()
+            if tp in now.offsets and (one.topic_id is None or now.ids.get(tp.topic, one.topic_id) == one.topic_id)
+        }
+        return replace(
+            self,
+            offsets={**self.offsets, **{tp: one.offset for tp, one in back.items()}},
+            ids={**{tp.topic: one.topic_id for tp, one in back.items() if one.topic_id is not None}, **self.ids},
+            epochs={**self.epochs, **{tp: one.epoch for tp, one in back.items() if one.epoch >= 0}},
+            missing={tp: one for tp, one in self.missing.items() if tp not in back},
+        )
+
+    def missing_from(self, partitions: Container[TopicPartition]) -> dict[TopicPartition, Missing]:
+        """All that the query has read, except these partitions."""
+        read = {
+            tp: Missing(offset, self.ids.get(tp.topic), self.epochs.get(tp, -1)) for tp, offset in self.offsets.items()
+        }
+        return {tp: one for tp, one in {**self.missing, **read}.items() if tp not in partitions}
 
     def same_topic(self, other: StreamOffsets, topic: str) -> bool:
         """Whether the name may still be the same topic: the ids are equal, or one is unknown."""

@@ -34,3 +34,10 @@ def test_brokers_that_stay_behind_are_asked_again_later():
         until_current(observing(4, 4, 4), behind)
     assert failure.value.exit_code == ExitCode.RETRIABLE
     assert failure.value.address == {"topic": "orders", "partition": 0}
+
+
+def test_an_incomplete_answer_is_asked_for_again_and_accepted_in_the_end():
+    assert until_current(observing(6, 5), behind, lambda epoch: epoch == 6) == 5
+    assert until_current(observing(6, 6, 6), behind, lambda epoch: epoch == 6) == 6
+    with pytest.raises(RetriableFailure):
+        until_current(observing(6, 6, 4), behind, lambda epoch: epoch == 6)

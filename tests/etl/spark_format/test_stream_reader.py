@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kseg.client import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.source import lag
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.spark_format.stream import KsegStreamReader
 from kseg.etl.spark_format.stream_admission import take_at_most
@@ -274,6 +275,29 @@ def test_a_partition_that_is_not_asked_for_any_more(stream: Any, kafka: Any, pro
         under.plan()
     under.restarted(subscribe=one, failOnDataLoss="false")
     assert under.run() == [[(one, 0, 1)]]
+
+
+def test_a_named_topic_that_was_deleted_is_left_out_without_fail_on_data_loss(
+    stream: Any, kafka: Any, produce: Produce, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "PAUSES", (0.1, 0.1))
+    one, other = kafka.topic(), kafka.topic()
+    produce(one, some(1))
+    produce(other, some(1))
+    under = stream(f"{one},{other}")
+    under.run()
+    for done in admin.delete_topics([other], operation_timeout=30).values():
+        done.result(30)
+    produce(one, some(1))
+    with pytest.raises(Refused) as caught:
+        under.run()
+    assert caught.value.code == "topic-missing"
+    under.restarted(failOnDataLoss="false")
+    assert under.run() == [[(one, 0, 1)]]
+    for done in admin.delete_topics([one], operation_timeout=30).values():
+        done.result(30)
+    assert under.run() == [], "no topic is left"
+    assert under.checkpoint[-1]["@kseg"]["cluster"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import shutil
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,10 +80,10 @@ def test_a_topic_recreated_after_the_plan_is_not_read_at_the_planned_offsets(tmp
 def test_a_topic_recreated_while_it_is_read_ends_the_task(tmp_path: Path) -> None:
     folder(tmp_path, OLD, 0, 5, last=9, value=b"old")
     options = DecodeOptions(isolation_level="read_uncommitted")
-    with closing(iter(read_range(planned(tmp_path), LogFiles((str(tmp_path),)), options))) as batches:
-        with pytest.raises(TopicRecreated):
-            for _ in _with_change_at_second_segment(tmp_path, batches):
-                pass
+    batches = iter(read_range(planned(tmp_path), LogFiles((str(tmp_path),)), options))
+    with pytest.raises(TopicRecreated):
+        for _ in _with_change_at_second_segment(tmp_path, batches):
+            pass
 
 
 def _with_change_at_second_segment(root: Path, batches: Any) -> Any:
