@@ -80,30 +80,24 @@ class KsegDataSource(DataSource):
         """
         from kseg.etl.spark_format.stream_options import check_either
 
-        options = check_either(self.options)
-        if options.decode is not None:
-            from pyspark.sql.pandas.types import from_arrow_schema
-
-            from kseg.etl.spark_format.partition import typed_schema
-
-            return from_arrow_schema(typed_schema(options))
-        headers = [_HEADERS] if options.include_headers else []
-        return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
+        return _schema(check_either(self.options))
 
     def reader(self, schema: StructType) -> KsegReader:
         """Raises ConfigurationError: invalid options, or another schema than the source's."""
         from kseg.etl.spark_format.options import ReadOptions
 
-        self._refuse_other(schema)
-        return KsegReader(ReadOptions.parse(self.options))
+        options = ReadOptions.parse(self.options)
+        _check_schema(schema, options)
+        return KsegReader(options)
 
     def streamReader(self, schema: StructType) -> KsegStreamReader:  # noqa: N802
         """Raises ConfigurationError: invalid options, or another schema than the source's."""
         from kseg.etl.spark_format.stream import KsegStreamReader
         from kseg.etl.spark_format.stream_options import StreamOptions
 
-        self._refuse_other(schema)
-        return KsegStreamReader(StreamOptions.parse(self.options))
+        options = StreamOptions.parse(self.options)
+        _check_schema(schema, options.read)
+        return KsegStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> KsegWriter:
         """`df.write.format("kseg")`; see `etl.kafka_writer.datasource`. Raises ConfigurationError."""
@@ -112,13 +106,28 @@ class KsegDataSource(DataSource):
 
         return KsegWriter.of(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
-    def _refuse_other(self, schema: StructType) -> None:
-        from kseg.etl.errors import ConfigurationError
 
-        if schema != self.schema():
-            raise ConfigurationError.of(
-                "schema", "the source has a fixed schema", "leave schema(…) out, select columns"
-            )
+def _schema(options: ReadOptions) -> StructType:
+    if options.decode is not None:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from kseg.etl.spark_format.partition import typed_schema
+
+        return from_arrow_schema(typed_schema(options))
+    headers = [_HEADERS] if options.include_headers else []
+    return StructType([*_COLUMNS, *headers, *(_PROVENANCE if options.include_provenance else [])])
+
+
+def _check_schema(schema: StructType, options: ReadOptions) -> None:
+    """schema: the columns that Spark expects. Raises ConfigurationError: the rows have others."""
+    from kseg.etl.errors import ConfigurationError
+
+    if schema == _schema(options):
+        return
+    if options.decode is not None and options.decode.by_registry:
+        message = "the registry's schemas give other columns than at load()"
+        raise ConfigurationError.of("schema", message, "call load() again, without schema(…)")
+    raise ConfigurationError.of("schema", "the source has a fixed schema", "leave schema(…) out, select columns")
 
 
 class KsegReader(DataSourceReader):

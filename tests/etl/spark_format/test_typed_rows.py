@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -128,3 +129,25 @@ def test_schemas_of_a_registry(
     produce(topic, [(0, b"k", b"\0\0\x0f\x42\x40x")])
     with pytest.raises(Exception, match="1000000"):
         session.read.format("kseg").options(**options).load().collect()
+
+
+def test_a_registry_that_grows_after_load_is_told_with_what_helps(
+    session: Any, kafka: Any, produce: Callable[..., Any], schema_registry: SharedRegistry
+) -> None:
+    topic = kafka.topic(partitions=1)
+    schema_registry.client.register_schema(f"{topic}-value", Schema(order_schema(("id", "int")), "AVRO"))
+    options = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": topic,
+        "value.format": "avro",
+        "value.schema": "registry",
+        "schema.registry.url": schema_registry.url,
+    }
+    frame = session.read.format("kseg").options(**options).load()
+    fields = json.loads(order_schema(("id", "int"), ("note", "string")))
+    fields["fields"][1]["default"] = ""
+    schema_registry.client.register_schema(f"{topic}-value", Schema(json.dumps(fields), "AVRO"))
+    with pytest.raises(
+        Exception, match=r"the registry's schemas give other columns than at load\(\).*call load\(\) again"
+    ):
+        frame.collect()
