@@ -132,7 +132,9 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pins |= {tp: known.offsets.get(tp, seen.bounds[tp].start) for tp in new}
         ends = {tp: max(ends.get(tp, start), start) for tp, start in starts.items()}
         end = seen.at(self._admitted(starts, ends, limit) | pins)
-        end = replace(end, cluster=end.cluster or began.cluster, missing=known.missing_from(end.offsets))
+        end = replace(
+            end, cluster=end.cluster or began.cluster, missing=known.missing_from(end.offsets, int(time.time() * 1000))
+        )
         if end.offsets == began.offsets and all(end.same_topic(began, topic) for topic in end.ids):
             return start
         self._last_batch = time.monotonic()

@@ -2,13 +2,14 @@
 
     {"orders": {"0": 23, "1": 7},
      "@kseg": {"cluster": "…", "topics": {"orders": {"id": "…", "epochs": {"0": 4, "1": 4}}},
-               "missing": {"bills": {"0": {"offset": 9, "id": "…", "epoch": 4}}}}}
+               "missing": {"bills": {"0": {"offset": 9, "id": "…", "epoch": 4, "since": 1767225600000}}}}}
 
 Topics and offsets are written as by Spark's own Kafka source, so that its checkpoints can be continued. Other fields
 are under a name that no topic can have: the cluster, the topics' ids (KIP-516) and the leader epochs (KIP-320), by
 which recreated topics and truncated logs are detected. "missing" (only if there are any) has partitions that the query
 has read and that the cluster did not list: without failOnDataLoss the query goes on without them, and continues there
 if they return. One response without a partition would otherwise make the query read it again from the log's start.
+They are forgotten after a week, or topics that are created and deleted each day would make the checkpoint grow.
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 
 _OWN = "@kseg"
+_KEPT_MS = 7 * 24 * 3_600_000
 
 
 class Missing(NamedTuple):
-    """Where to continue in a partition that is missing, if it returns. topic_id None, epoch -1: unknown."""
+    """Where to continue in a partition that is missing, if it returns. topic_id None, epoch -1: unknown.
+
+    since: when it was first missing, in milliseconds since 1970.
+    """
 
     offset: int
     topic_id: UUID | None
     epoch: int
+    since: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,10 @@ class StreamOffsets:
                 },
                 missing={
                     TopicPartition(topic, int(partition)): Missing(
-                        int(one["offset"]), None if one["id"] is None else UUID(one["id"]), int(one["epoch"])
+                        int(one["offset"]),
+                        None if one["id"] is None else UUID(one["id"]),
+                        int(one["epoch"]),
+                        int(one["since"]),
                     )
                     for topic, partitions in (own or {}).get("missing", {}).items()
                     for partition, one in partitions.items()
@@ -111,9 +120,14 @@ class StreamOffsets:
         }
         found[_OWN] = {"cluster": self.cluster, "topics": known}
         missing: dict[str, Any] = {}
-        for tp, (offset, topic_id, epoch) in sorted(self.missing.items()):
-            entry = {"offset": offset, "id": None if topic_id is None else str(topic_id), "epoch": epoch}
-            missing.setdefault(tp.topic, {})[str(tp.partition)] = entry
+        for tp, one in sorted(self.missing.items()):
+            topic_id = None if one.topic_id is None else str(one.topic_id)
+            missing.setdefault(tp.topic, {})[str(tp.partition)] = {
+                "offset": one.offset,
+                "id": topic_id,
+                "epoch": one.epoch,
+                "since": one.since,
+            }
         if missing:
             found[_OWN]["missing"] = missing
         return found
@@ -137,12 +151,14 @@ class StreamOffsets:
             missing={tp: one for tp, one in self.missing.items() if tp not in back},
         )
 
-    def missing_from(self, partitions: Container[TopicPartition]) -> dict[TopicPartition, Missing]:
-        """All that the query has read, except these partitions."""
+    def missing_from(self, partitions: Container[TopicPartition], now: int) -> dict[TopicPartition, Missing]:
+        """All that the query has read, except these partitions and what is missing for too long. now: in ms."""
         read = {
-            tp: Missing(offset, self.ids.get(tp.topic), self.epochs.get(tp, -1)) for tp, offset in self.offsets.items()
+            tp: Missing(offset, self.ids.get(tp.topic), self.epochs.get(tp, -1), now)
+            for tp, offset in self.offsets.items()
         }
-        return {tp: one for tp, one in {**self.missing, **read}.items() if tp not in partitions}
+        recent = {tp: one for tp, one in self.missing.items() if one.since > now - _KEPT_MS}
+        return {tp: one for tp, one in {**recent, **read}.items() if tp not in partitions}
 
     def same_topic(self, other: StreamOffsets, topic: str) -> bool:
         """Whether the name may still be the same topic: the ids are equal, or one is unknown."""

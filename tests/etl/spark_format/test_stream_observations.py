@@ -271,8 +271,23 @@ def test_a_missing_partition_is_refused_with_fail_on_data_loss_until_it_is_given
     assert next_offsets(strict, start) == start
 
 
+def test_a_missing_partition_is_forgotten_after_a_week() -> None:
+    """A pattern may match topics that are created and deleted each day."""
+    logs = ChangingLogs(orders=10, bills=4)
+    reader, start = begun(logs)
+    away = logs.logs.pop(TP)
+    start, _ = batch(reader, start)
+    start["@kseg"]["missing"]["orders"]["0"]["since"] -= 8 * 24 * 3_600_000
+    logs.logs[TP] = away
+    assert next_offsets(reader, start)["orders"] == {"0": 10}, "at a query's restart it is not too late"
+    del logs.logs[TP]
+    logs.append(BILLS, 1)
+    start, _ = batch(reader, start)
+    assert "missing" not in start["@kseg"]
+
+
 def test_missing_partitions_are_written_and_read_with_and_without_an_id() -> None:
-    missing = {TP: Missing(10, UUID(int=1), 4), BILLS: Missing(3, None, -1)}
+    missing = {TP: Missing(10, UUID(int=1), 4, 99), BILLS: Missing(3, None, -1, 98)}
     offsets = StreamOffsets({TopicPartition("carts", 0): 1}, pinned=True, cluster="c", missing=missing)
     assert StreamOffsets.of(written(offsets.document())) == offsets
     strange = {"@kseg": {"cluster": "c", "topics": {}, "missing": {"orders": {"0": 7}}}}
