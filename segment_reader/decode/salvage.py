@@ -2,9 +2,12 @@
 
     headers ──► checksums ──► consecutive valid batches ──► one RangeDecoder each
                     └► a batch that is wrong, here or while its records are decoded: BadBatch
+                         └► may it have been a marker? `AbortedPastDamage` knows which transactions are aborted then
 
 A batch's rows are returned only if the whole batch can be decoded: they are held back until then, and a batch that
 extends beyond the range's start or end is decoded completely first. So adjacent ranges agree on which batches are bad.
+
+Each RangeDecoder starts without knowing the markers before it, so it gets only the aborted transactions that are open.
 """
 
 from __future__ import annotations
@@ -16,20 +19,35 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.decode.batch import CODEC_MASK, FRAME_OVERHEAD, LENGTH_AT, MIN_LENGTH
+from kseg.segment_reader.decode.aborted_past_damage import UNDECIDED, AbortedPastDamage, Entries, Table
+from kseg.segment_reader.decode.batch import CODEC_MASK, CONTROL_BIT, FRAME_OVERHEAD, LENGTH_AT, MIN_LENGTH, frames
 from kseg.segment_reader.decode.checksums import first_bad_checksum
-from kseg.segment_reader.decode.engine import DecodeCounts
+from kseg.segment_reader.decode.engine import DecodeCounts, Limits
 from kseg.segment_reader.decode.legacy import RecordFault, first_offset
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.decode.scan import scan
-from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, MAGIC, POSITION, SIZE, WIDTH, as_bytes
+from kseg.segment_reader.decode.reference import control_type
+from kseg.segment_reader.decode.scan import SMALL, scan
+from kseg.segment_reader.decode.table import (
+    ATTRIBUTES,
+    BAD_MARKER,
+    BASE,
+    COUNT,
+    LAST,
+    MAGIC,
+    MARKER,
+    PACKED_MARKER,
+    POSITION,
+    SIZE,
+    WIDTH,
+    as_bytes,
+)
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
 
 _ROWS: Final = 1024
 _ANY_SIZE: Final = 1 << 40
 _IMPOSSIBLE: Final = -1
 
-Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,9 @@ class SalvagingDecoder:
         self._topic, self._partition = topic, partition
         self._end = end
         self._source: tuple[str | None, int] = None, 0  # of the record set
+        self._transactions = AbortedPastDamage()
+        self._read_committed = options["isolation_level"] == "read_committed"
+        self._limit = (options.get("limits") or Limits()).max_batch_bytes
         self._check = bool(options.pop("check_crcs", True))
         self._make: Callable[[int, int], RangeDecoder] = lambda first, last: RangeDecoder(
             topic, partition, first, last, check_crcs=False, **options
@@ -97,28 +118,42 @@ class SalvagingDecoder:
         view = memoryview(records).cast("B")
         self._source = file, position
         table, reasons = self._headers(view)
+        self._transactions.restart(aborted if self._read_committed else ())
+        hiding = _may_hide_markers(table, reasons)
+        undecided: set[int] = set()
         self.damaged = bool(reasons)
         row = 0
         while row < len(table) and self.next_offset < self._end:
             if row in reasons:
-                yield from self._bad(table, row, self._reach(table, reasons, row), reasons[row])
+                first, last, size = self._reach(table, reasons, row)
+                yield from self._bad(table, row, (first, last), size, reasons[row])
+                if hiding[row]:
+                    undecided |= self._undecided(table, reasons, hiding, row, last)
                 row += 1
                 continue
-            stop = row + 1
-            while stop < len(table) and stop not in reasons:
-                stop += 1
             if table[row, BASE] >= self._end:
                 self.skip_to(self._end)
                 return
-            fault = yield from self._sound(view, table[row:stop], aborted)
+            if row in undecided:
+                self.damaged = True
+                yield from self._bad_alone(table, row, UNDECIDED)
+                row += 1
+                continue
+            stop = row + 1
+            while stop < len(table) and stop not in reasons and stop not in undecided:
+                stop += 1
+            fault = yield from self._sound(view, table[row:stop])
             if fault is None:
+                self._transactions.pass_batches(table[row:stop])
                 row = stop
             else:
                 at, reason = fault
                 self.damaged = True
+                self._transactions.pass_batches(table[row : row + at])
                 row += at
-                first = max(self.next_offset, int(table[row, BASE]))
-                yield from self._bad(table, row, (first, int(table[row, LAST]) + 1), reason)
+                yield from self._bad_alone(table, row, reason)
+                if table[row, MAGIC] == 2 and table[row, ATTRIBUTES] & CONTROL_BIT:
+                    undecided |= self._undecided(table, reasons, hiding, row, int(table[row, LAST]) + 1)
                 row += 1
 
     def _headers(self, view: memoryview) -> tuple[Table, dict[int, str]]:
@@ -148,6 +183,10 @@ class SalvagingDecoder:
             while (wrong := first_bad_checksum(array, 0, whole[row + 1 :], _ANY_SIZE)) >= 0:
                 row += 1 + wrong
                 reasons.setdefault(row, Fault.CRC.reason)
+        for row in np.flatnonzero(whole[:, MARKER] == PACKED_MARKER).tolist():
+            if row not in reasons:
+                kind = control_type(view, next(frames(view, int(whole[row, POSITION]))), self._limit)
+                whole[row, MARKER] = BAD_MARKER if kind is None else kind & 0xFFFF
         packed = (whole[:, MAGIC] < 2) & (whole[:, ATTRIBUTES] & CODEC_MASK != 0)
         for row in np.flatnonzero(packed).tolist():
             if row not in reasons:
@@ -157,38 +196,50 @@ class SalvagingDecoder:
                     reasons[row] = wrong_inside.fault.reason
         return whole, reasons
 
-    def _reach(self, table: Table, reasons: dict[int, str], row: int) -> tuple[int, int]:
-        """The offsets that a batch with a wrong header or checksum occupies: up to the next valid batch."""
+    def _reach(self, table: Table, reasons: dict[int, str], row: int) -> tuple[int, int, int]:
+        """The offsets [first, last) and the bytes of a batch with a wrong header or checksum: up to the next valid
+        batch, together with other such batches."""
+        position = int(table[row, POSITION])
         following = next((number for number in range(row + 1, len(table)) if number not in reasons), None)
         if following is not None:
-            return self.next_offset, int(table[following, BASE])
+            return self.next_offset, int(table[following, BASE]), int(table[following, POSITION]) - position
         base, last, count = (int(number) for number in table[row, [BASE, LAST, COUNT]])
         if base >= 0 and base <= self.next_offset <= last and (table[row, MAGIC] < 2 or count == last - base + 1):
-            return self.next_offset, last + 1
-        raise Fault.CRC.error(BatchAddress(self._topic, self._partition, base, int(table[row, POSITION])))
+            return self.next_offset, last + 1, int(table[row, SIZE])
+        raise Fault.CRC.error(BatchAddress(self._topic, self._partition, base, position))
 
-    def _bad(self, table: Table, row: int, offsets: tuple[int, int], reason: str) -> Iterator[BadBatch]:
+    def _bad(self, table: Table, row: int, offsets: tuple[int, int], size: int, reason: str) -> Iterator[BadBatch]:
         first, last = offsets
         if last <= self.next_offset:
             return
-        position, size = table[row, [POSITION, SIZE]].tolist()
         base = int(table[row, BASE])
         self.pass_over(first, last)
-        yield BadBatch(position, size, base if 0 <= base < first else first, last, reason)
+        yield BadBatch(int(table[row, POSITION]), size, base if 0 <= base < first else first, last, reason)
+
+    def _bad_alone(self, table: Table, row: int, reason: str) -> Iterator[BadBatch]:
+        """A batch whose header is right."""
+        offsets = max(self.next_offset, int(table[row, BASE])), int(table[row, LAST]) + 1
+        return self._bad(table, row, offsets, int(table[row, SIZE]), reason)
+
+    def _undecided(self, table: Table, reasons: dict[int, str], hiding: Mask, row: int, end: int) -> set[int]:
+        """Rows of valid batches that are undecided because of the batch at `row`, damage below offset `end`."""
+        more = np.flatnonzero(hiding[row + 1 :])
+        stop = row + 1 + int(more[0]) if len(more) else len(table)
+        following = [number for number in range(row + 1, stop) if number not in reasons]
+        return {following[found] for found in self._transactions.pass_damage(end, table[following])}
 
     # --- batches with valid headers and checksums, whose records may still be wrong
 
-    def _sound(
-        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
-    ) -> Generator[pa.RecordBatch, None, tuple[int, str] | None]:
+    def _sound(self, view: memoryview, table: Table) -> Generator[pa.RecordBatch, None, tuple[int, str] | None]:
         """Rows of consecutive batches. Returns (row, reason) of the first whose records are wrong, or None."""
         start, end = self.next_offset, min(self._end, int(table[-1, LAST]) + 1)
         if end <= start:
             return None
-        at_edge = self._edges(view, table, aborted, start, end)
+        at_edge = self._edges(view, table, start, end)
         stop = len(table) if at_edge is None else at_edge[0]
         if not stop:
             return at_edge
+        aborted = self._transactions.after(table[:0])
         handed, fault = yield from self._decoded(view, table[:stop], aborted, start, min(end, _after(table, stop)))
         if fault is None:
             return at_edge
@@ -201,7 +252,7 @@ class SalvagingDecoder:
         return fault
 
     def _decoded(
-        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
+        self, view: memoryview, table: Table, aborted: Entries, start: int, end: int
     ) -> Generator[pa.RecordBatch, None, tuple[int, tuple[int, str] | None]]:
         """Returns (the offset below which rows were yielded, the fault that ended decoding or None)."""
         if end <= start:
@@ -227,24 +278,20 @@ class SalvagingDecoder:
         self._add(decoder)
         return end, None
 
-    def _edges(
-        self, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]], start: int, end: int
-    ) -> tuple[int, str] | None:
+    def _edges(self, view: memoryview, table: Table, start: int, end: int) -> tuple[int, str] | None:
         """(row, reason) of a batch that extends beyond the range and cannot be decoded completely, or None."""
         across = (table[:, LAST] >= start) & (table[:, BASE] < end)
         across &= (table[:, BASE] < start) | (table[:, LAST] >= end)
         for row in np.flatnonzero(across).tolist():
             whole = self._make(int(table[row, BASE]), int(table[row, LAST]) + 1)
             try:
-                for _ in self._all(whole, view, table[row : row + 1], aborted):
+                for _ in self._all(whole, view, table[row : row + 1], self._transactions.after(table[:row])):
                     pass
             except RecordFormatError as error:
                 return row, error.reason
         return None
 
-    def _all(
-        self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Sequence[tuple[int, int]]
-    ) -> Iterator[pa.RecordBatch]:
+    def _all(self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Entries) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive batches of the record set."""
         file, position = self._source
         yield from decoder.feed(_part(view, table), aborted, file=file, position=position + int(table[0, POSITION]))
@@ -276,3 +323,11 @@ def _from(batch: pa.RecordBatch, offset: int) -> Iterator[pa.RecordBatch]:
     row = int(np.searchsorted(batch.column("offset").to_numpy(), offset))
     if row < batch.num_rows:
         yield batch.slice(row)
+
+
+def _may_hide_markers(table: Table, reasons: dict[int, str]) -> Mask:
+    """Which damaged batches may have been a marker, by row, as far as headers and checksums say."""
+    hiding: Mask = table[:, MARKER] == BAD_MARKER
+    for row in reasons:
+        hiding[row] = table[row, SIZE] <= SMALL or row - 1 in reasons or row + 1 in reasons
+    return hiding

@@ -15,7 +15,6 @@ ENDS_EARLY: Final = "the segment ends before the next one begins"
 ZEROS: Final = "zeros where batches have to be"
 MISPLACED: Final = "its offset does not fit between what stands before and behind it"
 OUTSIDE: Final = "its offsets are not those of its segment"
-UNDECIDED: Final = "undecided: whether its transaction was committed can not be told"
 
 #: How many bytes of damage are handed on at once.
 PIECE_BYTES: Final = 1 << 20

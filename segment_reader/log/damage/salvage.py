@@ -26,11 +26,12 @@ from typing import Final
 
 import numpy as np
 
+from kseg.segment_reader.decode.aborted_past_damage import UNDECIDED
 from kseg.segment_reader.decode.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, LAST, MAGIC, MARKER, POSITION, PRODUCER, SIZE
 from kseg.segment_reader.log.damage.batch_validation import valid_pair
 from kseg.segment_reader.log.damage.compaction_gaps import CompactionGaps
-from kseg.segment_reader.log.damage.damage import UNDECIDED, Damage, Torn
+from kseg.segment_reader.log.damage.damage import Damage, Torn
 from kseg.segment_reader.log.damage.segment_scanner import WINDOW_BYTES, SegmentScanner, ValidBatches
 from kseg.segment_reader.log.errors import LogEndsEarly
 from kseg.segment_reader.log.files.index_entries import IndexFile

@@ -26,7 +26,7 @@ from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.jobs.cli import cli
 from kseg.jobs.demo.hard_topic import HardTopic
-from kseg.segment_reader.log.damage.damage import UNDECIDED
+from kseg.segment_reader.decode.aborted_past_damage import UNDECIDED
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

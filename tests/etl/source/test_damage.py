@@ -23,9 +23,10 @@ from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
+from kseg.segment_reader.decode.aborted_past_damage import UNDECIDED
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 from kseg.segment_reader.log.damage.check import check_partition
-from kseg.segment_reader.log.damage.damage import CUT_OFF, ENDS_EARLY, UNDECIDED, ZEROS, Damage
+from kseg.segment_reader.log.damage.damage import CUT_OFF, ENDS_EARLY, ZEROS, Damage
 from kseg.segment_reader.log.errors import LogDamaged
 from kseg.segment_reader.log.files.storage import LocalStorage
 

@@ -112,3 +112,16 @@ def test_a_batch_whose_reach_nobody_knows_is_no_guess() -> None:
     decoder = SalvagingDecoder("t", 0, 0, 5, isolation_level="read_uncommitted")
     with pytest.raises(CorruptRecordBatch):
         decode(decoder, bytes(batch), [])
+
+
+def test_bad_batches_side_by_side_are_reported_with_all_their_bytes() -> None:
+    """Nothing says which of the offsets are whose."""
+    parts = [bytearray(encode_batch([Record(value=b"v%d" % n) for n in range(3)], base_offset=b)) for b in (0, 3, 6, 9)]
+    parts[1][-1] ^= 1
+    parts[2][-1] ^= 1
+    decoder = SalvagingDecoder("t", 0, 0, 12, isolation_level="read_uncommitted")
+    rows, bad = decode(decoder, b"".join(parts), [])
+    assert [row["offset"] for row in rows] == [0, 1, 2, 9, 10, 11]
+    (told,) = bad
+    assert (told.first, told.last) == (3, 9)
+    assert (told.position, told.size) == (len(parts[0]), len(parts[1]) + len(parts[2]))
