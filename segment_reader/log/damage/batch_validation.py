@@ -49,13 +49,11 @@ from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.damage.damage import CUT_OFF, OUTSIDE
 from kseg.segment_reader.log.files.storage import OpenFile
 from kseg.segment_reader.log.scan.headers import Table, checksum_holds, frame_size, only_zeros
-from kseg.segment_reader.log.scan.kernels import plausible
+from kseg.segment_reader.log.scan.kernels import MOST_OFFSETS, plausible
 
 _ROWS: Final = 1024
 _SEARCH_BYTES: Final = 1024 * 1024
 """Bytes that are searched for a header at once."""
-_MOST_OFFSETS: Final = 1 << 31
-"""A segment's offsets are numbered by 32 bits from its base offset on."""
 _MOST_RECORDS: Final = 1 << 20
 """A damaged batch that claims more records than this is not trusted."""
 
@@ -96,7 +94,7 @@ class SegmentView:
 
     def __init__(self, file: OpenFile, low: int, high: int | None) -> None:
         self.file, self.low, self.is_last = file, low, high is None
-        self.high = low + _MOST_OFFSETS if high is None else high
+        self.high = low + MOST_OFFSETS if high is None else high
 
     def read(self, position: int, size: int) -> memoryview:
         """Up to `size` bytes, as far as the file goes; valid until the next read."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kseg.segment_reader.decode.batch import FRAME_OVERHEAD, MAX_OFFSET, RECORDS_AT
+from kseg.segment_reader.decode.batch import FRAME_OVERHEAD, RECORDS_AT
 from kseg.segment_reader.decode.table import BASE, LAST, POSITION, as_bytes
 from kseg.segment_reader.errors import Fault
 from kseg.segment_reader.log.errors import LogDamaged
@@ -20,7 +20,7 @@ from kseg.segment_reader.log.files.preallocation import size_by_checksum
 from kseg.segment_reader.log.files.segments import Segment
 from kseg.segment_reader.log.files.storage import OpenFile
 from kseg.segment_reader.log.scan.headers import PIECE_BYTES, Piece, checksum_holds, frame_size, only_zeros, pieces
-from kseg.segment_reader.log.scan.kernels import plausible
+from kseg.segment_reader.log.scan.kernels import MOST_OFFSETS, plausible
 
 _SEARCHED_AT_ONCE: Final = 4 * 1024 * 1024
 
@@ -64,13 +64,18 @@ def check_log_end(file: OpenFile, position: int, edge: int, *, may_be_torn: bool
 
 
 def _whole_batch(file: OpenFile, position: int, edge: int) -> int:
-    """The position of the next batch with a right checksum and a base offset of at least `edge`; -1 without one."""
+    """The position of the next batch with a right checksum and offsets from `edge` on that its segment can have; -1
+    without one.
+
+    Without the upper bound half of all values of 8 bytes would be offsets: each candidate's checksum is computed, over
+    up to all the bytes behind it.
+    """
     while file.size - position >= FRAME_OVERHEAD:
         data = file.read(position, min(_SEARCHED_AT_ONCE, file.size - position))
         had = len(data)
         likely, at = [], 0
         array = as_bytes(data)
-        while (at := int(plausible(array, at, had, edge, MAX_OFFSET, file.size - position))) >= 0:
+        while (at := int(plausible(array, at, had, edge, edge + MOST_OFFSETS, file.size - position))) >= 0:
             likely.append((position + at, frame_size(data[at : at + FRAME_OVERHEAD])))
             at += 1
         del array, data  # reading goes into the same buffer

@@ -20,6 +20,9 @@ from kseg.segment_reader.errors import Fault
 
 MIN_MESSAGE, _, MIN_BATCH = MIN_LENGTH
 
+#: A segment's offsets are numbered by 32 bits from its base offset on.
+MOST_OFFSETS = 1 << 31
+
 TOO_SMALL = int(Fault.TOO_SMALL)
 NEGATIVE_OFFSET = int(Fault.NEGATIVE_OFFSET)
 UNKNOWN_MAGIC = int(Fault.MAGIC)
