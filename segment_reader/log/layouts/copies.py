@@ -25,7 +25,9 @@ from kseg.segment_reader.log.layouts.manifest import kafka_id
 from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
 _DEPTH: Final = 6
-_ID: Final = "[A-Za-z0-9_-]{22}"
+#: An id in base64, which no other text of 22 characters is: its last character encodes 2 bits, and Kafka's never begin
+#: with a hyphen. So the end of a topic's name is hardly taken for one.
+_ID: Final = "[A-Za-z0-9_][A-Za-z0-9_-]{20}[AQgw]"
 _TOPIC: Final = "[A-Za-z0-9._-]{1,249}"
 _FOLDER: Final = re.compile(rf"(?P<topic>{_TOPIC}?)-(?P<partition>\d{{1,10}})(?:-(?P<id>{_ID}))?")
 _TOPIC_FOLDER: Final = re.compile(rf"(?P<topic>{_TOPIC}?)(?:-(?P<id>{_ID}))?")

@@ -212,13 +212,14 @@ def _epochs(document: Mapping[str, Any]) -> tuple[LeaderEpoch, ...]:
 
 
 def kafka_id(text: str) -> UUID:
-    """An id as Kafka writes it: 22 characters of base64. Raises ValueError."""
-    if len(text) != 22:
-        raise _Fault(f"{text!r} is not an id")
+    """An id as Kafka writes it: 22 characters of base64, without bits that no id has. Raises ValueError."""
     try:
-        return UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
+        content = base64.b64decode(f"{text}==", altchars=b"-_", validate=True)
+        if base64.urlsafe_b64encode(content) == f"{text}==".encode():
+            return UUID(bytes=content)
     except (ValueError, binascii.Error):
-        raise _Fault(f"{text!r} is not an id") from None
+        pass
+    raise _Fault(f"{text!r} is not an id")
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

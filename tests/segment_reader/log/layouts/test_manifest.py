@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.segment_reader.log.errors import LayoutError
-from kseg.segment_reader.log.layouts.manifest import Manifest, chunk_sizes, parse_manifest
+from kseg.segment_reader.log.layouts.manifest import Manifest, chunk_sizes, kafka_id, parse_manifest
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,10 @@ def test_a_refusal_says_what_is_wrong(manifests: list[Path], change: dict[str, A
 
 def test_nesting_without_end_is_refused() -> None:
     assert answer(b"[" * 100_000) is None
+
+
+def test_of_the_texts_that_decode_to_an_id_only_the_one_that_kafka_writes_is_accepted() -> None:
+    assert kafka_id("ERERESIiMzNERFVVVVVVVQ") == UUID("11111111-2222-3333-4444-555555555555")
+    for last in "RSTf":
+        with pytest.raises(ValueError, match="is not an id"):
+            kafka_id(f"ERERESIiMzNERFVVVVVVV{last}")
