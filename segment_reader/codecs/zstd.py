@@ -24,39 +24,48 @@ _RLE, _COMPRESSED = 1, 2  # types of blocks; 0: stored as it is
 _MAX_BLOCK = 128 * 1024  # decompressed
 _MAX_HEADER = 18
 _NOT_KNOWN = (1 << 64) - 1  # a content size
+_NO_MEMORY = "not enough memory"
 _CUT_OFF = "zstd: the frame is cut off"
 _STEP = 1 << 20
+_USUAL_WINDOW = 1 << 27  # larger ones are refused when streaming, unless they are allowed
+_LARGEST_WINDOW = 1 << 31  # of the format's reference implementation: decompressing at once, it refuses larger ones
 _DEFAULT_LEVEL = 3
 
 
 def _decompress(data: bytes | memoryview, magic: int, limit: int, buffer: memoryview) -> memoryview:
-    most = _most(data, limit)
-    if most > limit:
-        return _decompress_within(data, limit)
+    most, window = _most(data, limit)
+    if most > limit or window > _USUAL_WINDOW:
+        return _decompress_within(data, min(most, limit))
     out = buffer if most <= len(buffer) > 0 else uninitialized(max(1, most))  # the library refuses an empty one
     return out[: cramjam.zstd.decompress_into(data, out)]
 
 
 def _decompress_within(data: bytes | memoryview, limit: int) -> memoryview:
-    """The same where the result may be larger than the limit: it is cut off there."""
+    """The same where the result may be larger than the limit, where it is cut off, and for windows of any size."""
     out = uninitialized(limit + 1)
     filled = 0
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as frames:
-        while filled <= limit:
-            count = frames.readinto(out[filled : filled + _STEP])
-            if not count:
-                return out[:filled]
-            filled += count
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    try:
+        with decompressor.stream_reader(data, read_across_frames=True) as frames:
+            while filled <= limit:
+                count = frames.readinto(out[filled : filled + _STEP])
+                if not count:
+                    return out[:filled]
+                filled += count
+    except zstandard.ZstdError as error:
+        if _NO_MEMORY in str(error):  # for the window: the library has one type for all errors
+            raise MemoryError(str(error)) from None
+        raise
     raise CodecFault(Fault.TOO_LARGE)
 
 
-def _most(data: bytes | memoryview, limit: int) -> int:
-    """The size of all frames decompressed at most, from their headers and those of their blocks.
+def _most(data: bytes | memoryview, limit: int) -> tuple[int, int]:
+    """The size of all frames decompressed at most, and their largest window, from the headers of frames and blocks.
 
-    It is nearly what they become: all blocks of a frame but the last are usually full.
+    The size is nearly what they become: all blocks of a frame but the last are usually full.
     Raises CodecFault: a frame is cut off, is none, or says itself that it is larger than the limit.
     """
-    most = position = 0
+    most = window = position = 0
     end = len(data)
     while position < end or not end:
         if bytes(data[position + 1 : position + 4]) == _SKIPPABLE_MAGIC and data[position] >> 4 == 5:
@@ -68,6 +77,7 @@ def _most(data: bytes | memoryview, limit: int) -> int:
             raise CodecFault(Fault.DECOMPRESS, _CUT_OFF if end - position < 4 else "zstd: no frame header")
         header = data[position : position + _MAX_HEADER]
         frame = zstandard.get_frame_parameters(header)
+        window = max(window, frame.window_size)
         known = frame.content_size < _NOT_KNOWN
         if known and frame.content_size > limit:
             raise CodecFault(Fault.TOO_LARGE)
@@ -76,7 +86,7 @@ def _most(data: bytes | memoryview, limit: int) -> int:
         position += 4 if frame.has_checksum else 0
         if position > end:
             raise CodecFault(Fault.DECOMPRESS, _CUT_OFF)
-    return most
+    return most, window
 
 
 def _blocks_of_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:

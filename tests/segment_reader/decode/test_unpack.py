@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.segment_reader.codecs.native import AVAILABLE
 from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode import compiled
-from kseg.segment_reader.decode.batch import FRAME_OVERHEAD, LENGTH_AT, RECORDS_AT
+from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, FRAME_OVERHEAD, LENGTH_AT, RECORDS_AT
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, seal
@@ -123,3 +124,15 @@ def test_a_wrong_checksum_is_found_before_anything_is_decompressed() -> None:
     found = decoded(bytes(data), 9, AVAILABLE)
     assert found == decoded(bytes(data), 9, 0)
     assert found[0] == "CorruptRecordBatch"
+
+
+def test_a_zstd_window_above_the_default_limit_gives_the_same_rows() -> None:
+    rows = [Record(None, TEXT, (), 1)]
+    plain = encode_batch(rows)
+    parameters = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    batch = bytearray(plain[:RECORDS_AT] + compressor.compress(plain[RECORDS_AT:]) + compressor.flush())
+    batch[ATTRIBUTES_AT + 1] |= BY_NAME["zstd"].number
+    batch[LENGTH_AT : LENGTH_AT + 4] = (len(batch) - FRAME_OVERHEAD).to_bytes(4, "big")
+    record_set = seal(batch)
+    assert decoded(record_set, 1, AVAILABLE) == decoded(record_set, 1, 0) == [(0, TEXT)]
