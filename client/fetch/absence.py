@@ -5,6 +5,9 @@ takes longer than `remote.fetch.max.wait.ms`, if a quota delays such reads (KIP-
 become leader or follower. Only a later batch proves that offsets are absent: the first batch of a response is the next
 one in the log. Under read_committed, a broker hides batches after the last stable offset. Then one request is sent
 under read_uncommitted, of whose response only the offset of the first batch is used.
+
+A replica that lags responds without records, too, but with a high watermark below the range's end: the leader may have
+the records.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ class EmptyAnswers:
     def moved_on(self) -> None:
         """Call this after a response with records."""
         self._since = time.monotonic()
-        self._count = 0
+        self._count = self._behind = 0
 
     def batch_behind(self, empty: FetchedRecords) -> FetchedRecords | None:
         """After a response without records: a response whose first batch begins at the range's end or later.
@@ -78,7 +81,10 @@ class EmptyAnswers:
         None: nothing is proved, send the request again.
         """
         visible = empty.last_stable_offset if self._committed else empty.high_watermark
-        if empty.throttle_time_ms or visible < self._end:
+        if empty.throttle_time_ms:
+            return None
+        if visible < self._end:
+            self._behind += 1
             return None
         self._count += 1
         if not self._committed or self._count < _EMPTY_ANSWERS:
@@ -86,6 +92,14 @@ class EmptyAnswers:
         found = self._look_beyond(empty.fetch_offset)
         first = first_offset(found.records)
         return found if first is not None and first >= self._end else None
+
+    @property
+    def behind(self) -> bool:
+        """Whether the broker's records end before the range, and it has not caught up while it was asked again.
+
+        Then leave it, if it is a replica: a leader that has fewer records has to wait for its followers.
+        """
+        return self._behind >= _EMPTY_ANSWERS
 
     @property
     def waited(self) -> float:

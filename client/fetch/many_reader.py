@@ -65,7 +65,7 @@ class ManyReader:
         )
         self._max_wait_ms = config.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
         self._positions: dict[TopicPartition, FetchPosition] = {}
-        self._limits: dict[TopicPartition, FetchLimit] = {}
+        self._known: dict[TopicPartition, FetchPosition] = {}  # with those that were removed
         self._fetchers: dict[int, BrokerFetcher] = {}
         self._failed: list[Polled] = []
         self._waiter = Waiter()
@@ -94,10 +94,17 @@ class ManyReader:
     def add(
         self, tp: TopicPartition, offset: int, *, topic_id: UUID | None = None, leader_epoch: int | None = None
     ) -> None:
-        """Add a partition, which is read from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`."""
-        source = ReplicaSelection(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
-        limit = self._limits.setdefault(tp, FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE))
-        self._positions[tp] = FetchPosition(tp, source, limit, offset)
+        """Add a partition, which is read from `offset` on. `topic_id`, `leader_epoch`: see `PartitionReader`.
+
+        A partition that was removed and is added again is read from the same topic and replica, with the same limit.
+        """
+        position = self._known.get(tp)
+        if position is None or not position.source.serves(topic_id, leader_epoch):
+            source = ReplicaSelection(self._cluster, tp, topic_id=topic_id, leader_epoch=leader_epoch)
+            limit = FetchLimit(self._partition_max_bytes, LARGEST_MESSAGE)
+            position = self._known[tp] = FetchPosition(tp, source, limit, offset)
+        position.restart(offset)
+        self._positions[tp] = position
 
     def raise_limit(self, tp: TopicPartition, fetched: FetchedRecords) -> None:
         """After a response without a complete batch: raise the partition's limit to the size of its first batch.
@@ -105,10 +112,17 @@ class ManyReader:
         Raises ProtocolFault if this size had been requested already, MessageCutShort if it is too large.
         """
         try:
-            self._limits[tp].raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
+            self._known[tp].limit.raised_to_whole(fetched.records, fetched.fetch_offset, str(fetched.broker))
         except KafkaError as error:
             error.topic, error.partition = tp
             raise
+
+    def leave_replica(self, tp: TopicPartition) -> None:
+        """Fetch the partition from its leader, because its replica has fewer records than are wanted.
+
+        The partition may have been removed: this holds when it is added again.
+        """
+        self._known[tp].source.leave()
 
     def pause(self, tp: TopicPartition, seconds: float) -> None:
         """Do not fetch this partition for this number of seconds."""
@@ -267,7 +281,7 @@ class ManyReader:
             error.learnt = error.retriable
         self._cluster.learn(error)
         if not position.failed(error, self._cluster.config):
-            del self._positions[position.tp]
+            del self._positions[position.tp], self._known[position.tp]
             error.topic, error.partition = position.tp
             self._failed.append((position.tp, error))
 
@@ -343,6 +357,8 @@ def fetch_many(
                 if following >= end or proof is not None:
                     reader.remove(tp)
                     continue
+                if empties[tp].behind:
+                    reader.leave_replica(tp)
                 if following == start:
                     _give_up_if_overdue(empties[tp], tp, start, end)
                 reader.seek(tp, following)

@@ -163,6 +163,13 @@ class PartitionReader:
             raise self._addressed(error) from None
         self.request(fetched.fetch_offset)
 
+    def leave_replica(self) -> None:
+        """Fetch from the leader, because the replica has fewer records than are wanted; nothing if there is none.
+
+        Requests that are open are sent again, to the leader.
+        """
+        self._source.leave()
+
     def response(self) -> FetchedRecords:
         """The response to the oldest open request.
 

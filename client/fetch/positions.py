@@ -41,6 +41,11 @@ class FetchPosition:
     failing_since: float = 0.0
     not_before: float = 0.0
 
+    def restart(self, offset: int) -> None:
+        """Read on at this offset. The last response stays known: a session leaves out what has not changed since."""
+        self.offset, self.last_epoch = offset, NOT_KNOWN
+        self.failures, self.not_before = 0, 0.0
+
     def node(self, deadline: Deadline) -> int:
         """The node to fetch from now. Raises as `ReplicaSelection.leader` does."""
         if self.leader is None:

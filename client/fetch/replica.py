@@ -3,7 +3,8 @@
 A reader sends its rack (`client.rack`). A leader whose brokers have a replica selector then responds without records
 and with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica
 fails or is behind, the reader returns to the leader, and sends it no rack for `metadata.max.age.ms`, because the leader
-would name the same replica again. A reader also returns to the leader after it has used a replica for this time,
+would name the same replica again. A replica is behind if it has not got an offset, which it reports as an error, or not
+all offsets that are wanted, which only the reader's caller knows (`leave_replica`). A reader also returns to the leader after it has used a replica for this time,
 because another replica may be nearer by then.
 """
 
@@ -41,6 +42,10 @@ class ReplicaSelection:
         self._replica: int | None = None
         self._until = 0.0  # when to leave the replica, or when to send the rack to the leader again
 
+    def serves(self, topic_id: UUID | None, leader_epoch: int | None) -> bool:
+        """Whether this selection is as strict as a new one with these arguments would be."""
+        return topic_id in (None, self.topic_id) and (leader_epoch is None or leader_epoch <= self._oldest_epoch)
+
     @property
     def replica(self) -> int | None:
         """The broker to fetch from instead of the leader."""
@@ -58,6 +63,11 @@ class ReplicaSelection:
         """Fetch from the replica that the leader has named."""
         self._replica = node_id
         self._until = time.monotonic() + self._max_age
+
+    def leave(self) -> None:
+        """Fetch from the leader instead of the replica; without a replica, nothing changes."""
+        if self.replica is not None:
+            self.back_to_leader()
 
     def back_to_leader(self) -> None:
         """The replica has failed, or does not have the offset."""

@@ -56,12 +56,14 @@ def fetch_chunks(
 class Reader(Protocol):
     """Fetches one partition: `request` sends a request, `response` waits for it (`client.fetch.partition_reader`).
 
-    request_whole: after a response without a whole batch, request more bytes. uncommitted_from: one response under
-    read_uncommitted, while no other request is pending.
+    request_whole: after a response without a whole batch, request more bytes. leave_replica: fetch from the leader if
+    the reader fetches from another replica. uncommitted_from: one response under read_uncommitted, while no other
+    request is pending.
     """
 
     def request(self, offset: int) -> None: ...
     def request_whole(self, fetched: FetchedRecords) -> None: ...
+    def leave_replica(self) -> None: ...
     def response(self) -> FetchedRecords: ...
     def uncommitted_from(self, offset: int) -> FetchedRecords: ...
 
@@ -138,6 +140,8 @@ def _answers(
         elif empties.overdue:
             raise NoProgress(task.topic, task.partition, offset, task.end, empties.waited)
         else:
+            if empties.behind:
+                reader.leave_replica()
             time.sleep(empties.pause)
             reader.request_whole(fetched)
 

@@ -73,6 +73,10 @@ class RangesTogether:
         self._many.raise_limit(task.partition_address, fetched)
         self.request(task, fetched.fetch_offset)
 
+    def leave_replica(self, task: RangeTask) -> None:
+        """Fetch the task's partition from its leader."""
+        self._many.leave_replica(task.partition_address)
+
     def uncommitted_from(self, task: RangeTask, offset: int) -> FetchedRecords:
         """One response under read_uncommitted. Raises KafkaError."""
         return read_uncommitted_from(
@@ -130,6 +134,9 @@ class _OneOfMany:
 
     def request_whole(self, fetched: FetchedRecords) -> None:
         self._together.request_whole(self._task, fetched)
+
+    def leave_replica(self) -> None:
+        self._together.leave_replica(self._task)
 
     def uncommitted_from(self, offset: int) -> FetchedRecords:
         return self._together.uncommitted_from(self._task, offset)

@@ -293,6 +293,48 @@ def test_the_preferred_replica_is_read_from_and_left_when_it_fails(fakes: Any, c
     assert set(read(cluster, ranges(2)).values()) == {bytes(range(3))}
 
 
+@pytest.fixture
+def lagging(fakes: Any, connect: Any) -> Any:
+    """A cluster in whose rack broker 2 has only the first record of t-0 and of t-1; the leader, broker 1, has three."""
+    brokers = fakes.cluster(2)
+    brokers.add_topic("t", [1, 1])
+    leader = fakes.sessions(brokers[1], logs(2))
+    fakes.sessions(brokers[2], logs(2, size=1))
+
+    def send_away(seen: Any) -> Any:
+        response = leader.fetch(seen)
+        if seen.request.rack_id:
+            for topic in response.responses:
+                for partition in topic.partitions:
+                    partition.records, partition.preferred_read_replica = None, 2
+        return response
+
+    brokers[1].on(FetchRequest, send_away)
+    return connect(brokers.bootstrap_servers, client_rack="b", default_api_timeout_ms=3000, retry_backoff_ms=1)
+
+
+def test_a_replica_that_is_behind_a_range_is_left_for_the_leader(lagging: Any):
+    assert set(read(lagging, ranges(2)).values()) == {bytes(range(3))}
+
+
+def test_a_partition_that_is_added_again_does_not_return_to_the_replica_that_it_left(lagging: Any):
+    tp = TopicPartition("t", 0)
+    found = b""
+    with ManyReader(lagging, isolation_level="read_committed") as reader:
+        for offset in range(3):
+            reader.add(tp, offset)
+            [(_, fetched)] = reader.poll()
+            if offset == 1:
+                assert (bytes(fetched.records), fetched.broker, fetched.high_watermark) == (b"", 2, 1)
+                reader.remove(tp)
+                reader.leave_replica(tp)
+                reader.add(tp, offset)
+                [(_, fetched)] = reader.poll()
+            found += bytes(fetched.records)
+            reader.remove(tp)
+    assert found == bytes(range(3))
+
+
 def test_a_broker_that_refuses_every_session_is_given_up_after_the_deadline(fake: Any, connect: Any):
     fake.add_topic("t", [1])
     fake.on(FetchRequest, lambda _: FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))

@@ -134,6 +134,23 @@ def test_a_replica_that_fails_sends_the_reader_back_to_the_leader(brokers: Any, 
         assert reader.replica is None
 
 
+def test_a_replica_that_is_behind_is_left_on_demand(brokers: Any, fakes: Any, reader: PartitionReader):
+    """It answers without records and without an error: only the caller knows that there are more."""
+    brokers[2].on(FetchRequest, fakes.answers.fetch(b"", partition={"high_watermark": 1}))
+    assert read(reader, 1) == b""
+    reader.leave_replica()
+    assert read(reader, 1) == b"1"
+    assert reader.replica is None
+    assert racks(brokers[1]) == ["b", ""]
+
+
+def test_a_reader_at_the_leader_has_no_replica_to_leave(brokers: Any, reader: PartitionReader):
+    reader.leave_replica()
+    assert read(reader, 1) == b"1"
+    assert racks(brokers[1]) == ["b"]
+    assert reader.replica == 2
+
+
 def test_a_replica_that_the_cluster_does_not_list_is_passed_over(brokers: Any, fakes: Any, reader: PartitionReader):
     preferring = fakes.answers.fetch(None, partition={"preferred_read_replica": 99})
     serving = fakes.answers.fetch(by_offset)

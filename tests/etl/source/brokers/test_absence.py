@@ -34,6 +34,7 @@ class ScriptedReader:
     visible: int = END
     asked: list[int] = field(default_factory=list)
     asked_uncommitted: list[int] = field(default_factory=list)
+    leader: ScriptedReader | None = None  # answers from when the replica was left on
     limit: FetchLimit = field(default_factory=lambda: FetchLimit(1 << 20, 1 << 20))
 
     def request(self, offset: int) -> None:
@@ -42,6 +43,10 @@ class ScriptedReader:
     def request_whole(self, fetched: FetchedRecords) -> None:
         self.limit.raised_to_whole(fetched.records, fetched.fetch_offset, "1")
         self.request(fetched.fetch_offset)
+
+    def leave_replica(self) -> None:
+        if self.leader is not None:
+            self.answers, self.visible, self.leader = self.leader.answers, self.leader.visible, None
 
     def response(self) -> FetchedRecords:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -116,6 +121,15 @@ def test_a_log_that_is_not_replicated_so_far_is_waited_for() -> None:
     with pytest.raises(NoProgress):
         read(reader, patience=0.1)
     assert reader.asked_uncommitted == []
+
+
+def test_a_replica_that_stays_behind_the_range_is_left_for_the_leader() -> None:
+    leader = ScriptedReader([batch(10, END - 10)])
+    reader = ScriptedReader([batch(0, 10), b""], visible=10, leader=leader)
+    decoder, _, stats = read(reader, patience=0.5)
+    assert (decoder.counts.data, decoder.counts.absent) == (END, 0)
+    assert reader.asked == [0, 10, 10, 10]  # the replica may catch up within one long poll
+    assert stats.fetches == 4
 
 
 @pytest.mark.parametrize(
