@@ -71,7 +71,7 @@ class EmptyAnswers:
         self.moved_on()
 
     def moved_on(self) -> None:
-        """Call this after a response with records."""
+        """Call this after a response with records, when they have been processed."""
         self._since = time.monotonic()
         self._count = self._behind = 0
 
@@ -103,7 +103,7 @@ class EmptyAnswers:
 
     @property
     def waited(self) -> float:
-        """Seconds since the last response with records."""
+        """Seconds since `moved_on`."""
         return time.monotonic() - self._since
 
     @property

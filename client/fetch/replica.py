@@ -4,8 +4,8 @@ A reader sends its rack (`client.rack`). A leader whose brokers have a replica s
 and with a preferred replica, which serves the same records up to the high watermark that it knows. When that replica
 fails or is behind, the reader returns to the leader, and sends it no rack for `metadata.max.age.ms`, because the leader
 would name the same replica again. A replica is behind if it has not got an offset, which it reports as an error, or not
-all offsets that are wanted, which only the reader's caller knows (`leave_replica`). A reader also returns to the leader after it has used a replica for this time,
-because another replica may be nearer by then.
+all offsets that are wanted, which only the reader's caller knows (`leave_replica`). A reader also returns to the leader
+after it has used a replica for this time, because another replica may be nearer by then.
 """
 
 from __future__ import annotations

@@ -124,15 +124,16 @@ def _answers(
             if offset < task.end:
                 reader.request(offset)
             yield RecordChunk.empty(offset)
+            empties.moved_on()
             continue
         _note(fetched, stats)
         following = next_offset(fetched.records, offset, topic=task.topic, partition=task.partition)
         if following > offset:
-            empties.moved_on()
             offset = following
             if offset < task.end:
                 reader.request(offset)
             yield RecordChunk(fetched.records, [(a.producer_id, a.first_offset) for a in fetched.aborted], offset)
+            empties.moved_on()  # only now: the time that the chunk took is not time without records
         elif not fetched.records and (behind := empties.batch_behind(fetched)) is not None:
             # The first batch of this response proves to the decoder that there is none before it.
             yield RecordChunk(behind.records, [], task.end)

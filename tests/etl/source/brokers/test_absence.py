@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -63,13 +64,14 @@ class ScriptedReader:
 
 
 def read(
-    reader: ScriptedReader, *, patience: float = 60, **options: str
+    reader: ScriptedReader, *, patience: float = 60, work: float = 0, **options: str
 ) -> tuple[RangeDecoder, list[RecordChunk], FetchStats]:
-    """The range decoded, its chunks and what fetching told."""
+    """The range decoded, its chunks and what fetching told. work: seconds that each chunk takes."""
     stats, chunks = FetchStats(), []
     decoder = RangeDecoder("t", 0, 0, END, isolation_level="read_committed")
     wanted = FetchOptions(**options)  # type: ignore[arg-type]
     for chunk in fetch_chunks_from(reader, RangeTask("t", 0, 0, END), wanted, stats, patience=patience):
+        time.sleep(work)
         if not chunk.records:
             decoder.skip_to(chunk.next_offset)
         for _ in decoder.feed(chunk.records, chunk.aborted):
@@ -92,6 +94,13 @@ def test_empty_answers_without_end_may_succeed_later() -> None:
     assert caught.value.exit_code is ExitCode.RETRIABLE
     assert caught.value.address == {"topic": "t", "partition": 0, "offset": 10}
     assert set(reader.asked_uncommitted) == {10}
+
+
+@pytest.mark.parametrize("before", [batch(0, 10), OffsetOutOfRange("gone", offset=0, log_start=10, high_watermark=END)])
+def test_the_time_that_a_chunk_takes_its_reader_is_no_time_without_records(before: bytes | OffsetOutOfRange) -> None:
+    reader = ScriptedReader([before, b"", batch(10, END - 10)])
+    _, chunks, _ = read(reader, patience=0.3, work=0.5, on_data_loss="record")
+    assert [chunk.next_offset for chunk in chunks] == [10, END]
 
 
 def test_a_later_batch_of_an_open_transaction_proves_the_gap() -> None:
