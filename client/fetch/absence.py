@@ -72,8 +72,12 @@ class EmptyAnswers:
 
     def moved_on(self) -> None:
         """Call this after a response with records, when they have been processed."""
-        self._since = time.monotonic()
+        self.restart()
         self._count = self._behind = 0
+
+    def restart(self) -> None:
+        """Count the seconds without records from now on."""
+        self._since = time.monotonic()
 
     def batch_behind(self, empty: FetchedRecords) -> FetchedRecords | None:
         """After a response without records: a response whose first batch begins at the range's end or later.
@@ -103,7 +107,7 @@ class EmptyAnswers:
 
     @property
     def waited(self) -> float:
-        """Seconds since `moved_on`."""
+        """Seconds since `moved_on` or `restart`."""
         return time.monotonic() - self._since
 
     @property

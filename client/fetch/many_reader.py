@@ -6,10 +6,10 @@
             for tp, fetched in reader.poll():
                 reader.seek(tp, next_offset(fetched.records))   # or reader.remove(tp)
 
-A request has all partitions that the broker leads, in the order in which they were added. With a session
-(`client.fetch.session`), later requests have only partitions whose offset has changed. For one large partition
-`PartitionReader` is faster: its next request is in flight while a response is processed, which a session does not
-allow.
+A request has all partitions that the broker leads; those with records in a response come last in the next request. With
+a session (`client.fetch.session`), later requests have only partitions whose offset has changed, and the broker itself
+serves them in turn. For one large partition `PartitionReader` is faster: its next request is in flight while a response
+is processed, which a session does not allow.
 
 If a partition's leader moved, its replica failed or its connection broke, it is fetched again from the new leader or
 replica. If there is no response within `default.api.timeout.ms`, `poll` returns the partition with its last error. An
@@ -240,6 +240,9 @@ class ManyReader:
                     continue
                 if fetched is not None:
                     results.append((tp, fetched))
+                    if fetched.records:
+                        # A broker fills a response in the request's order, so the others come first in the next one.
+                        self._positions[tp] = self._positions.pop(tp)
             elif not throttled:
                 results.append((tp, position.empty_result()))
         return results
@@ -319,7 +322,7 @@ def fetch_many(
     is absent, the response that proves this is returned too: its first batch is after the range.
 
     Raises the error of the first partition that fails; RequestTimedOut if a partition has no records for
-    `default.api.timeout.ms`.
+    `default.api.timeout.ms`, and no other partition has any.
     """
     committed = isolation_level == "read_committed"
     with ManyReader(
@@ -359,13 +362,17 @@ def fetch_many(
                     continue
                 if empties[tp].behind:
                     reader.leave_replica(tp)
-                if following == start:
+                if nothing:
                     _give_up_if_overdue(empties[tp], tp, start, end)
                 reader.seek(tp, following)
                 if empties[tp].pause:
                     reader.pause(tp, empties[tp].pause)
             reader.send_fetches()
-            yield from answers
+            if answers:
+                yield from answers
+                # Neither the caller's time nor that in which others filled the responses is time without records.
+                for one in empties.values():
+                    one.restart()
 
 
 def _give_up_if_overdue(empties: EmptyAnswers, tp: TopicPartition, offset: int, end: int) -> None:

@@ -61,6 +61,36 @@ def test_empty_answers_without_end_are_an_error_that_may_pass(broker: Any, conne
     assert (caught.value.topic, caught.value.partition, caught.value.retriable) == ("t", 0, True)
 
 
+@pytest.fixture
+def busy(fake: Any, fakes: Any, connect: Any) -> Any:
+    """A cluster whose broker sends ten records of t-0, one each 0.3 s, then nothing once, and then those of t-1."""
+    fake.add_topic("t", [1, 1])
+    sessions = fakes.sessions(fake, {("t", 0): bytes(10), ("t", 1): b""})
+
+    def fetch(seen: Any) -> FetchResponse:
+        time.sleep(0.3)
+        if len(fake.requests(FetchRequest)) > 11:
+            sessions.logs["t", 1] = bytes(10)
+        return sessions.fetch(seen)
+
+    fake.on(FetchRequest, fetch)
+    return connect(fake.bootstrap_servers, default_api_timeout_ms=2000)
+
+
+@pytest.mark.parametrize("work", [0, 2.5])
+def test_a_partition_is_not_given_up_while_others_fill_the_responses(busy: Any, work: float):
+    """work: seconds that the caller takes for the last records of t-0."""
+    found = {TopicPartition("t", number): 0 for number in range(2)}
+    ranges = dict.fromkeys(found, (0, 10))
+    for tp, fetched in fetch_many(
+        busy, ranges, lambda records, at: at + len(records), isolation_level="read_committed"
+    ):
+        found[tp] += len(fetched.records)
+        if list(found.values()) == [10, 0]:
+            time.sleep(work)
+    assert list(found.values()) == [10, 10]
+
+
 def test_a_later_batch_that_is_not_decided_yet_proves_that_the_rest_is_absent(broker: Any, connect: Any):
     beyond = encode_batch(RECORDS, base_offset=12)
     broker.on(FetchRequest, lambda seen: answer(seen, b"" if seen.request.isolation_level == COMMITTED else beyond))

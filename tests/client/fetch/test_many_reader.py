@@ -72,7 +72,7 @@ def test_with_a_session_only_those_that_move_on_are_named(fake: Any, fakes: Any,
             for tp, fetched in reader.poll():
                 assert not isinstance(fetched, KafkaError)
                 reader.seek(tp, by_count(fetched.records, fetched.fetch_offset))
-            assert list(reader.partitions.values()) == [round_ + 1, 0, round_ + 1]
+            assert sorted(reader.partitions.values()) == [0, round_ + 1, round_ + 1]
         reader.remove(TopicPartition("t", 0))
         reader.send_fetches()
         assert [tp.partition for tp, _ in reader.poll()] == [1, 2]
@@ -270,6 +270,26 @@ def test_a_partition_left_out_of_a_full_response_is_not_taken_for_an_empty_one(f
 
     fake.on(FetchRequest, only_the_first_with_records)
     assert set(read(connect(fake.bootstrap_servers), ranges(2, 8)).values()) == {bytes(range(8))}
+
+
+@pytest.mark.parametrize("version", [6, 18])
+def test_without_a_session_partitions_whose_records_fill_the_response_take_turns(
+    fake: Any, fakes: Any, connect: Any, version: int
+):
+    fake.ranges[FetchRequest.KEY] = (4, version)
+    fake.add_topic("t", [1] * 3)
+    sessions = fakes.sessions(fake, logs(3))
+    sessions.refusing = True
+
+    def full_after_the_first(seen: Any) -> Any:
+        response = sessions.fetch(seen)
+        for topic in response.responses[1:]:
+            topic.partitions[0].records = b""
+        return response
+
+    fake.on(FetchRequest, full_after_the_first)
+    assert set(read(connect(fake.bootstrap_servers), ranges(3)).values()) == {bytes(range(3))}
+    assert [names[0] for names in named(fake)] == [0, 1, 2] * 3
 
 
 def test_the_preferred_replica_is_read_from_and_left_when_it_fails(fakes: Any, connect: Any):
