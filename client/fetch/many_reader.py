@@ -179,7 +179,7 @@ class ManyReader:
             except KafkaError as error:
                 self._disconnect(fetcher, error, positions)
             else:
-                fetcher.until = time.monotonic() + self._request_timeout + self._max_wait_ms / 1000
+                fetcher.patience = self._request_timeout + self._max_wait_ms / 1000
 
     def _request(self, fetcher: BrokerFetcher, rack: str) -> FetchRequest:
         part = fetcher.part
@@ -202,7 +202,7 @@ class ManyReader:
         try:
             response: FetchResponse | None = fetcher.connection.poll()
             if response is None:
-                if time.monotonic() < fetcher.until:
+                if fetcher.patience > 0:
                     return []
                 raise RequestTimedOut("the broker did not respond in time", broker=fetcher.connection.label)
             if response.error_code:
@@ -295,15 +295,21 @@ class ManyReader:
         return self._cluster.config.request_timeout_ms / 1000
 
     def _wait(self, busy: list[BrokerFetcher]) -> None:
-        """Wait until a response may have come, or a request can be sent."""
+        """Wait until a response may have come, or a request can be sent.
+
+        A large response arrives only while it is received, so time that is spent elsewhere does not count for it.
+        """
         now = time.monotonic()
-        times = [fetcher.until for fetcher in busy]
+        times = [now + fetcher.patience for fetcher in busy]
         for position in self._positions.values():
             fetcher = self._fetchers.get(position.known_node)
             if fetcher is None or not fetcher.requested:
                 times.append(max(position.not_before, now + (0.0 if fetcher is None else fetcher.muted_for)))
         pause = max(0.0, min(times, default=now) - now)
         self._waiter.wait(pause, [fetcher.connection for fetcher in busy if fetcher.connection is not None])
+        waited = time.monotonic() - now
+        for fetcher in busy:
+            fetcher.patience -= waited
 
 
 def fetch_many(

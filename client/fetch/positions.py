@@ -89,7 +89,8 @@ class FetchPosition:
 class BrokerFetcher:
     """One broker: its connection, its session, and the request in flight.
 
-    `until`: the response's deadline. `throttled_ms`: of responses whose records were not returned yet.
+    `patience`: seconds to wait for the response from now on. `throttled_ms`: of responses whose records were not
+    returned yet.
     """
 
     node_id: int
@@ -98,7 +99,7 @@ class BrokerFetcher:
     requested: dict[TopicPartition, PartitionFetch] = field(default_factory=dict)
     part: SessionPart = field(default_factory=lambda: SessionPart(0, 0, [], []))
     version: int = NOT_KNOWN
-    until: float = 0.0
+    patience: float = 0.0
     refusals: int = 0
     throttled_ms: int = 0
 

@@ -248,6 +248,21 @@ def test_a_silent_broker_is_given_up_after_the_deadline(fake: Any, fakes: Any, c
     assert time.monotonic() - started < 20
 
 
+def test_the_time_between_two_polls_is_no_time_without_a_response(fake: Any, fakes: Any, connect: Any):
+    """A large response stays in the sockets' buffers meanwhile, and arrives only while it is received."""
+    fake.add_topic("t", [1])
+    sessions = fakes.sessions(fake, logs(1))
+    fake.on(FetchRequest, lambda seen: (time.sleep(2.5), sessions.fetch(seen))[1])
+    cluster = connect(fake.bootstrap_servers, request_timeout_ms=1500)
+    with ManyReader(cluster, isolation_level="read_committed", max_wait_ms=0) as reader:
+        reader.add(TopicPartition("t", 0), 0)
+        reader.send_fetches()
+        time.sleep(2)
+        [(_, fetched)] = reader.poll()
+    assert bytes(fetched.records) == b"\0"
+    assert len(fetches(fake)) == 1
+
+
 def test_a_throttled_answer_is_waited_for_and_no_data_is_missed(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1] * 2)
     sessions = fakes.sessions(fake, logs(2))
