@@ -58,6 +58,7 @@ class Copies:
         self._storage = storage
         self._root = root
         self._paths: dict[tuple[str, File], str] = {}
+        self._known_epochs: dict[tuple[str, int, int], tuple[LeaderEpoch, ...]] = {}  # by path, and both files' sizes
 
     def partitions(self) -> list[RemotePartition]:
         return list(self._below(self._root, "", _DEPTH))
@@ -93,10 +94,17 @@ class Copies:
             raise SegmentGone(address, None, f"there is no {file}") from None
 
     def _epochs(self, address: str, base: int, files: Mapping[File, int]) -> tuple[LeaderEpoch, ...]:
-        """Those from the base offset on: the file holds all that the log has had up to the segment's end."""
+        """Those from the base offset on, read once: each task lists its partition again."""
         if "leader-epoch-checkpoint" not in files:
             return ()
         path = self._path(address, "leader-epoch-checkpoint")
+        key = (path, files["leader-epoch-checkpoint"], files.get("log", 0))
+        if key not in self._known_epochs:
+            self._known_epochs[key] = self._read_epochs(path, base)
+        return self._known_epochs[key]
+
+    def _read_epochs(self, path: str, base: int) -> tuple[LeaderEpoch, ...]:
+        """The file holds all epochs that the log has had up to the segment's end."""
         try:
             known = leader_epochs(self._storage.read_all(path), path)
         except CorruptCheckpoint:

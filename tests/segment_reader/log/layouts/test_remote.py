@@ -19,7 +19,7 @@ from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.errors import LayoutError, LogFileError
 from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.segments import open_log, partition_folders
-from kseg.segment_reader.log.files.storage import OpenFile, Storage
+from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
 from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
 Read = Callable[..., list[tuple[int, bytes | None, bytes | None]]]
@@ -171,6 +171,50 @@ def test_copies_are_found_under_any_prefix_and_name(
         made = uploads.upload(first, last, epochs={0: 0}, compressed=False).with_suffix(".log")
         shutil.copy(made, target / name.format(first))
     assert values(read, tmp_path / "copies", "copies") == marked((range(150), b""))
+
+
+class Reads:
+    """A storage that notes the endings of the files that are read, in `of`."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.of: list[str] = []
+
+    def list(self, folder: str) -> list[Entry]:
+        return self._storage.list(folder)
+
+    def open(self, path: str) -> OpenFile:
+        self.of.append(path.rpartition(".")[2])
+        return self._storage.open(path)
+
+    def read_all(self, path: str) -> bytes:
+        self.of.append(path.rpartition(".")[2])
+        return self._storage.read_all(path)
+
+
+def test_a_folder_that_is_listed_again_costs_only_the_segments_that_are_new(uploads: Any, tmp_path: Path) -> None:
+    target = tmp_path / "copies" / "orders-0"
+    target.mkdir(parents=True)
+
+    def copy(first: int, last: int) -> None:
+        made = uploads.upload(first, last, epochs={0: 0}, compressed=False)
+        shutil.copy(made.with_suffix(".log"), target / f"{first:020d}.log")
+        shutil.copy(made.with_suffix(".indexes"), target / f"{first:020d}.leader_epoch_checkpoint")
+
+    for first in range(0, 500, 50):
+        copy(first, first + 49)
+    storage, root = open_storage(str(tmp_path / "copies"))
+    reads = Reads(storage)
+    remote = layouts.open_layout("copies", reads, root, {})
+    found = []
+    for more in (None, None, (500, 549), (500, 599)):
+        if more is not None:
+            copy(*more)
+        reads.of.clear()
+        log = open_log(remote, f"{root}/orders-0", "orders", 0)
+        found.append((len(log.segments), reads.of.count("log"), reads.of.count("leader_epoch_checkpoint")))
+    lineage = 1  # the newest segment's leader epochs are read each time
+    assert found == [(10, 10, 10 + lineage), (10, 0, lineage), (11, 1, 1 + lineage), (11, 1, 1 + lineage)]
 
 
 def test_an_unknown_layout_or_option_is_told(tmp_path: Path) -> None:
