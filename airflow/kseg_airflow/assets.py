@@ -85,7 +85,7 @@ def job_tables(job_file: str | os.PathLike[str], env: Mapping[str, str] | None =
             continue
         place = str(target.get("path") or target.get("table") or "")
         is_path = bool(target.get("path"))
-        names: list[str | None] = [topic] if topic != "*" else [*topics] or [None]
+        names: list[str | None] = [str(topic)] if topic != "*" else [*topics] or [None]
         for name in names:
             filled = place if name is None else place.replace(_TOPIC, name)
             table = _filled(filled, known)

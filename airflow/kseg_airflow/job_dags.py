@@ -31,7 +31,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # callbacks and deadlin
 
 from kseg_airflow.assets import table_asset
 from kseg_airflow.base import KsegOperator
-from kseg_airflow.job_file import NO_INTERVALS, JobFile, JobFileFaults, read_job_files
+from kseg_airflow.job_file import NO_INTERVALS, JobFile, JobFileFault, JobFileFaults, read_job_files
 from kseg_airflow.operators import KsegBackfillOperator, KsegIngestOperator, KsegVerifyOperator
 from kseg_airflow.sensors import KsegIntervalClosedSensor
 
@@ -47,18 +47,39 @@ def job_dags(folder: Path | str, *, env: Mapping[str, str] | None = None, tags: 
     """
     files, _ = read_job_files(folder)
     wanted = get_parsing_context().dag_id
-    return {file.dag_id: job_dag(file, env=env, tags=tags) for file in files if wanted in (None, file.dag_id)}
+    dags, _ = _made([file for file in files if wanted in (None, file.dag_id)], env, tags)
+    return dags
 
 
 def raise_faults(folder: Path | str) -> None:
     """Raise JobFileFaults, which names every job file without a DAG and why, if there are any."""
-    _, faults = read_job_files(folder)
-    if faults:
-        raise JobFileFaults(faults)
+    files, faults = read_job_files(folder)
+    _, more = _made(files)
+    if faults or more:
+        raise JobFileFaults(sorted([*faults, *more], key=lambda fault: fault.file))
+
+
+def _made(
+    files: Iterable[JobFile], env: Mapping[str, str] | None = None, tags: Iterable[str] = ()
+) -> tuple[dict[str, DAG], list[JobFileFault]]:
+    """The DAGs by their ids, and why others could not be made: Airflow refuses a value that seemed valid, say a cron
+    expression. One such DAG in a DAG file would take away all others of it.
+    """
+    dags: dict[str, DAG] = {}
+    faults: list[JobFileFault] = []
+    for file in files:
+        try:
+            dag = job_dag(file, env=env, tags=tags)
+            dag.validate()
+        except Exception as error:  # of any type: Airflow's checks raise what they meet
+            faults.append(JobFileFault(file.path, "airflow", f"no DAG can be made: {type(error).__name__}: {error}"))
+        else:
+            dags[file.dag_id] = dag
+    return dags, faults
 
 
 def job_dag(file: JobFile, *, env: Mapping[str, str] | None = None, tags: Iterable[str] = ()) -> DAG:
-    """The DAG of one job file."""
+    """The DAG of one job file. Raises what Airflow raises for a value that it does not take."""
     with DAG(
         file.dag_id,
         description=file.description or f"{file.name}: Kafka into Delta Lake",

@@ -13,11 +13,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
@@ -27,6 +28,22 @@ try:
     from yaml import CSafeLoader as SafeLoader
 except ImportError:  # a build without libyaml: ten times slower
     from yaml import SafeLoader  # type: ignore[assignment]
+
+
+class _Loader(SafeLoader):
+    """YAML as `kseg` reads it (etl/config/document.py): dates, and numbers in base 60, stay text."""
+
+
+def _number(loader: Any, node: yaml.ScalarNode) -> Any:
+    return node.value if ":" in node.value else SafeLoader.yaml_constructors[node.tag](loader, node)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+}
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _number)
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -106,12 +123,18 @@ def _value(key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _instant(value: Any) -> datetime:
-    """YAML reads some times by itself; one with a zone it turns into UTC, or keeps."""
-    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
-    if not isinstance(instant, datetime) or instant.tzinfo is None:
+def _instant(value: str) -> datetime:
+    instant = datetime.fromisoformat(value.strip().upper())
+    if instant.tzinfo is None:
         raise ValueError("is not a time with a zone, as in 2026-01-01T00:00:00Z")
     return instant.astimezone(UTC)
+
+
+def _time_zone(name: str) -> str:
+    try:
+        return ZoneInfo(name).key
+    except (OSError, KeyError, ValueError):  # a folder of zones, none, or no relative path
+        raise ValueError("is not a time zone") from None
 
 
 def _duration(value: str) -> timedelta:
@@ -192,7 +215,7 @@ def read_job_file(path: Path) -> JobFile:
         document = read_document(path)
     except yaml.YAMLError as error:
         raise JobFileFault(path, "", f"is not YAML: {' '.join(str(error).split())}") from error
-    except (OSError, ValueError) as error:  # no UTF-8, or a date that no calendar has
+    except (OSError, ValueError) as error:  # no UTF-8
         raise JobFileFault(path, "", f"cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise JobFileFault(path, "", "is not a mapping")
@@ -210,7 +233,7 @@ def read_document(path: str | os.PathLike[str]) -> Any:
 
 @lru_cache(maxsize=2000)
 def _parsed(path: str, _changed: int, _size: int) -> Any:
-    return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=SafeLoader)
+    return yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +284,8 @@ class _Reader:
                 return Execution(**value | {"poll_interval": _duration(every) if every is not None else None})
             if key == "schedule":
                 return self._schedule(value)
+            if key == "timezone":
+                return _time_zone(value)
             return _value(key, value)
         except (ValueError, OverflowError) as error:
             raise self._fault(f"airflow.{key}", f"{value!r} {error}") from None
@@ -281,12 +306,12 @@ class _Reader:
 
 
 def _as_json(value: Any) -> Any:
-    """YAML's values as JSON has them: times are text."""
+    """YAML's values as JSON has them: keys are text."""
     if isinstance(value, dict):
         return {str(key): _as_json(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_as_json(part) for part in value]
-    return value.isoformat() if isinstance(value, date) else value
+    return value
 
 
 def _nearness(error: ValidationError) -> tuple[object, ...]:

@@ -41,6 +41,7 @@ NEEDS_3 += [
     "kseg_airflow/test_connections.py",
     "kseg_airflow/test_conventions.py",
     "kseg_airflow/test_events_again.py",
+    "kseg_airflow/test_job_dags.py",
     "kseg_airflow/test_racing.py",
     "test_faults.py",
     "test_screenshots.py",

@@ -80,7 +80,8 @@ def as_kseg_tells(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-SOUND = ("airflow: {}", FULL, "airflow: {schedule: {assets: [./lake/a, 's3://b/c/']}}")
+TEXT_THAT_YAML_TAKES_FOR_MORE = "airflow: {tags: [2026-07-01, 12:30], owner: 2026-07-01, dag_id: 2026-07-01}"
+SOUND = ("airflow: {}", FULL, TEXT_THAT_YAML_TAKES_FOR_MORE, "airflow: {schedule: {assets: [./lake/a, 's3://b/c/']}}")
 
 #: A section, and the place of its fault.
 FAULTY = [
@@ -104,6 +105,7 @@ FAULTY = [
     ("airflow: {dag_id: a b}", "airflow.dag_id"),
     ('airflow: {dag_id: "a\\n"}', "airflow.dag_id"),
     ("airflow: {timezone: ''}", "airflow.timezone"),
+    ("airflow: {timezone: Mars/Base}", "airflow.timezone"),
     ("airflow: {execution: {submit: yarn}}", "airflow.execution"),
     ("airflow: {execution: {master: local}}", "airflow.execution"),
     ("airflow: {execution: {submit: livy}}", "airflow.execution"),
