@@ -262,7 +262,7 @@ class KsegOperator(BaseOperator):
                     started_at=datetime.now(UTC).isoformat(),
                     taken_over=submission.take_over,
                     follower=asked.follower,
-                    cleared=asked.cleared,
+                    clear=asked.clear,
                     drivers=[*(record.drivers if record else []), handle.to_json()][-20:],
                 )
             )

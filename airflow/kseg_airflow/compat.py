@@ -43,13 +43,13 @@ __all__ = [
     "BaseTrigger",
     "TriggerEvent",
     "XCom",
+    "clear_of",
     "conf",
     "in_pod_of_its_own",
     "is_mapped",
     "logical_identity",
     "mask_secret",
     "this_try",
-    "times_cleared",
     "triggers_tell_kills",
 ]
 
@@ -65,9 +65,14 @@ def this_try(context: Any) -> str:
     return f"{getattr(ti, 'id', None) or ''}/{getattr(ti, 'try_number', 0)}"
 
 
-def times_cleared(context: Any) -> int:
-    """How often a person has cleared tasks of the DAG run: a retry does not change it."""
-    return int(getattr(context.get("dag_run"), "clear_number", 0) or 0)
+def clear_of(context: Any) -> int:
+    """A number that grows when this task is cleared, and that its retries do not change.
+
+    It is the number of its last retry, which a clear sets to the tries so far and `retries`. The DAG run's
+    `clear_number` is none: Airflow 2.11 counts clears of ended runs alone, 3.3 also those of other tasks, and none with
+    `reset_dag_runs: false`.
+    """
+    return int(getattr(context["ti"], "max_tries", 0) or 0)
 
 
 def in_pod_of_its_own() -> bool:

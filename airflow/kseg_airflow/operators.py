@@ -20,7 +20,7 @@ from kseg_airflow import lineage
 from kseg_airflow.assets import job_alias, job_outlets, landed_tables, table_asset
 from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
-from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, is_mapped
+from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, clear_of, is_mapped
 from kseg_airflow.connect_connection import VARIABLE, address_of_connection, check_no_token
 from kseg_airflow.outcomes import DONE, Outcome
 
@@ -172,8 +172,8 @@ class KsegBackfillOperator(_LandingOperator):
         segments: folders of log files to read in place of the brokers; templated.
         mode: missing, replace or append (with a label); templated.
         label: part of the run's identity; templated (as `run_label`: Airflow's operators have a `label` already).
-            Where a replacement has none, it is the DAG run and how often that was cleared: a retry goes on with the
-            replacement, a cleared run replaces again.
+            Where a replacement has none, it is the DAG run and the task's last clear: a retry goes on with the
+            replacement, a cleared task replaces again, once an unfinished replacement is completed.
         commit_offsets: advance the group's offsets too.
         All others: see KsegOperator.
     """
@@ -230,8 +230,7 @@ class KsegBackfillOperator(_LandingOperator):
 
 def _label_of(context: Any) -> str:
     """The same for all tries of a task, and another one when a person has cleared it."""
-    run = context["dag_run"]
-    label = f"{run.run_id} {run.clear_number or 0}"
+    label = f"{context['ti'].run_id} {clear_of(context)}"
     return label if len(label) <= _LONGEST_LABEL else hashlib.sha256(label.encode()).hexdigest()
 
 

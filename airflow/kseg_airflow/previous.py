@@ -15,7 +15,7 @@ import socket
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kseg_airflow.compat import AirflowException, logical_identity, this_try, times_cleared
+from kseg_airflow.compat import AirflowException, clear_of, logical_identity, this_try
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.outcomes import DONE, Outcome
 from kseg_airflow.run_folder import Record, RunFolder
@@ -23,15 +23,15 @@ from kseg_airflow.run_folder import Record, RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a task wants of a driver, and who asks: its try, and how often its DAG run was cleared."""
+    """What a task wants of a driver, and who asks: its try, and since which clear (`compat.clear_of`)."""
 
     hash: str
     follower: str
-    cleared: int
+    clear: int
 
     @classmethod
     def by(cls, context: Any, asked: str) -> Asked:
-        return cls(asked, this_try(context), times_cleared(context))
+        return cls(asked, this_try(context), clear_of(context))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def mark_of(context: Any) -> str:
     """What the drivers of a task instance have in their names in the ledger, until it is cleared, and no others: by it
     a try knows what earlier ones have landed although it does not see their run folder.
     """
-    text = json.dumps([*logical_identity(context).values(), times_cleared(context)])
+    text = json.dumps([*logical_identity(context).values(), clear_of(context)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -61,7 +61,7 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
         return None
     handle, same = handle_of(record.handle), record.asked == asked.hash and not record.stopped
     if record.taken:
-        success = folder.taken(record) if same and record.cleared == asked.cleared else None
+        success = folder.taken(record) if same and record.clear == asked.clear else None
         if success is None:
             return None
         log.info("A previous try has read its driver's result, and ended before Airflow had it: delivering it again.")
@@ -73,7 +73,7 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
             raise AirflowException("the driver of the previous try does not stop; trying again later")
         return None
     if outcome is None:
-        folder.keep(replace(record, follower=asked.follower, cleared=asked.cleared))
+        folder.keep(replace(record, follower=asked.follower, clear=asked.clear))
         return Previous(handle)
     if outcome.exit_code is None or not same:
         log.info("The driver of a previous try is gone; continuing from the ledger.")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,8 @@ from kseg_airflow.operators import KsegCommandOperator
 from kseg_airflow.processes import session_members
 from kseg_airflow.run_folder import Record, RunFolder
 from kseg_airflow.triggers import KsegRunTrigger
+
+RETRIES = 2
 
 
 class Deferred(Exception):
@@ -41,12 +44,12 @@ class Task(KsegCommandOperator):
 
 
 class Tries:
-    """One task instance, tried again and cleared."""
+    """One task instance with two retries, tried again and cleared."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.number = 0
-        self.cleared = 0
+        self.last_retry = RETRIES
         self.pushed: list[str] = []
 
     @property
@@ -71,9 +74,10 @@ class Tries:
         program.chmod(0o755)
 
     def next(self, *, cleared: bool = False) -> dict[str, Any]:
-        """The context of another try."""
+        """The context of another try. cleared: as Airflow clears one task alone; `clear_number` may stay as it is."""
+        if cleared:
+            self.last_retry = self.number + RETRIES
         self.number += 1
-        self.cleared += cleared
         ti = SimpleNamespace(
             dag_id="orders",
             task_id="tidy",
@@ -81,9 +85,10 @@ class Tries:
             map_index=-1,
             id=f"id-{self.number}",
             try_number=self.number,
+            max_tries=self.last_retry,
             xcom_push=lambda key, value: self.pushed.append(key),
         )
-        return {"ti": ti, "dag_run": SimpleNamespace(run_id="by_hand", clear_number=self.cleared)}
+        return {"ti": ti, "dag_run": SimpleNamespace(run_id="by_hand", clear_number=0)}
 
     @property
     def started(self) -> int:
@@ -130,6 +135,37 @@ def test_a_success_that_airflow_has_not_recorded_is_delivered_again_to_a_retry_a
     assert tries.started == 2
 
 
+def test_a_retry_gets_the_success_although_another_task_of_the_run_was_cleared(tries: Tries) -> None:
+    """Airflow 3 counts each clear of a task as one of its DAG run: the landing had no asset event."""
+    tries.kseg(SUCCESS)
+    result = tries.task().execute(tries.next())
+    context = tries.next()
+    context["dag_run"].clear_number = 1
+    assert tries.task().execute(context) == result
+    assert tries.started == 1
+
+
+def test_a_record_of_an_earlier_release_is_read_and_its_success_is_not_delivered_again(tries: Tries) -> None:
+    """It does not say which clear it was for; a driver that still runs is attached to."""
+    tries.kseg(GATED.format(folder=tries.folder) + SUCCESS)
+    with pytest.raises(Deferred):
+        tries.task(deferrable=True).execute(tries.next())
+    file = tries.run_folder.path / "record.json"
+
+    def as_before() -> None:
+        told = json.loads(file.read_text())
+        del told["clear"]
+        file.write_text(json.dumps({**told, "cleared": 0}))
+
+    as_before()
+    (tries.folder / "go").touch()
+    assert tries.task().execute(tries.next())["status"] == "done"
+    assert tries.started == 1
+    as_before()
+    assert tries.task().execute(tries.next())["status"] == "done"
+    assert tries.started == 2
+
+
 def test_other_arguments_are_another_driver(tries: Tries) -> None:
     tries.kseg(SUCCESS)
     tries.task().execute(tries.next())
@@ -159,7 +195,7 @@ def test_an_old_success_is_taken_and_an_old_failure_is_tried_again(tries: Tries,
 
     (tries.folder / "go").unlink()
     tries.kseg(gated + FAILURE)
-    tries.cleared += 1
+    tries.last_retry += 1
     ended_unread(tries)
     tries.kseg(SUCCESS)
     assert tries.task().execute(tries.next(cleared=cleared))["status"] == "done"
