@@ -12,6 +12,7 @@ from kseg.etl.planning.backfill import (
     job_for,
     run_id_of,
     unfinished_from_files,
+    unfinished_replacement,
 )
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import read_without_lease
@@ -65,7 +66,15 @@ def run_backfill(
 
 
 def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> RunReport:
-    planner = BackfillPlanner(
-        context.job, context.clients.logs, request, run_id_of(request, context.clients.read_state())
-    )
+    state = context.clients.read_state()
+    left = unfinished_replacement(request, state)
+    report = _pursue(context, request, run_id_of(request, state), take_over=take_over)
+    if left is None or left.accounted is None or left.config_hash == context.job.config_hash:
+        return report
+    # It has only been finished: its rows are as the job file was then.
+    return _pursue(context, request, run_id_of(request, context.clients.read_state()), take_over=take_over)
+
+
+def _pursue(context: JobContext, request: BackfillRequest, run_id: str, *, take_over: bool) -> RunReport:
+    planner = BackfillPlanner(context.job, context.clients.logs, request, run_id)
     return pursue(context, planner.run_id, planner.decide, take_over=take_over, prepare=planner.read_boundaries)

@@ -13,7 +13,8 @@
     append               all, again
 
 The run id is a hash of ledger, job, mode, request and label, so the same request finds its existing run. This includes
-runs of release 0.1, whose ids were hashes without the ledger.
+runs of release 0.1, whose ids were hashes without the ledger. An unfinished replacement is taken up under any label,
+since no other run can plan its offsets.
 
 A run that reads files (`segments`) has the same id as one that reads the brokers; files replace the brokers, which are
 not used. A request for all offsets of the files means those from each partition's base to the files' end, so files that
@@ -122,7 +123,30 @@ def readable_end(draft: Draft, tp: TopicPartition) -> int:
 
 
 def run_id_of(request: BackfillRequest, state: JobState) -> str:
-    """The id of this request's run in this ledger."""
+    """The id of this request's run in this ledger, or of the unfinished replacement that it takes up."""
+    left = unfinished_replacement(request, state)
+    return _own_id(request, state) if left is None else left.run_id
+
+
+def unfinished_replacement(request: BackfillRequest, state: JobState) -> RunState | None:
+    """The unfinished replacement that differs from this request in its label alone, and has to be completed first."""
+    if request.mode != "replace":
+        return None
+    own = state.runs.get(_own_id(request, state))
+    if own is not None and not own.abandoned:
+        return None
+    wanted = request.identity() | {"label": None}
+    return next(
+        (
+            run
+            for run in state.unfinished_runs()
+            if run.plan.asked and json.loads(run.plan.asked) | {"label": None} == wanted
+        ),
+        None,
+    )
+
+
+def _own_id(request: BackfillRequest, state: JobState) -> str:
     digest = request.digest(state.job)
     before = state.runs.get(digest)
     if before is not None and not before.abandoned and _still_answers(before, state):

@@ -106,6 +106,33 @@ def test_replace_that_died_is_taken_up(step, topic, home, records):
     job.assert_complete(runs=2)
 
 
+@pytest.mark.parametrize("step", ["plan:after", "land:first:committed", "account:after"])
+def test_replace_that_died_is_completed_by_one_with_another_label(step, topic, home, records):
+    """A task of Airflow that is cleared has another label: exit 3 until `kseg repair`."""
+    job = home(topic)
+    job.ingest()
+    request = asked(topic, (0, 0, 15)) | {"mode": "replace"}
+    job.die(step, **request, label="run 0")
+    [left] = job.state.unfinished_runs()
+    assert job.backfill(**request, label="run 1").run_id == left.run_id
+    job.assert_complete(runs=2)
+    assert job.backfill(**request, label="run 1").run_id != left.run_id
+    job.assert_complete(runs=3)
+
+
+def test_replace_that_had_landed_before_the_job_file_was_changed_is_finished_and_then_done_again(topic, home, records):
+    """What is asked for are rows as the job file says now."""
+    job = home(topic)
+    job.ingest()
+    request = asked(topic, (0, 0, 15)) | {"mode": "replace"}
+    job.die("account:after", **request, label="run 0")
+    job.change(sink={"merge_schema": True})
+    assert job.backfill(**request, label="run 1").status == "done"
+    job.assert_complete(runs=3)
+    as_now = [run.config_hash == job.job.config_hash for run in job.state.runs.values() if run.finished]
+    assert as_now == [False, False, True]
+
+
 def test_replace_of_offsets_that_have_not_landed_lands_them(topic, home, records):
     job = home(topic)
     job.backfill(**asked(topic, (0, 5, 15)), mode="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -143,3 +144,17 @@ def test_times_mean_other_offsets_once_these_were_reopened() -> None:
     state = abandoned(BY_TIMES, BY_TIMES.digest("job"))
     assert planned(BY_TIMES, state) == [(10, 20)]
     assert planned(BY_TIMES, replace(state, reopened={TP: (5,)})) == [(3, 8)]
+
+
+def test_an_unfinished_replacement_is_taken_up_under_any_label() -> None:
+    """No run of another label can plan its offsets: it stayed in their way until `kseg repair`."""
+    first, again = replace(BY_OFFSETS, label="run 0"), replace(BY_OFFSETS, label="run 1")
+    chain = run_id_of(first, EMPTY_STATE)
+    run = abandoned(first, chain).runs[chain]
+    plan = replace(run.plan, asked=json.dumps(first.identity(), sort_keys=True))
+    left = replace(EMPTY_STATE, runs={chain: replace(run, plan=plan, abandoned=False, ended_at=None)})
+    done = replace(left, runs={chain: replace(left.runs[chain], finished=True)})
+    assert run_id_of(again, left) == chain == run_id_of(first, left)
+    assert run_id_of(again, done) == run_id_of(again, EMPTY_STATE) != chain
+    for other in (replace(again, drop_compacted=True), replace(again, mode="append"), replace(again, mode="missing")):
+        assert run_id_of(other, left) == run_id_of(other, EMPTY_STATE)
