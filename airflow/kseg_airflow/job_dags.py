@@ -27,6 +27,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # callbacks and deadlin
     DeltaTriggerTimetable,
     Param,
     get_parsing_context,
+    literal,
 )
 
 from kseg_airflow.assets import table_asset
@@ -98,13 +99,13 @@ def job_dag(file: JobFile, *, env: Mapping[str, str] | None = None, tags: Iterab
             "job_file": str(file.path),
             "env": dict(env or {}),
             "deferrable": file.execution.deferrable,
-            "kafka_conn_id": file.execution.kafka_conn_id,
+            "kafka_conn_id": _as_written(file.execution.kafka_conn_id),
         }
         run = {
             **asking,
             "submit": file.execution.submit,
-            "submit_options": file.execution.submit_options,
-            "spark_conn_id": file.execution.spark_conn_id,
+            "submit_options": {key: literal(value) for key, value in (file.execution.submit_options or {}).items()},
+            "spark_conn_id": _as_written(file.execution.spark_conn_id),
         }
         if file.execution.poll_interval is not None:
             run["poll_interval"] = file.execution.poll_interval.total_seconds()
@@ -118,6 +119,11 @@ def job_dag(file: JobFile, *, env: Mapping[str, str] | None = None, tags: Iterab
         if file.verify:
             last >> KsegVerifyOperator(task_id="verify", **run)
     return dag
+
+
+def _as_written(name: str | None) -> Any:
+    """A value of a job file for a templated field of an operator: job files are no templates."""
+    return None if name is None else literal(name)
 
 
 def _schedule(file: JobFile) -> Any:

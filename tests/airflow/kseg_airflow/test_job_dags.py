@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from airflow.serialization.serialized_objects import DagSerialization
 
 from kseg_airflow.job_dags import job_dags, raise_faults
 from kseg_airflow.job_file import JobFileFaults
@@ -49,3 +51,18 @@ def test_a_file_that_airflow_refuses_is_told_of_as_a_fault_and_leaves_the_others
         raise_faults(tmp_path)
     assert [fault.file.name for fault in caught.value.faults] == ["b.yaml", "c.yaml"]
     assert "b.yaml: airflow: no DAG can be made: AirflowTimetableInvalid: [99 * * * *] is not" in str(caught.value)
+
+
+def test_values_of_a_job_file_are_no_templates(tmp_path: Path) -> None:
+    """Spark's own placeholder raised, and a job file could ask for the secrets of any connection."""
+    conf = {"spark.executor.extraJavaOptions": "-Xlog:gc:/tmp/{{EXECUTOR_ID}}.log", "spark.x": "{{ conn.x.password }}"}
+    options = {"archives": "{{ ds }}", "conf": conf}
+    execution = {"submit": "spark-submit", "submit_options": options, "kafka_conn_id": "{{ a }}", "spark_conn_id": "b"}
+    write(tmp_path, "orders", airflow=json.dumps({"mode": "interval", "schedule": "@daily", "execution": execution}))
+    dag = job_dags(tmp_path, env={"DAY": "{{ ds }}"})["orders"]
+    land, closed = dag.get_task("land"), dag.get_task("closed")
+    DagSerialization.to_dict(dag)
+    for task in (land, closed):
+        task.render_template_fields({"ds": "2026-01-01", "params": {"mode": "replace"}})
+        assert (task.kafka_conn_id, task.env) == ("{{ a }}", {"DAY": "2026-01-01"})
+    assert (land.submit_options, land.spark_conn_id, land.mode) == (options, "b", "replace")
