@@ -7,17 +7,21 @@ main.raw.orders        x-delta:main.raw.orders      (a table by its name in a ca
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote
 
 from yaml import YAMLError
 
 from kseg_airflow.compat import Asset, AssetAlias
 from kseg_airflow.job_file import read_document
+from kseg_airflow.places import is_url, normal_place
+
+log = logging.getLogger(__name__)
 
 EXTRA_KEY: Final = "kseg"
 EXTRA_VERSION: Final = 1
@@ -29,12 +33,16 @@ _EXTRA_RANGES: Final = 2_000
 
 
 def table_uri(path: str) -> str:
-    """The URI of a table. path: as a run's report names it: an absolute path, a URL, or a name in a catalog."""
-    if "://" in path:
-        return path.rstrip("/")
-    if path.startswith("/"):
-        return f"file://{quote(path.rstrip('/') or '/', safe='/')}"
-    return f"x-delta:{path}"
+    """The URI of a table. path: an absolute path, a URL, or a name in a catalog.
+
+    Raises ValueError for a URL without a bucket, with a password, or of another host's file.
+    """
+    if not (is_url(path) or path.startswith("/")):
+        return f"x-delta:{path}"
+    place = normal_place(path, Path("/"))
+    if not place.startswith("/"):
+        return place
+    return f"file://{quote(unquote(place) if is_url(path) else place, safe='/')}"
 
 
 def table_asset(path: str) -> Asset:
@@ -89,10 +97,12 @@ def job_tables(job_file: str | os.PathLike[str], env: Mapping[str, str] | None =
         for name in names:
             filled = place if name is None else place.replace(_TOPIC, name)
             table = _filled(filled, known)
-            if not place or table is None or _TOPIC in table:
+            if table is not None and is_path:
+                table = place_of(table, folder)
+            if not table or _TOPIC in table:
                 complete = False
                 continue
-            tables.append(_normal(table, folder) if is_path else table)
+            tables.append(table)
     return list(dict.fromkeys(tables)), complete
 
 
@@ -141,21 +151,24 @@ def emit(context: Any, task: Any, tables: Sequence[str], extra: dict[str, Any]) 
     """Set the outlet events of the task to a landing in these tables and nothing else. Returns the tables' URIs.
 
     Airflow makes an event for every outlet of a task that succeeds. So outlets of ours into which nothing was landed
-    leave the task's list; outlets that are not tables of the job stay as they are.
+    leave the task's list; outlets that are not tables of the job stay as they are. A table that is no outlet has its
+    event by the task's aliases; without one there is a warning.
     """
-    landed = {table_uri(path): path for path in tables}
+    landed = list(dict.fromkeys(str(table_asset(path).uri) for path in tables))
     ours = {asset.uri for asset in getattr(task, "kseg_outlets", []) if isinstance(asset, Asset)}
-    task.outlets = [o for o in task.outlets if not (isinstance(o, Asset) and o.uri in ours - landed.keys())]
+    task.outlets = [o for o in task.outlets if not (isinstance(o, Asset) and o.uri in ours.difference(landed))]
     events = context["outlet_events"]
     static = {outlet.uri: outlet for outlet in task.outlets if isinstance(outlet, Asset)}
     aliases = [outlet for outlet in task.outlets if isinstance(outlet, AssetAlias)]
     for uri in landed:
         if uri in static:
             events[static[uri]].extra = extra
-        else:
-            for alias in aliases:
-                events[alias].add(Asset(uri=uri), extra=extra)
-    return list(landed)
+            continue
+        for alias in aliases:
+            events[alias].add(Asset(uri=uri), extra=extra)
+        if not aliases:
+            log.warning("No asset event tells of %s: it is no outlet of the task, and the task has no alias", uri)
+    return landed
 
 
 def _job_name(job_file: str | os.PathLike[str]) -> str:
@@ -177,8 +190,9 @@ def _filled(text: str, env: Mapping[str, str]) -> str | None:
     return None if missing else _REFERENCE.sub(lambda match: env[match[1]] if match[1] else "${", text)
 
 
-def _normal(path: str, folder: Path) -> str:
-    """As a run's report names it: absolute, relative ones from the job file's folder."""
-    if urlsplit(path).scheme and "://" in path:
-        return path.rstrip("/")
-    return os.path.normpath(folder / Path(path).expanduser())
+def place_of(path: str, folder: Path) -> str | None:
+    """A table's place as a run's report names it; None for what `kseg` refuses. folder: where relative paths begin."""
+    try:
+        return normal_place(path, folder)
+    except ValueError:
+        return None

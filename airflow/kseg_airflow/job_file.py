@@ -24,6 +24,8 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
+from kseg_airflow.places import normal_place
+
 try:
     from yaml import CSafeLoader as SafeLoader
 except ImportError:  # a build without libyaml: ten times slower
@@ -47,7 +49,6 @@ for _kind in ("int", "float"):
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 #: Schedules without data intervals.
 NO_INTERVALS = ("@once", "@continuous")
@@ -292,17 +293,11 @@ class _Reader:
 
     def _schedule(self, value: Any) -> str | timedelta | tuple[str, ...]:
         if isinstance(value, dict):
-            return tuple(self._place(path) for path in value["assets"])
+            return tuple(normal_place(path, self.path.parent) for path in value["assets"])
         text = str(value)
         if text.startswith("@") or len(text.split()) == 5:
             return text  # Airflow reads it, and says what is wrong with it
         return _duration(text)
-
-    def _place(self, text: str) -> str:
-        """A table's path as `kseg` spells it: absolute, or a URL."""
-        if text.startswith("file://"):
-            text = text.removeprefix("file://").removeprefix("localhost")
-        return text.rstrip("/") if _URL.match(text) else os.path.normpath(self.path.parent / text)
 
 
 def _as_json(value: Any) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg_airflow import lineage
-from kseg_airflow.assets import job_alias, job_outlets, landed_tables, table_asset
+from kseg_airflow.assets import job_alias, job_outlets, landed_tables, place_of, table_asset
 from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
 from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, clear_of, is_mapped
@@ -296,8 +296,8 @@ class KsegRecoverOperator(_LandingOperator):
         self.accept_damage = accept_damage
 
     def _landing_in(self, job_file: str | None, to: Any, env: Any) -> list[Any]:
-        plain = isinstance(to, str) and "{" not in to
-        return [table_asset(to if "://" in to else str(Path(to).absolute()))] if plain else [self._alias()]
+        place = place_of(to, Path.cwd()) if isinstance(to, str) and "{" not in to else None
+        return [self._alias()] if place is None else [table_asset(place)]
 
     def arguments(self, context: Any) -> list[str]:
         own = {

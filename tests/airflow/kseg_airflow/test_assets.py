@@ -53,6 +53,10 @@ REPORT = {
         ("/lake/orders", "file:///lake/orders"),
         ("/lake/my orders/", "file:///lake/my%20orders"),
         ("s3://lake/orders/", "s3://lake/orders"),
+        ("S3://lake//raw/./orders", "s3://lake/raw/orders"),
+        ("file:///lake/my orders", "file:///lake/my%20orders"),
+        ("file:///lake/my%20orders", "file:///lake/my%20orders"),
+        ("file://localhost/lake/orders", "file:///lake/orders"),
         ("main.raw.orders", "x-delta:main.raw.orders"),
     ],
 )
@@ -83,6 +87,44 @@ def test_the_tables_of_a_job_are_known_from_its_file(
     outlets = job_outlets(file, {"KSEG_TEST_FOLDER": "deep"})
     assert [o.uri for o in outlets if isinstance(o, Asset)] == [f"file://{tmp_path}/{table}" for table in tables]
     assert [o.name for o in outlets if isinstance(o, AssetAlias)] == ([] if complete else ["kseg:orders"])
+
+
+@pytest.mark.parametrize(
+    ("path", "landed"),
+    [
+        ("${LAKE}/orders", "s3://lake/orders"),
+        ("S3://lake/./orders/", "s3://lake/orders"),
+        ("s3://lake", "s3://lake"),
+        ("file:///lake/my orders", "/lake/my orders"),
+        ("file://localhost/lake//orders", "/lake/orders"),
+    ],
+)
+def test_a_landing_has_its_event_however_the_job_file_spells_the_tables_place(
+    tmp_path: Path, path: str, landed: str
+) -> None:
+    """The outlet had another URI than the table of the report: no event, although the log said "Landed in"."""
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB.format(source="{topics: [a]}", sink=f"{{path: '{path}'}}"))
+    task, events = KsegIngestOperator(task_id="i", job_file=file, env={"LAKE": "s3://lake/"}), Events()
+    [outlet] = task.outlets
+    emit({"outlet_events": events}, task, [landed], {"kseg": 1})
+    assert task.outlets == [outlet]
+    assert events[outlet].extra == {"kseg": 1}
+
+
+def test_a_table_that_nothing_can_tell_of_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    emit({"outlet_events": Events()}, Task(table_asset("/lake/orders")), ["/lake/orders", "/lake/other"], {})
+    assert [record.getMessage() for record in caplog.records] == [
+        "No asset event tells of file:///lake/other: it is no outlet of the task, and the task has no alias"
+    ]
+
+
+def test_what_kseg_refuses_as_a_place_is_no_outlet(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(JOB.format(source="{topics: [a]}", sink="{path: 'file://host/orders'}"))
+    assert job_tables(file) == ([], False)
+    [outlet] = KsegRecoverOperator(task_id="r", folders="/logs", to="s3:///orders").outlets
+    assert isinstance(outlet, AssetAlias)
 
 
 def test_two_dollars_are_no_reference(tmp_path: Path) -> None:

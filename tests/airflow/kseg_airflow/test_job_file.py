@@ -81,7 +81,18 @@ def as_kseg_tells(value: Any) -> Any:
 
 
 TEXT_THAT_YAML_TAKES_FOR_MORE = "airflow: {tags: [2026-07-01, 12:30], owner: 2026-07-01, dag_id: 2026-07-01}"
-SOUND = ("airflow: {}", FULL, TEXT_THAT_YAML_TAKES_FOR_MORE, "airflow: {schedule: {assets: [./lake/a, 's3://b/c/']}}")
+PLACES = """
+airflow:
+  schedule:
+    assets: [./x/../a, "s3://b//c/./d", "S3://b/e", "file:///l/a b", "file://localhost/l//c/", "hdfs:///t", "s3://b/../f"]
+"""
+SOUND = (
+    "airflow: {}",
+    FULL,
+    TEXT_THAT_YAML_TAKES_FOR_MORE,
+    "airflow: {schedule: {assets: [./lake/a, 's3://b/c/']}}",
+    PLACES,
+)
 
 #: A section, and the place of its fault.
 FAULTY = [
@@ -90,6 +101,9 @@ FAULTY = [
     ("airflow: {schedule: sometimes}", "airflow.schedule"),
     ("airflow: {schedule: 15}", "airflow.schedule"),
     ("airflow: {schedule: {asset: [a]}}", "airflow.schedule"),
+    ("airflow: {schedule: {assets: ['file://host/a']}}", "airflow.schedule"),
+    ("airflow: {schedule: {assets: ['s3://me:secret@b/a']}}", "airflow.schedule"),
+    ("airflow: {schedule: {assets: ['s3:b/a']}}", "airflow.schedule"),
     ("airflow: {start_date: 2026-01-01}", "airflow.start_date"),
     ("airflow: {start_date: 2026-01-01T00:00:00}", "airflow.start_date"),
     ("airflow: {retries: '3'}", "airflow.retries"),
