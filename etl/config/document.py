@@ -4,6 +4,7 @@ Differences to plain YAML 1.1, each because the surprise would cost a night:
 
 * a key given twice is a fault (YAML keeps the last, silently);
 * dates stay text (`topics: [2026-01-01]` names a topic; times are read where a time is expected);
+* numbers keep their text (`umask-mode: 027` is 23 to YAML, and a property's value is what the file says);
 * `<<` merges and anchors work, a value that holds itself is a fault, and a document may not expand without bound.
 
 Messages never quote the text of a scalar: it may be a secret that should not be in the file.
@@ -19,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from kseg.etl.config.written_numbers import as_written
 from kseg.etl.errors import Fault
 
 PathKey = tuple[str | int, ...]
@@ -204,11 +206,12 @@ class _Builder:
             # Base 60 in YAML 1.1, text in YAML 1.2: nobody means it, and its time grows with the square of its length.
             return node.value
         try:
-            return self._loader.construct_object(node)
+            value = self._loader.construct_object(node)
         except (yaml.constructor.ConstructorError, ValueError, OverflowError):
             # Own words: the constructor's name the tag, and Python's quote the value.
             self._fault(path, "has a YAML tag that is not supported", "write text, a number, true or false", node)
             return None
+        return as_written(value, node.value) if node.tag in _NUMBERS else value
 
     def _fault(self, path: PathKey, message: str, remedy: str, node: yaml.Node) -> None:
         self._document.faults.append(Fault(dotted(path), message, remedy, node.start_mark.line + 1))

@@ -32,6 +32,7 @@ from kseg.etl.config.secrets import names_file, referenced_names, sounds_secret
 from kseg.etl.config.sections import Sink, Source
 from kseg.etl.config.untrusted import Restrictions
 from kseg.etl.config.view import View
+from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
 from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
@@ -39,6 +40,10 @@ S = TypeVar("S")
 
 SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
+_NOT_DECIMAL = (
+    "has a leading zero, an underscore or a prefix, so that YAML reads another number",
+    "write decimal digits alone, as in 1000000; text goes into quotes",
+)
 _PLACES_OF_SECRETS = "secrets are allowed in `kafka`, `registry`, `spark.conf` and `source.segments.options`"
 
 
@@ -187,13 +192,17 @@ class _Loading:
             return None
 
     def _fill(self, value: Any, path: PathKey) -> Any:
-        """References outside of properties: environment variables as plain text."""
+        """What is no property: references filled in with environment variables, and numbers without their text."""
         if path in (("spark", "conf"), _SEGMENT_OPTIONS) or self.filled:
             return value
         if isinstance(value, dict):
-            return {key: self._fill(part, (*path, str(key))) for key, part in value.items()}
+            return {
+                self._number(key, (*path, str(key))): self._fill(part, (*path, str(key))) for key, part in value.items()
+            }
         if isinstance(value, list):
             return [self._fill(part, (*path, index)) for index, part in enumerate(value)]
+        if isinstance(value, WrittenInt | WrittenFloat):
+            return self._number(value, path)
         if not isinstance(value, str) or "${" not in value:
             return value
         if path[0] == "airflow":
@@ -210,6 +219,15 @@ class _Loading:
         except ReferenceFault as fault:
             self.findings.append(Finding(path, str(fault), fault.remedy))
             return value
+
+    def _number(self, value: Any, path: PathKey) -> Any:
+        if isinstance(value, WrittenFloat):
+            return float(value)
+        if not isinstance(value, WrittenInt):
+            return value
+        if not value.is_decimal:
+            self.findings.append(Finding(path, *_NOT_DECIMAL))
+        return int(value)
 
     def _error(self) -> ConfigurationError:
         faults = list(self.document.faults)

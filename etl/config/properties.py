@@ -2,7 +2,7 @@
 
     bootstrap.servers: localhost:9092        kafka:
     ssl:                                       bootstrap.servers: [a:9092, b:9092]      # a list joins with commas
-      keystore.location: /etc/k.jks            fetch.max.wait.ms: 500                   # numbers and booleans too
+      keystore.location: /etc/k.jks            fetch.max.wait.ms: 500                   # numbers as they are written
                                                sasl.jaas.config: ${file:/run/secrets/jaas}
 
 Names may be written dotted or nested. Values are kept as written; `resolved()` gives the ones to connect with.
@@ -20,6 +20,7 @@ from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, did_you_mean, kind_of
 from kseg.etl.config.references import ReferenceFault, resolve
 from kseg.etl.config.secrets import SecretProperties, anchored, has_reference, sounds_secret, stands_in_clear
+from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
 
 # Properties of the Java clients whose meaning a job file has elsewhere.
 _ELSEWHERE = {
@@ -207,6 +208,8 @@ def _text(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, str):
         return value
+    if isinstance(value, WrittenInt | WrittenFloat):
+        return value.text
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list | tuple):
