@@ -3,12 +3,14 @@
     ~/.cache/kseg/logs/20260101T080000-ingest-4711.log        ($KSEG_LOGS, $KSEG_CACHE/logs; else a temporary file)
 
 A person sees the error, its address and what to do; all else is here. The newest `KEPT` files are kept, readable by
-their owner alone: they may quote records. Secrets are redacted.
+their owner alone: they may quote records. Secrets are redacted. Other programs may log to the same folder: their files
+are left alone.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -22,6 +24,8 @@ from kseg.jobs.output.redaction import REDACTOR
 
 KEPT: Final = 50
 TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
+_NAME: Final = re.compile(r"\d{8}T\d{6}-.+-\d+\.log")
+_BEGINNING: Final = b"command: "
 _SPARKS: Final = ("pyspark", "py4j")
 
 
@@ -66,7 +70,7 @@ def write_log(command: str, trace: str, **head: str | None) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         number = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         _write(number, trace)
-        _forget_old(folder)
+        _forget_old(folder, name)
         return folder / name
     with suppress(OSError):
         number, path = tempfile.mkstemp(prefix="kseg-", suffix=f"-{name}")
@@ -80,10 +84,21 @@ def _write(number: int, trace: str) -> None:
         file.write(trace)
 
 
-def _forget_old(folder: Path) -> None:
-    for path in sorted(folder.glob("*.log"))[:-KEPT]:  # the names begin with the time
+def _forget_old(folder: Path, new: str) -> None:
+    """new: the name of the file just written, which stays also where the clock was set back."""
+    own = sorted(path for path in folder.glob("*.log") if path.name != new and _is_own(path))
+    for path in own[: -(KEPT - 1)]:  # the names begin with the time
         with suppress(OSError):  # another command removes it, too
             path.unlink()
+
+
+def _is_own(path: Path) -> bool:
+    """Whether `write_log` wrote this file, by its name and its first line."""
+    with suppress(OSError):
+        if _NAME.fullmatch(path.name) and path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(_BEGINNING)) == _BEGINNING
+    return False
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

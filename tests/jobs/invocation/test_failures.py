@@ -177,16 +177,6 @@ def test_secrets_are_not_in_the_log(cache: Path, capsys: Any, monkeypatch: Any):
     assert "s3cr3t" not in logs(cache)[0].read_text()
 
 
-def test_the_newest_logs_are_kept(cache: Path, capsys: Any):
-    folder = cache / "logs"
-    folder.mkdir()
-    for number in range(60):
-        (folder / f"20250101T0000{number:02}-ingest-1.log").touch()
-    shown(KeyError("what"), capsys)
-    assert len(logs(cache)) == 50
-    assert logs(cache)[-1].stat().st_size > 0
-
-
 def test_logs_may_have_a_folder_of_their_own(cache: Path, capsys: Any, monkeypatch: Any, tmp_path: Path):
     monkeypatch.setenv("KSEG_LOGS", str(tmp_path / "elsewhere"))
     shown(KeyError("what"), capsys)
