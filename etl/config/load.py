@@ -31,6 +31,7 @@ from kseg.etl.config.scheduling import Airflow, airflow_findings
 from kseg.etl.config.secrets import names_file, referenced_names, sounds_secret
 from kseg.etl.config.sections import Sink, Source
 from kseg.etl.config.untrusted import Restrictions
+from kseg.etl.config.values import JobName
 from kseg.etl.config.view import View
 from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
 from kseg.etl.errors import ConfigurationError, Fault
@@ -70,6 +71,15 @@ def load_job(
         document.value = _merged(document.value, _plain(overrides))
     over, known = as_references(kafka or {})
     return _Loading(document, folder, {**env, **known}, name, over=over, known=known).job()
+
+
+def job_name(file: str | os.PathLike[str]) -> str | None:
+    """The name in a job file, valid or not; None where there is no such file, or no name that a job may have."""
+    value = read_document(Path(file)).value
+    try:
+        return TypeAdapter(JobName).validate_python(value.get("name") if isinstance(value, dict) else None, strict=True)
+    except ValidationError:
+        return None
 
 
 def job_from_document(document: Mapping[str, Any], *, env: Mapping[str, str] = os.environ) -> Job:

@@ -1,7 +1,7 @@
 """What a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
 
-    JobOpened ─► OffsetsObserved ─► RunPlanned ─► SparkStarted ─► OutputSchema ─► ReadStarted ─► ReadProgress …
-              ─► TableCommitted … ─► OffsetsObserved ─► RunEnded, where another run follows
+    JobRead ─► JobOpened ─► OffsetsObserved ─► RunPlanned ─► SparkStarted ─► OutputSchema ─► ReadStarted
+            ─► ReadProgress … ─► TableCommitted … ─► OffsetsObserved ─► RunEnded, where another run follows
 
 An event is sent after it has happened; a run that fails leaves out the rest. All are frozen values from the driver,
 `ReadProgress` from a thread.
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from kseg.etl.config.job import Job
     from kseg.etl.ledger import events as ev
     from kseg.etl.source.range_result import RangeResult
+
+
+@dataclass(frozen=True, slots=True)
+class JobRead:
+    """A command's job file has been read. job: None where the file is not valid, and only its name could be read."""
+
+    name: str
+    job: Job | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,8 @@ class RunEnded:
 
 
 RunEvent = (
-    JobOpened
+    JobRead
+    | JobOpened
     | OffsetsObserved
     | RunPlanned
     | SparkStarted

@@ -32,10 +32,19 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
         ConfigurationError: the job file, the properties file or the server's address is invalid.
         JavaMissing: there is no Java to start Spark with.
     """
+    from kseg.etl.config.load import job_name
     from kseg.etl.config.load import load_job as load
+    from kseg.etl.errors import ConfigurationError
+    from kseg.etl.telemetry.events import JobRead
     from kseg.jobs.python_api import prepare_spark
 
-    job = load(job_file, kafka=_client_properties(invocation.command_config))
+    try:
+        job = load(job_file, kafka=_client_properties(invocation.command_config))
+    except ConfigurationError:
+        if (name := job_name(job_file)) is not None:
+            invocation.progress.event(JobRead(name, None))
+        raise
+    invocation.progress.event(JobRead(job.name, job))
     if decodes and (job.decode is not None or job.transform):
         _check_steps(job, job_file)
     if starts_spark:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kseg.etl.telemetry.events import JobOpened, RunEnded, RunEvent, RunPlanned
+from kseg.etl.telemetry.events import JobOpened, JobRead, RunEnded, RunEvent, RunPlanned
 from kseg.etl.telemetry.progress import NullProgress
 
 
@@ -15,7 +15,9 @@ class Subject(NullProgress):
         self.ended: list[str] = []
 
     def event(self, event: RunEvent) -> None:
-        if isinstance(event, JobOpened):
+        if isinstance(event, JobRead):
+            self.job = event.name
+        elif isinstance(event, JobOpened):
             self.job = event.job.name
         elif isinstance(event, RunPlanned):
             self.run = event.plan.run_id

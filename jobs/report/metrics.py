@@ -181,7 +181,8 @@ def _registry(families: _Families) -> CollectorRegistry:
 
 
 def write_file(path: str, outcome: Outcome) -> None:
-    """Replace the file, atomically. What it says of other commands of this job, and of its last success, stays."""
+    """Replace the file, atomically. What it says of other commands of this job, and of its last success, stays; all of
+    it where the job is not known, as of a job file that is not YAML."""
     from prometheus_client import write_to_textfile
 
     families = _Families(samples_of(outcome), outcome.job or "", outcome.command)
@@ -201,8 +202,11 @@ def _kept(path: Path, now: _Families) -> list[tuple[str, dict[str, str], float]]
         (sample.name, dict(sample.labels), sample.value)
         for family in families
         for sample in family.samples
-        if sample.labels.get("etl_job") == now.etl_job
-        and (sample.labels.get("command") != now.command or sample.name not in now.samples)
+        if now.etl_job in (sample.labels.get("etl_job"), "")
+        and (
+            (sample.labels.get("etl_job"), sample.labels.get("command")) != (now.etl_job, now.command)
+            or sample.name not in now.samples
+        )
     ]
 
 

@@ -12,7 +12,8 @@ from kseg.etl.telemetry.recorder import Telemetry
 class Outcome:
     """command: `ingest`, `backfill` … document: what --json prints, of a result or of an error.
 
-    from_ledger: made later, without the measurements of tasks and brokers that only the run itself has.
+    from_ledger: made later, without the measurements of tasks and brokers that only the run itself has. job_name: of a
+    job that was not opened.
     """
 
     command: str
@@ -20,6 +21,7 @@ class Outcome:
     document: dict[str, Any]
     exit_code: int
     from_ledger: bool = False
+    job_name: str | None = None
 
     KINDS: ClassVar[tuple[str, ...]] = ("records", "control", "aborted", "absent", "quarantined")
 
@@ -33,7 +35,7 @@ class Outcome:
     def job(self) -> str | None:
         """The job's name; None where its file could not be read."""
         job = self.telemetry.job
-        return job.name if job is not None else self.document.get("job")
+        return job.name if job is not None else self.document.get("job") or self.job_name
 
     @property
     def run_id(self) -> str | None:

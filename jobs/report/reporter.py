@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.telemetry.events import JobOpened, RunEnded, RunEvent
+from kseg.etl.telemetry.events import JobOpened, JobRead, RunEnded, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.output.closed_pipe import while_read
@@ -38,6 +38,7 @@ class Reporter(NullProgress):
         self._command = command
         self._closed = False
         self._ended_runs = 0
+        self._job_name: str | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -56,6 +57,10 @@ class Reporter(NullProgress):
             self._ended_runs += 1
             self._begin()
             return
+        if isinstance(event, JobRead):
+            self._job_name = event.name
+            if event.job is not None:  # what fails before the ledger is open is reported where the file says
+                self._options = self._options.with_job(event.job)
         if isinstance(event, JobOpened):
             self._options = self._options.with_job(event.job)
             self._check_installed(event.job)
@@ -78,7 +83,7 @@ class Reporter(NullProgress):
 
     def _write(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
         telemetry, options, before = self._recorder.close(), self._options, set(document)
-        outcome = Outcome(self._command, telemetry, document, exit_code)
+        outcome = Outcome(self._command, telemetry, document, exit_code, job_name=self._job_name)
         outcome.add_measurements_to(document)
         if options.report is not None:
             path = options.report

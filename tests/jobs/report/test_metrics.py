@@ -106,6 +106,41 @@ def test_a_failure_leaves_the_last_success_as_it_was(told: Callable[..., Any], t
     assert now > then
 
 
+@pytest.mark.parametrize(
+    ("broken", "job"),
+    [("name: orders\n", "orders"), ("kafka: {sasl.password: '${NO_SUCH_VARIABLE}'}\n", "orders"), ("a: [\n", "")],
+)
+def test_a_failure_before_the_job_is_known_leaves_the_last_success(
+    told: Callable[..., Any], tmp_path: Path, broken: str, job: str
+) -> None:
+    """It was dropped with all that the file said of the job, so that no alert on its age was raised."""
+    file = tmp_path / "orders.prom"
+    write_file(str(file), outcome_of(told(), command="backfill"))
+    write_file(str(file), outcome_of(told()))
+    before = parsed(file.read_text())
+    (tmp_path / "broken.yaml").write_text(f"version: 1\nname: orders\n{broken}")
+    for _ in range(2):
+        words = ["ingest", str(tmp_path / "broken.yaml"), "--metrics-file", str(file)]
+        assert CliRunner().invoke(cli, words).exit_code == 2
+        after = parsed(file.read_text())
+        for command in ("ingest", "backfill"):
+            name = "kseg_last_success_timestamp_seconds"
+            assert value(after, name, command=command) == value(before, name, command=command) is not None
+        assert value(after, "kseg_last_run_exit_code", etl_job=job) == 2
+    write_file(str(file), outcome_of(told()))
+    assert parsed(file.read_text()).keys() == before.keys()
+
+
+def test_a_job_without_its_ledger_reports_where_its_file_says(told: Callable[..., Any], tmp_path: Path) -> None:
+    job = told().job
+    (tmp_path / "ledger").write_text("is no folder")
+    text = (tmp_path / "job.yaml").read_text().replace('"${KAFKA_PASSWORD}"', '"${PATH}"')
+    (tmp_path / "job.yaml").write_text(text.replace("reporting: {", "reporting: {metrics_file: ./told.prom, "))
+    result = CliRunner().invoke(cli, ["ingest", str(tmp_path / "job.yaml")])
+    found = parsed((tmp_path / "told.prom").read_text())
+    assert value(found, "kseg_last_run_exit_code", etl_job=job.name) == result.exit_code != 0
+
+
 def test_commands_of_a_job_share_a_file_and_no_other_job_does(told: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "orders.prom"
     file.write_text('kseg_last_run_exit_code{etl_job="other",command="ingest"} 1\n')
