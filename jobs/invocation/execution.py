@@ -19,7 +19,8 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.invocation.stopping import stoppable
-from kseg.jobs.output.closed_pipe import has_no_reader, while_read
+from kseg.jobs.output.closed_pipe import has_no_reader
+from kseg.jobs.output.last_output import last_output
 from kseg.jobs.progress import progress_for
 from kseg.jobs.progress.waits import waits_shown
 
@@ -54,7 +55,7 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                 stop.too_late()
                 reporter.close(result.document, result.exit_code)
                 code, document = result.exit_code, result.document
-                with while_read(out):  # the work is done, whoever reads of it
+                with last_output(out):  # the work is done, whoever reads of it
                     if invocation.as_json:
                         _print_json(result.document, out)
                     elif not invocation.quiet:
@@ -101,7 +102,7 @@ def report_error(error: BaseException, json_to: IO[str] | None, *, debug: bool) 
 
 
 def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:
-    with while_read(sys.stderr, *([] if json_to is None else [json_to])):
+    with last_output(sys.stderr, json_to):
         if json_to is not None:
             _print_json(failure.to_json(), json_to)
             if debug:
@@ -147,6 +148,10 @@ def _tracing(wanted: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def _stdout(as_json: bool) -> Iterator[IO[str]]:
     """With --json stdout holds one object: what libraries, user code, the JVM and workers print goes to stderr."""
+    if sys.stdout is None:  # it was closed before the process began (`>&-`)
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+            yield nowhere
+        return
     if not as_json:
         yield sys.stdout
         return

@@ -18,7 +18,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.telemetry.events import JobOpened, JobRead, RunEnded, RunEvent
 from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
-from kseg.jobs.output.closed_pipe import while_read
+from kseg.jobs.output.last_output import last_output
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report.lineage import Lineage, wanted
 from kseg.jobs.report.options import ReportOptions
@@ -108,7 +108,7 @@ class Reporter(NullProgress):
 
     def _note(self, fault: str, document: dict[str, Any]) -> None:
         note = REDACTOR.clean(fault)
-        with while_read(sys.stderr):
+        with last_output(sys.stderr):
             click.echo(f"kseg: {note}", file=sys.stderr)
         document.setdefault("notes", []).append(note)
 
