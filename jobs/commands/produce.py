@@ -75,8 +75,8 @@ def produce(
 
     Records are partitioned by key as in Java's producer. -X sets any producer property: compression.type, acks …
     With --format json, a string is sent as UTF-8 and null as null; keyBase64 and valueBase64 contain bytes that are
-    not text; headers are an object or a list of [name, value]. `kseg peek --json` prints this format, so its output
-    can be written to another topic.
+    not text; headers are an object or a list of [name, value], and headersBase64 the same with values in base64. value
+    or valueBase64 is required. `kseg peek --json` prints this format, so its output can be written to another topic.
     """
     from kseg.client.producer.config import ProducerConfig
     from kseg.etl.errors import ConfigurationError

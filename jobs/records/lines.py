@@ -5,9 +5,9 @@
 
 In an object a text is its UTF-8 bytes, null is null, and any other JSON value its text as it is written, so that no
 number is rounded. `keyBase64` and `valueBase64` hold bytes that are no text. headers: an object, or a list of pairs,
-for names that occur twice. timestamp: milliseconds since 1970, or ISO 8601 with a zone, from 1970 on. What else
-`kseg peek --json` prints is ignored; other members are errors, and so is an object without a value: a tombstone is
-`"value": null`.
+for names that occur twice; `headersBase64`: the same with all values in base64, or null. timestamp: milliseconds since
+1970, or ISO 8601 with a zone, from 1970 on. What else `kseg peek --json` prints is ignored; other members are errors,
+and so is an object without a value: a tombstone is `"value": null`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kseg.segment_reader.payload.plain import BadPayload
 LineFormat = Literal["lines", "json"]
 _DEEPEST: Final = 500
 _LARGEST_PARTITION: Final = 2**31 - 1
-_MEMBERS: Final = ("key", "value", "keyBase64", "valueBase64", "headers", "partition", "timestamp")
+_MEMBERS: Final = ("key", "value", "keyBase64", "valueBase64", "headers", "headersBase64", "partition", "timestamp")
 #: What `kseg peek --json` prints beside them.
 _SHOWN: Final = (
     "topic",
@@ -112,15 +112,26 @@ class Given:
         return self._decoded(encoded, f"{name}Base64")
 
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        found = self.members.get("headers")
+        plain, encoded = self._pairs("headers"), self._pairs("headersBase64")
+        if encoded is None:
+            return tuple((name, self._bytes(value)) for name, value in plain or ())
+        if plain is not None:
+            raise BadLine(self.number, "has both headers and headersBase64")
+        return tuple(
+            (name, None if value.token is Token.NULL else self._decoded(value, "headersBase64"))
+            for name, value in encoded
+        )
+
+    def _pairs(self, name: str) -> list[tuple[str, Value]] | None:
+        found = self.members.get(name)
         if found is None or found.token is Token.NULL:
-            return ()
+            return None
         if found.token is Token.OBJECT:
-            return tuple((member.name, self._bytes(member.value)) for member in found.members)
+            return [(member.name, member.value) for member in found.members]
         pairs = [(entry.elements if entry.token is Token.ARRAY else []) for entry in found.elements]
         if found.token is not Token.ARRAY or any(len(p) != 2 or p[0].token is not Token.STRING for p in pairs):
-            raise BadLine(self.number, "headers is neither an object nor a list of [name, value]")
-        return tuple((name.text, self._bytes(value)) for name, value in pairs)
+            raise BadLine(self.number, f"{name} is neither an object nor a list of [name, value]")
+        return [(header.text, value) for header, value in pairs]
 
     def partition(self) -> int | None:
         found = self.members.get("partition")

@@ -37,8 +37,9 @@ def peek(
     follow: bool = False,
     beyond: Callable[[TopicPartition, int], None] = lambda place, end: None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of Kafka's columns. follow: then those that arrive, without end. beyond: told of partitions that end
-    before the wanted offset, or at it.
+    """Rows of Kafka's columns, timestamps in milliseconds since 1970.
+
+    follow: then those that arrive, without end. beyond: told of partitions that end before the wanted offset, or at it.
 
     Raises UnknownTopic, KafkaError, LogFileError, RecordFormatError.
     """
@@ -81,8 +82,10 @@ def _rows(logs: Logs, tp: TopicPartition, start: int, end: int, wanted: Wanted) 
 def _all(batches: Any) -> Iterator[dict[str, Any]]:
     for batch in batches:
         assert isinstance(batch, pa.RecordBatch)
-        yield from batch.to_pylist()
+        times = batch["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())  # Python has no year 10000
+        yield from batch.set_column(batch.schema.get_field_index("timestamp"), "timestamp", times).to_pylist()
 
 
-def _time(row: dict[str, Any]) -> float:
-    return row["timestamp"].timestamp() if row["timestamp"] is not None else 0.0
+def _time(row: dict[str, Any]) -> int:
+    time: int | None = row["timestamp"]
+    return time or 0

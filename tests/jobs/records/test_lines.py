@@ -51,6 +51,14 @@ def test_an_object_names_all_of_a_record() -> None:
     ]
 
 
+def test_headers_may_be_base64() -> None:
+    given = {"value": None, "headersBase64": [["a", "/w=="], ["a", None]], "headers": None}
+    assert of_json(given, {"value": None, "headersBase64": {"b": ""}}) == [
+        NewRecord(None, None, (("a", b"\xff"), ("a", None))),
+        NewRecord(None, None, (("b", b""),)),
+    ]
+
+
 def test_no_digit_of_a_number_in_a_value_is_lost() -> None:
     line = b'  {"value": {"a": 1.10, "b":12345678901234567890.12345678901234567890}, "key": 1.0}\n'
     (record,) = records_of([line], "json")
@@ -74,6 +82,10 @@ def test_no_digit_of_a_number_in_a_value_is_lost() -> None:
         ('{"value": null, "keyBase64": 5}', "keyBase64 is not base64"),
         ('{"value": null, "headers": ["a"]}', "headers is neither"),
         ('{"value": null, "headers": 1}', "headers is neither"),
+        ('{"value": null, "headersBase64": ["a"]}', "headersBase64 is neither"),
+        ('{"value": null, "headersBase64": {"a": "%"}}', "headersBase64 is not base64"),
+        ('{"value": null, "headersBase64": {"a": 1}}', "headersBase64 is not base64"),
+        ('{"value": null, "headersBase64": [], "headers": []}', "both headers and headersBase64"),
         ('{"value": null, "partition": -1}', "partition is no number"),
         ('{"value": null, "partition": 2147483648}', "partition is no number"),
         ('{"value": null, "timestamp": "2026-01-01T00:00:00"}', "timestamp is neither"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ def row(
         "topic": "t",
         "partition": 0,
         "offset": 5,
-        "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
+        "timestamp": 1767225600000,
         "key": key,
         "value": value,
         "headers": [{"key": name, "value": content} for name, content in headers or []],
@@ -44,13 +44,42 @@ def test_long_values_are_cut_unless_they_are_wanted() -> None:
     assert as_line(long, whole=True).endswith("x" * 5000)
 
 
-@given(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=20), st.binary(max_size=5))
+def test_headers_that_are_no_text_are_base64_in_their_order() -> None:
+    assert as_object(row(None, b"", [("a", b"\xc3\xa9"), ("n", None)]))["headers"] == [["a", "\u00e9"], ["n", None]]
+    shown = as_object(row(None, b"", [("a", b"\xff"), ("b", b"x"), ("n", None), ("a", b"")]))
+    assert shown["headersBase64"] == [["a", "/w=="], ["b", "eA=="], ["n", None], ["a", ""]]
+    assert "headers" not in shown
+
+
+@pytest.mark.parametrize(
+    ("millis", "text", "member"),
+    [
+        (253402300799999, "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+        (253402300800000, "253402300800000 ms", 253402300800000),
+        (2**62, f"{2**62} ms", 2**62),
+        (None, "-", None),
+    ],
+)
+def test_a_time_that_no_calendar_has_is_a_number(millis: int | None, text: str, member: str | int | None) -> None:
+    late = row(None, b"v") | {"timestamp": millis}
+    assert as_line(late, whole=True).split("  ")[-3] == text
+    shown = as_object(late)
+    assert shown["timestamp"] == member
+    (again,) = records_of([to_json(shown).encode()], "json")
+    assert again.timestamp == millis
+
+
+_headers = st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.none() | st.binary(max_size=5)), max_size=4)
+
+
+@given(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=20), _headers)
 def test_a_line_is_printable_and_an_object_can_be_produced_again(
-    key: bytes | None, value: bytes | None, header: bytes
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
-    one = row(key, value, [("h\x1b", header)])
+    one = row(key, value, [("h\x1b", b"x"), *headers])
     assert as_line(one, whole=True).isprintable()
     line = to_json(as_object(one))
     assert json.loads(line)["offset"] == 5
     (again,) = records_of([line.encode()], "json")
     assert (again.key, again.value, again.partition, again.timestamp) == (key, value, 0, 1767225600000)
+    assert again.headers == (("h\x1b", b"x"), *headers)
