@@ -8,7 +8,7 @@ and `kafka_properties()`, `registry_properties()`, `spark_conf()`, `segment_opti
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, co
 from kseg.etl.config.references import resolve
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
+from kseg.etl.config.secret_values import secret_values
 from kseg.etl.config.secrets import SecretProperties, has_reference
 from kseg.etl.config.sections import AnyStep, Run, Segments, Sink, Source, Spark
 from kseg.etl.config.values import JobName, Section, TablePath, Text, TransactionalId, version_one
@@ -78,6 +79,17 @@ class Job(Section):
         """Options of the store of `source.segments` and of its layout, references resolved. See spark_conf."""
         segments = self.source.segments
         return self._resolved("segments", (segments and segments.options) or {})
+
+    def secret_values(self) -> Iterator[str]:
+        """What of the properties no output may show, by `etl.config.secret_values`. A value may come more than once."""
+        segments = self.source.segments
+        for written, resolved in (
+            (self.kafka, self.kafka_properties()),
+            (self.registry, self.registry_properties()),
+            (self.spark.conf, self.spark_conf()),
+            (segments and segments.options, self.segment_options()),
+        ):
+            yield from secret_values(written or {}, resolved, self.environment())
 
     def client_config(self) -> ClientConfig:
         """The configuration of a `Cluster`, none of whose operations lasts longer than `run.deadline`. Valid, since

@@ -44,14 +44,13 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
         if (name := job_name(job_file)) is not None:
             invocation.progress.event(JobRead(name, None))
         raise
+    REDACTOR.learn(job.secret_values())
     invocation.progress.event(JobRead(job.name, job))
     if decodes and (job.decode is not None or job.transform):
         _check_steps(job, job_file)
     if starts_spark:
         job = with_remote(job, invocation.remote)
         prepare_spark(job)
-    for properties in (job.kafka_properties(), job.registry_properties(), job.spark_conf()):
-        REDACTOR.learn(properties[key] for key in properties.hidden)
     return job
 
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 JOB = """\
 version: 1
 name: orders
-kafka: {bootstrap.servers: "localhost:9092", client.id: "${CLIENT}"}
+kafka: {bootstrap.servers: "localhost:9092", client.id: "${CLIENT_SECRET}"}
 source: {topics: [orders]}
 sink: {path: ./lake/orders}
 ledger: ./lake/_kseg_ledger
@@ -51,7 +51,7 @@ REPORT = RunReport(
 
 @pytest.fixture
 def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CLIENT", "s3cr3t-client")
+    monkeypatch.setenv("CLIENT_SECRET", "s3cr3t-client")
     file = tmp_path / "orders.yaml"
     file.write_text(JOB)
     return file
