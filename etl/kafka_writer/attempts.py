@@ -97,7 +97,7 @@ def failed_attempts(context: SparkContext, group: str, transport: ErrorTransport
 
     Raises RetriableFailure if Spark does not report in time.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     _await_events(context)
     status = context.statusTracker()
