@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import copy
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 from kseg.segment_reader.encode.batches import Record
 from kseg.segment_reader.encode.bodies import Body, compress_body, encode_body, records_of
+
+T_co = TypeVar("T_co", covariant=True)
 
 NO_SEQUENCE = -1
 NO_OFFSET = -1
@@ -58,7 +61,25 @@ class DeliveredBatch(NamedTuple):
     log_append_time: int
 
 
-class Delivery:
+class _Future(ABC, Generic[T_co]):
+    """What the deliveries of a record and of a batch have in common."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def result(self, timeout: float | None = None) -> T_co:
+        """Where it was appended. Raises KafkaError, or TimeoutError after `timeout` seconds."""
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """What `result` would raise, or None."""
+        try:
+            self.result(timeout)
+        except KafkaError as error:
+            return error
+        return None
+
+
+class Delivery(_Future[Delivered]):
     """A future for the delivery of one record."""
 
     __slots__ = ("_batch", "_index")
@@ -85,14 +106,6 @@ class Delivery:
             if batch.halves is None:
                 return batch.delivered(index)
 
-    def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """What `result` would raise, or None."""
-        try:
-            self.result(timeout)
-        except KafkaError as error:
-            return error
-        return None
-
     def _settled(self) -> tuple[Batch, int]:
         """The batch that the record is in after all splits, and its index there."""
         batch, index = self._batch, self._index
@@ -102,7 +115,7 @@ class Delivery:
         return batch, index
 
 
-class BatchDelivery:
+class BatchDelivery(_Future[DeliveredBatch]):
     """A future for the delivery of a whole encoded batch, whether the producer splits it or not."""
 
     __slots__ = ("_batch",)
@@ -136,14 +149,6 @@ class BatchDelivery:
             max((part.base_offset + part.count - 1 for part in known), default=NO_OFFSET),
             parts[-1].log_append_time,
         )
-
-    def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """What `result` would raise, or None."""
-        try:
-            self.result(timeout)
-        except KafkaError as error:
-            return error
-        return None
 
 
 class Batch:
