@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
 from kseg.client.admin.topics import delete_records
-from kseg.client.errors import RequestTimedOut
+from kseg.client.errors import BrokerError, RequestTimedOut
 from kseg.client.offsets import list_bounds
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
+from kseg.client.protocol.messages.fetch import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from kseg.client.wire.broker import BrokerConnection
 from kseg.segment_reader.encode.batches import Record
 from sending import begin_with, send_to
@@ -100,6 +106,32 @@ def test_a_partition_of_which_one_bound_is_an_error_is_asked_for_all_of_them_aga
         [p.partition_index for p in seen.request.topics[0].partitions] for seen in fake.requests(ListOffsetsRequest)
     ]
     assert asked == [[0, 1]] * 3 + [[1]] * 3
+
+
+def test_an_unknown_server_error_of_an_offset_passes(fake: Any, fakes: Any, connect: Any):
+    """An IOException of the broker, or a read of tiered storage that failed."""
+    failed = fakes.answers.list_offsets(ErrorCode.UNKNOWN_SERVER_ERROR)
+    fake.add_topic("t", [1])
+    fake.on(ListOffsetsRequest, failed, fakes.answers.list_offsets(offset=5))
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1, default_api_timeout_ms=2000)
+    tp = TopicPartition("t", 0)
+    assert list_offsets(cluster, {tp: 123}, isolation_level="read_committed")[tp].offset == 5
+    fake.on(ListOffsetsRequest, failed)
+    with pytest.raises(BrokerError, match="UNKNOWN_SERVER_ERROR") as caught:
+        list_offsets(cluster, {tp: 123}, isolation_level="read_committed")
+    assert caught.value.retriable
+
+
+def test_an_unknown_server_error_of_a_leader_epochs_end_passes(fake: Any, connect: Any):
+    def ended(code: int) -> Callable[[Any], OffsetForLeaderEpochResponse]:
+        result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        end = result.EpochEndOffset(partition=0, error_code=code, leader_epoch=3, end_offset=7)
+        return lambda _: OffsetForLeaderEpochResponse(topics=[result(topic="t", partitions=[end])])
+
+    fake.add_topic("t", [1])
+    fake.on(OffsetForLeaderEpochRequest, ended(ErrorCode.UNKNOWN_SERVER_ERROR), ended(0))
+    tp = TopicPartition("t", 0)
+    assert end_of_epoch(connect(fake.bootstrap_servers, retry_backoff_ms=1), {tp: 3}) == {tp: EpochEnd(3, 7)}
 
 
 def test_a_connection_that_could_not_send_all_is_not_used_again(

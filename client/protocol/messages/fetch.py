@@ -19,6 +19,8 @@ from kseg.client.protocol.shared_errors import LEADER
 _SESSION: Final = error_policy(
     NEW_SESSION="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR"
 )
+#: An IOException of the broker, or a failed read of tiered storage. Nothing was changed; Java's consumer retries, too.
+_READ_FAILED: Final = error_policy(AGAIN="UNKNOWN_SERVER_ERROR")
 #: Not an API of its own: a fetch from a replica that does not lead (KIP-392).
 FETCH_FROM_FOLLOWER: Final = "Fetch from a follower"
 
@@ -69,6 +71,7 @@ class FetchRequest(
     ERRORS = error_policy(
         _FETCH,
         _SESSION,
+        _READ_FAILED,
         RESET_OFFSET="OFFSET_OUT_OF_RANGE",
     )
     ERRORS_BY_USE = MappingProxyType(
@@ -236,6 +239,7 @@ class ListOffsetsRequest(
     ERRORS = error_policy(
         f"{LEADER} LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED "
         "UNSUPPORTED_FOR_MESSAGE_FORMAT INVALID_REQUEST",
+        _READ_FAILED,
     )
 
     class ListOffsetsTopic(Struct):
@@ -296,7 +300,7 @@ class OffsetForLeaderEpochRequest(
 
     ROUTE = Route(Target.LEADER)
     PERMISSIONS = permissions("DESCRIBE topic")
-    ERRORS = error_policy(f"{LEADER} TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED")
+    ERRORS = error_policy(f"{LEADER} TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED", _READ_FAILED)
 
     class OffsetForLeaderTopic(Struct):
         class OffsetForLeaderPartition(Struct):

@@ -11,6 +11,7 @@ import pytest
 
 from kseg.client import (
     AuthorizationFailed,
+    BrokerError,
     KafkaError,
     LeaderNotAvailable,
     PartitionReader,
@@ -164,12 +165,27 @@ def test_a_silent_broker_is_asked_again_over_a_new_connection(fake: Any, fakes: 
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
 def test_codes_that_pass_are_waited_out(fake: Any, reader: PartitionReader, code: ErrorCode):
     fake.on(FetchRequest, fetched(code=code), by_offset)
     reader.request(3)
     assert bytes(reader.response().records) == b"3"
+
+
+def test_an_unknown_server_error_that_stays_is_named_after_the_deadline(fake: Any, connect: Any):
+    fake.add_topic("t", [1])
+    fake.on(FetchRequest, fetched(code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    cluster = connect(fake.bootstrap_servers, default_api_timeout_ms=1500, retry_backoff_ms=20)
+    with PartitionReader(cluster, TP, isolation_level="read_committed") as reader:
+        reader.request(3)
+        with pytest.raises(BrokerError, match="UNKNOWN_SERVER_ERROR") as caught:
+            reader.response()
+    assert caught.value.retriable
+    assert (caught.value.topic, caught.value.partition) == TP
+    assert caught.value.broker is not None
+    assert len(fake.requests(FetchRequest)) > 3
 
 
 @pytest.mark.rule(37)

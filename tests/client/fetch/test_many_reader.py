@@ -174,6 +174,21 @@ def test_a_leader_that_dies_is_found_elsewhere(fakes: Any, connect: Any):
     assert set(found.values()) == {bytes(range(4))}
 
 
+def test_an_unknown_server_error_of_one_partition_passes(fake: Any, fakes: Any, connect: Any):
+    """An IOException of the broker, or a read of tiered storage that failed."""
+    fake.add_topic("t", [1] * 3)
+    sessions = fakes.sessions(fake, logs(3))
+    sessions.errors["t", 1] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def fetch(seen: Any) -> Any:
+        if len(fetches(fake)) > 2:
+            sessions.errors.clear()
+        return sessions.fetch(seen)
+
+    fake.on(FetchRequest, fetch)
+    assert set(read(connect(fake.bootstrap_servers, retry_backoff_ms=1), ranges(3)).values()) == {bytes(range(3))}
+
+
 def test_one_partition_that_fails_for_good_is_told_and_the_others_go_on(fake: Any, fakes: Any, connect: Any):
     fake.add_topic("t", [1] * 3)
     sessions = fakes.sessions(fake, logs(3))
