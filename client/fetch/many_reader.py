@@ -204,6 +204,7 @@ class ManyReader:
             if response is None:
                 if fetcher.patience > 0:
                     return []
+                fetcher.connection.fail()
                 raise RequestTimedOut("the broker did not respond in time", broker=fetcher.connection.label)
             if response.error_code:
                 raise error_from_code(response.error_code, "Fetch", broker=fetcher.connection.label)

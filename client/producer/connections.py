@@ -88,6 +88,7 @@ class ProduceConnection:
                 break
             found.append((self.in_flight.popleft(), response))
         if self.in_flight and not found and now >= self.in_flight[0].until:
+            self.connection.fail()
             raise RequestTimedOut("no response to Produce within request.timeout.ms", broker=self.connection.label)
         return found
 

@@ -34,6 +34,7 @@ from kseg.client.protocol.schema import Request, Response
 from kseg.client.protocol.versions import negotiate
 from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
 from kseg.client.wire.connection import MAX_FRAME, Connection
+from kseg.client.wire.failures import LastFailures
 from kseg.client.wire.negotiation import SilentBrokers, Versions, assumed_versions, may_be_too_old, negotiate_versions
 from kseg.client.wire.throttle import Throttle
 from kseg.client.wire.trace import Tap
@@ -96,19 +97,21 @@ class BrokerConnection:
         max_frame: int = MAX_FRAME,
         throttle: Throttle | None = None,
         silent: SilentBrokers | None = None,
+        last_failures: LastFailures | None = None,
     ) -> BrokerConnection:
         """Connect, request the broker's versions, and authenticate.
 
         `throttle`: shared by all connections to this broker; a new one if None. `silent`: brokers that are known not to
         answer ApiVersions; with `broker.version.fallback` they get no further ApiVersions, and new ones are added here.
+        `last_failures`: see `Transport.connect`; the connection's failures are added later, too.
 
         Raises BrokerUnavailable, RequestTimedOut, ProtocolFault, AuthenticationFailed; ConfigError for a store's file.
         """
-        connection = cls._connect(endpoint, config, deadline, throttle, silent)
+        connection = cls._connect(endpoint, config, deadline, throttle, silent, last_failures)
         try:
             if not connection._negotiate(deadline):
                 connection.close()
-                connection = cls._connect(endpoint, config, deadline, throttle, connection._silent)
+                connection = cls._connect(endpoint, config, deadline, throttle, connection._silent, last_failures)
                 connection._assume_versions()
                 connection._silent.add(endpoint.host, endpoint.port)
             connection._log_in(deadline)
@@ -117,6 +120,7 @@ class BrokerConnection:
                 error.sent = False  # what the caller wants to send was not sent
             connection.close()
             raise
+        connection._transport.served()
         connection._connection.max_frame = max_frame
         return connection
 
@@ -128,6 +132,7 @@ class BrokerConnection:
         deadline: Deadline,
         throttle: Throttle | None,
         silent: SilentBrokers | None,
+        last_failures: LastFailures | None = None,
     ) -> BrokerConnection:
         label = str(endpoint)
         transport = Transport.connect(
@@ -139,6 +144,7 @@ class BrokerConnection:
             receive_buffer=config.receive_buffer_bytes,
             send_buffer=config.send_buffer_bytes,
             tls=config.security.tls,
+            last_failures=last_failures,
         )
         # The small limit applies until the peer has shown that it speaks the Kafka protocol.
         return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
@@ -179,6 +185,14 @@ class BrokerConnection:
     def close(self) -> None:
         self.closed = True
         self._transport.close()
+
+    def fail(self) -> None:
+        """Close it, and try other brokers before this one: for a response that `poll` has not found in time.
+
+        After other errors the connection does this itself.
+        """
+        self._transport.failed()
+        self.close()
 
     def rename(self, endpoint: Endpoint, throttle: Throttle) -> None:
         """Set the broker that listens here, when metadata has shown it; `throttle` is that broker's."""
@@ -252,7 +266,7 @@ class BrokerConnection:
         except BaseException as error:
             _add_size(error, f"{api.name} v{version} ({len(data)} bytes)", len(data))
             self._tap.failed(self.label, error)
-            self.close()
+            self.fail()
             raise
         self._tap.sent(self.label, request, version, self._connection.last_correlation_id, len(data))
         self._last_used = time.monotonic()
@@ -304,7 +318,7 @@ class BrokerConnection:
             self._tap.failed(self.label, error)
             if self.versions.assumed:
                 self._silent.discard(self.endpoint.host, self.endpoint.port)
-            self.close()
+            self.fail()
             if isinstance(error, BrokerUnavailable) and self._may_want_sasl:
                 refuse_without_sasl(self._ask_for_sasl, self._config.security.protocol, self.label, error)
             raise

@@ -18,6 +18,7 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import MAX_FRAME
+from kseg.client.wire.failures import LastFailures
 from kseg.client.wire.negotiation import SilentBrokers
 from kseg.client.wire.throttle import Throttle
 
@@ -30,6 +31,7 @@ class ConnectionPool:
         self._config = config
         self._shared: dict[tuple[int, str], BrokerConnection] = {}
         self._own: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
+        self._last_failures = LastFailures()
         self._throttles: defaultdict[int, Throttle] = defaultdict(Throttle)
 
     def close(self) -> None:
@@ -46,15 +48,11 @@ class ConnectionPool:
 
     def shared(self, broker: Broker, deadline: Deadline, purpose: str) -> BrokerConnection:
         """The connection to a broker for one purpose, opened if there is none that can be used."""
-        key = (broker.node_id, purpose)
-        known = self._shared.pop(key, None)
+        known = self._usable(broker, purpose)
         if known is not None:
-            # Only an interrupted call leaves open requests; no caller waits for their responses.
-            if known.usable and not known.in_flight and known.endpoint == broker.endpoint:
-                self._shared[key] = known
-                return known
-            known.close()
-        opened = self._shared[key] = self._open(broker, deadline, MAX_FRAME)
+            return known
+        self._drop(broker, purpose)
+        opened = self._shared[broker.node_id, purpose] = self._open(broker, deadline, MAX_FRAME)
         return opened
 
     def own(self, broker: Broker, deadline: Deadline, *, max_frame: int) -> BrokerConnection:
@@ -65,22 +63,48 @@ class ConnectionPool:
 
     def bootstrap(self, host: str, port: int, deadline: Deadline) -> BrokerConnection:
         """A connection to a server from the list, to be given to `adopt` or closed."""
-        return BrokerConnection.open(Endpoint(host, port), self._config, deadline=deadline, silent=self.silent)
+        return BrokerConnection.open(
+            Endpoint(host, port),
+            self._config,
+            deadline=deadline,
+            silent=self.silent,
+            last_failures=self._last_failures,
+        )
 
     def adopt(self, bootstrap: BrokerConnection, metadata: ClusterMetadata) -> None:
         """A bootstrap connection to the very address at which a broker is advertised goes on as that broker's."""
         at = (bootstrap.endpoint.host, bootstrap.endpoint.port)
         broker = next((b for b in metadata.brokers.values() if (b.host, b.port) == at), None)
-        if broker is None or (broker.node_id, "main") in self._shared:
+        if broker is None or self._usable(broker, "main") is not None:
             bootstrap.close()
         else:
+            self._drop(broker, "main")
             bootstrap.rename(broker.endpoint, self._throttles[broker.node_id])
             self._shared[broker.node_id, "main"] = bootstrap
 
     def in_order(self, brokers: Collection[Broker]) -> list[Broker]:
-        """In random order, so that many workers do not all ask the same one; those with an open connection first."""
+        """In random order, so that many workers do not all ask the same one; those with an open connection first.
+
+        Brokers that failed and have served no connection since come last, in the order of their failures.
+        """
         order = random.sample(list(brokers), len(brokers))
-        return sorted(order, key=lambda broker: (broker.node_id, "main") not in self._shared)
+        order.sort(key=lambda broker: self._usable(broker, "main") is None)
+        return sorted(order, key=self.last_failure)
+
+    def last_failure(self, server: Broker | tuple[str, int]) -> float:
+        """Of a broker or bootstrap server: monotonic time in seconds, 0.0 if it has not failed since it was served."""
+        return self._last_failures.at(*((server.host, server.port) if isinstance(server, Broker) else server))
+
+    def _usable(self, broker: Broker, purpose: str) -> BrokerConnection | None:
+        known = self._shared.get((broker.node_id, purpose))
+        # Only an interrupted call leaves open requests; no caller waits for their responses.
+        usable = known is not None and known.usable and not known.in_flight and known.endpoint == broker.endpoint
+        return known if usable else None
+
+    def _drop(self, broker: Broker, purpose: str) -> None:
+        known = self._shared.pop((broker.node_id, purpose), None)
+        if known is not None:
+            known.close()
 
     def _open(self, broker: Broker, deadline: Deadline, max_frame: int) -> BrokerConnection:
         return BrokerConnection.open(
@@ -90,4 +114,5 @@ class ConnectionPool:
             max_frame=max_frame,
             throttle=self._throttles[broker.node_id],
             silent=self.silent,
+            last_failures=self._last_failures,
         )

@@ -5,7 +5,8 @@
     a certificate that does not hold, a refusal in TLS, a listener without TLS      -> AuthenticationFailed
 
 A server's name may resolve to several addresses, some of which may be dead: every one is tried in turn, as Java's
-`client.dns.lookup=use_all_dns_ips` does (KIP-302).
+`client.dns.lookup=use_all_dns_ips` does (KIP-302). An address may also accept connections without serving them, which
+only a request shows: those that failed last are tried last.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.protocol.printable import printable
 from kseg.client.security.tlserrors import tls_error
+from kseg.client.wire.failures import LastFailures
 
 if TYPE_CHECKING:
     from kseg.client.security.tls import TlsConfig
@@ -34,9 +36,20 @@ _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 class Transport:
     """A connected stream. Every method takes the deadline that it may wait for."""
 
-    __slots__ = ("_fresh", "_identified", "_socket", "_tls", "label")
+    __slots__ = ("_fresh", "_identified", "_last_failures", "_places", "_socket", "_tls", "label")
 
-    def __init__(self, connected: socket.socket, label: str, *, identified: bool = False) -> None:
+    def __init__(
+        self,
+        connected: socket.socket,
+        label: str,
+        last_failures: LastFailures,
+        places: tuple[tuple[str, int], tuple[str, int]],
+        *,
+        identified: bool = False,
+    ) -> None:
+        """`places`: the host and the address that is connected, each with its port. Use `connect`."""
+        self._last_failures = last_failures
+        self._places = places
         self._socket = connected
         self._tls = isinstance(connected, ssl.SSLSocket)
         self._identified = identified
@@ -55,11 +68,13 @@ class Transport:
         receive_buffer: int = -1,
         send_buffer: int = -1,
         tls: TlsConfig | None = None,
+        last_failures: LastFailures | None = None,
     ) -> Transport:
         """Connect to the first of the host's addresses that answers, each within `address_timeout` seconds.
 
         `label` names the broker in errors. `tls`: how to encrypt, None for not at all; its handshake has
-        `address_timeout` as well.
+        `address_timeout` as well. `last_failures` orders the addresses; host and address count there as failed until
+        `served` is called.
 
         Raises BrokerUnavailable with every address and what was wrong with it; AuthenticationFailed, ConfigError (files
         that cannot be used).
@@ -67,7 +82,12 @@ class Transport:
         context = None if tls is None else tls.context()
         failures: list[str] = []
         reasons: set[str] = set()
-        for info in _resolve(host, port, label, deadline.within(address_timeout)):
+        last = LastFailures() if last_failures is None else last_failures
+        last.add((host, port))
+        found = _resolve(host, port, label, deadline.within(address_timeout))
+        for info in sorted(found, key=lambda info: last.at(info[4][0], port)):
+            places = ((host, port), (info[4][0], port))
+            last.add(*places)
             until = deadline.within(address_timeout)
             try:
                 stream = _dial(info, until, receive_buffer, send_buffer)
@@ -76,11 +96,11 @@ class Transport:
                 reasons.add(_words(error).lower())
                 continue
             if tls is None or context is None:
-                return cls(stream, label)
+                return cls(stream, label, last, places)
             identified = tls.keystore is not None
             try:
                 encrypted = _encrypt(stream, context, host, until, label, identified=identified)
-                return cls(encrypted, label, identified=identified)
+                return cls(encrypted, label, last, places, identified=identified)
             except BrokerUnavailable as error:
                 if _speaks_plaintext(info, deadline.within(min(address_timeout, 2.0))):
                     raise AuthenticationFailed(
@@ -93,6 +113,18 @@ class Transport:
         failed = BrokerUnavailable(f"cannot connect to {printable(host)}:{port}: {'; '.join(failures)}", broker=label)
         failed.reason = reasons.pop() if len(reasons) == 1 else None
         raise failed
+
+    def served(self) -> None:
+        """The broker answers here: its host and this address are not tried after others any more."""
+        self._last_failures.discard(*self._places)
+
+    def failed(self) -> None:
+        """Other brokers are tried before this one, until a connection to it is served again.
+
+        Its address was served, so the next connection goes there, too: other addresses may not even be reachable.
+        """
+        host, _ = self._places
+        self._last_failures.add(host)
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Hand all of `data` to the system."""

@@ -17,6 +17,7 @@ from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResp
 from kseg.client.protocol.registry import encode_response
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import Connection
+from kseg.client.wire.failures import LastFailures
 from kseg.client.wire.negotiation import Versions
 from kseg.client.wire.transport import Transport
 from kseg.client.wire.waiting import Waiter, is_writable
@@ -29,9 +30,8 @@ class Pair:
 
     def __init__(self) -> None:
         ours, self.peer = socket.socketpair()
-        self.connection = BrokerConnection(
-            Endpoint("h", 1), CONFIG, Transport(ours, "h:1"), Connection("t", broker="h:1")
-        )
+        transport = Transport(ours, "h:1", LastFailures(), (("h", 1), ("h", 1)))
+        self.connection = BrokerConnection(Endpoint("h", 1), CONFIG, transport, Connection("t", broker="h:1"))
         self.connection.versions = Versions({HeartbeatRequest.KEY: (0, 3)}, {})
 
     def ask(self) -> None:
