@@ -1,5 +1,8 @@
 """Metadata from any broker that answers: known brokers first, then the bootstrap servers, each tried once.
 
+Known brokers and bootstrap servers that failed last are tried last. After half of the time, only bootstrap servers are
+tried: when a cluster was rebuilt, every known address may drop packets (KIP-899).
+
 Brokers are sent Metadata (3). KRaft controllers (`bootstrap.controllers`, KIP-919) have no such API: DescribeCluster
 (60) lists the controllers then, and which of them is active; controllers list no topics.
 """
@@ -75,17 +78,19 @@ def _askable(
     deadline: Deadline,
     failures: list[KafkaError],
 ) -> Iterator[BrokerConnection]:
-    for broker in pool.in_order(known):
-        try:
-            yield pool.shared(broker, deadline, "main")
-        except NEXT_BROKER as error:
-            failures.append(error)
-    if known and config.metadata_recovery_strategy == "none":
-        return
     servers = config.bootstrap_servers or config.bootstrap_controllers
-    for host, port in random.sample(servers, len(servers)):
+    if known and config.metadata_recovery_strategy == "none":
+        servers = ()
+    candidates: list[Broker | tuple[str, int]] = [*pool.in_order(known), *random.sample(servers, len(servers))]
+    known_until = deadline.within(deadline.remaining() / 2)
+    while candidates:
+        candidate = min(candidates, key=pool.last_failure)  # the first one of those that did not fail
+        candidates.remove(candidate)
         try:
-            yield pool.bootstrap(host, port, deadline)
+            if not isinstance(candidate, Broker):
+                yield pool.bootstrap(*candidate, deadline)
+            elif not (servers and failures and known_until.passed):
+                yield pool.shared(candidate, deadline, "main")
         except NEXT_BROKER as error:
             failures.append(error)
 
