@@ -34,7 +34,7 @@ from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.planning.cap import capped
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics
+from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics, identities
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -255,7 +255,7 @@ class Draft:
             config_hash=job.config_hash,
             pinned_config=json.dumps(job.pinned(), sort_keys=True),
             cluster_id=snapshot.cluster_id,
-            topics={topic: snapshot.identity(topic).after(self.state.topics.get(topic)) for topic in snapshot.topics},
+            topics=identities(snapshot, self.state, self.inputs.epoch_ends),
             ranges=ranges,
             tables={table: self.inputs.tables.get(table) for table in sorted(tables)},
             held_back=self._open_transactions(),

@@ -8,6 +8,9 @@
     landed or planned offsets
     a log that ends below the start of the next run        start-beyond-end    from that end on
 
+A copy of the topic's files may be of any age, so its end says nothing. If its leader epoch is newer than the ledger's,
+the end of the ledger's epoch does.
+
 On another cluster or in a recreated topic, offsets belong to other records, and so do the offsets of a log that was
 truncated below landed offsets. These differences are refused, because a retry does not help; `kseg repair
 --accept-source` accepts them (`etl.operations.accept_source`). A lower leader epoch with the same topic id is no
@@ -17,7 +20,7 @@ difference: the broker's response is out of date (`etl.source.lag`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
@@ -141,27 +144,70 @@ def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> I
     """Logs that end, or have ended, below landed or planned offsets, or below the start of the next run."""
     dealt_with = _dealt_with(state)
     for tp, bounds in snapshot.bounds.items():
-        if snapshot.copy and _same_id(snapshot, state.topics, tp):
-            continue  # a copy of this very topic may be of any age
         last, start = dealt_with.get(tp, 0), state.frontier(tp) or 0
-        end = bounds.high_watermark
-        seen, epoch = _seen(state.topics, tp), ends.get(tp)
-        if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
-            epoch = None
-        if end < last:
-            # What was written after the cut and is there by now are other records than those that have landed.
-            yield _truncated(tp, last, end if epoch is None else min(end, epoch.end))
-            continue
-        if end < start:
-            yield _starts_beyond(tp, start, end)
-            continue
-        if seen is None or epoch is None:
-            continue
-        # The epoch was seen beside an end: what lies above that may have been written in later epochs.
-        last = max(last, start)
-        last = min(last, seen.end_offset) if seen.end_offset >= 0 else last
-        if epoch.end < last:
-            yield _truncated(tp, last, epoch.end)
+        end, epoch = bounds.high_watermark, _known_end(state, ends, tp)
+        if not (snapshot.copy and _same_id(snapshot, state.topics, tp)):
+            if end < last:
+                # What was written after the cut and is there by now are other records than those that have landed.
+                yield _truncated(tp, last, end if epoch is None else min(end, epoch))
+                continue
+            if end < start:
+                yield _starts_beyond(tp, start, end)
+                continue
+        if epoch is not None and epoch < (last := _last_in_epoch(state, tp, max(last, start))):
+            yield _truncated(tp, last, epoch)
+
+
+def identities(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> dict[str, TopicIdentity]:
+    """The snapshot's topics as the ledger is to know them after this plan, whose source has been checked.
+
+    With a newer leader epoch in the ledger, brokers are no longer asked where the old one ended. So a copy's newer epoch
+    counts only if the copy shows that it continues the log that the ledger knows: it must still have the last offset
+    that was dealt with. A copy that begins above it may come from a log that was truncated below it.
+    """
+    dealt_with = _dealt_with(state) if snapshot.copy else {}
+    found = {}
+    for topic in snapshot.topics:
+        seen, known = snapshot.identity(topic), state.topics.get(topic)
+        if snapshot.copy and known is not None:
+            kept = {
+                number: known.partitions[number]
+                for number in seen.partitions.keys() & known.partitions.keys()
+                if not _continues(snapshot, state, ends, TopicPartition(topic, number), dealt_with)
+            }
+            seen = replace(seen, partitions={**seen.partitions, **kept})
+        found[topic] = seen.after(known)
+    return found
+
+
+def _continues(
+    snapshot: SourceSnapshot,
+    state: JobState,
+    ends: EpochEnds,
+    tp: TopicPartition,
+    dealt_with: Mapping[TopicPartition, int],
+) -> bool:
+    """Whether a copy with a newer epoch has the last offset that was dealt with, in the ledger's epoch or before it."""
+    seen = _seen(state.topics, tp)
+    if seen is None or seen.leader_epoch < 0 or snapshot.leader_epoch(tp) <= seen.leader_epoch:
+        return True
+    last = _last_in_epoch(state, tp, max(dealt_with.get(tp, 0), state.frontier(tp) or 0))
+    epoch = _known_end(state, ends, tp)
+    return last == 0 or (epoch is not None and snapshot.bounds[tp].start < last <= epoch)
+
+
+def _known_end(state: JobState, ends: EpochEnds, tp: TopicPartition) -> int | None:
+    """Where the source says that the ledger's leader epoch ended; None: it was not asked, or does not know."""
+    seen, epoch = _seen(state.topics, tp), ends.get(tp)
+    if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
+        return None
+    return epoch.end
+
+
+def _last_in_epoch(state: JobState, tp: TopicPartition, last: int) -> int:
+    """`last`, but not above the end that the epoch was seen with: what lies above may be of later epochs."""
+    seen = _seen(state.topics, tp)
+    return last if seen is None or seen.end_offset < 0 else min(last, seen.end_offset)
 
 
 def _dealt_with(state: JobState) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import NamedSource, accept
-from kseg.etl.planning.source_identity import EpochEnd, behind, check_source, ends_of_epochs
+from kseg.etl.planning.source_identity import EpochEnd, behind, check_source, ends_of_epochs, identities
 from kseg.etl.source.resolve import LogBounds
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -75,6 +75,10 @@ def code(snapshot: SourceSnapshot, state: JobState, **ends: int) -> str | None:
         (seen(50, 7), known(30, 5, end=20), {"e5": 20}, None),
         (seen(12, copy=True), known(), {}, None),
         (seen(12, topic_id=None, copy=True), known(topic_id=None), {}, "log-truncated"),
+        (seen(16, 6, copy=True), known(), {"e5": 12}, "log-truncated"),  # copied after the election
+        (seen(30, 6, copy=True), known(), {"e5": 12}, "log-truncated"),
+        (seen(30, 6, copy=True), known(), {"e5": 20}, None),
+        (seen(30, 6, copy=True), known(), {"e5": -1}, None),
     ],
 )
 def test_what_is_refused(snapshot: SourceSnapshot, state: JobState, ends: dict[str, int], expected: str | None) -> None:
@@ -127,6 +131,37 @@ def test_an_older_epoch_of_the_same_topic_is_out_of_date() -> None:
     assert behind(seen(epoch=4, copy=True), known().topics) is None
     assert behind(seen(epoch=4, topic_id=None), known(topic_id=None).topics) is None
     assert behind(seen(epoch=-1), known().topics) is None
+
+
+def known_after(snapshot: SourceSnapshot, state: JobState, **ends: int) -> ev.PartitionIdentity:
+    """What the ledger knows of the partition after a plan of this snapshot."""
+    return identities(snapshot, state, epoch_ends(**ends))["orders"].partitions[0]
+
+
+@pytest.mark.parametrize(
+    ("start", "ends", "epoch", "end"),
+    [
+        (0, {"e5": 20}, 7, 50),
+        (19, {"e5": 35}, 7, 50),
+        (20, {"e5": 20}, 5, 20),  # it has nothing of what landed: the log may have been truncated before it was copied
+        (0, {"e5": -1}, 5, 20),
+        (0, {}, 5, 20),
+    ],
+)
+def test_a_copys_newer_epoch_counts_if_the_copy_continues_the_log_that_has_landed(
+    start: int, ends: dict[str, int], epoch: int, end: int
+) -> None:
+    """Otherwise the brokers would not be asked any more where the ledger's epoch ended."""
+    copy = replace(seen(50, 7, copy=True), bounds={TP: LogBounds(start, 50, 50, leader_epoch=7)})
+    assert known_after(copy, known(), **ends) == ev.PartitionIdentity(epoch, end)
+    assert known_after(replace(copy, copy=False), known(), **ends) == ev.PartitionIdentity(7, 50)
+
+
+def test_an_older_copy_changes_nothing_that_is_known() -> None:
+    assert known_after(seen(50, 4, copy=True), known()) == ev.PartitionIdentity(5, 20)
+    assert known_after(seen(15, 5, copy=True), known()) == ev.PartitionIdentity(5, 20)
+    assert known_after(seen(25, 5, copy=True), known()) == ev.PartitionIdentity(5, 25)
+    assert known_after(seen(25, 5, copy=True), JobState("job", "L")) == ev.PartitionIdentity(5, 25)
 
 
 # --- accepting
