@@ -2,6 +2,7 @@
 
     list_offsets  ListOffsets (2)            to each partition's leader
     list_bounds   ListOffsets (2), thrice    to each partition's leader
+    list_times    ListOffsets (2), twice     to each partition's leader
     end_of_epoch  OffsetForLeaderEpoch (23)  to each partition's leader
 
 Sources: https://kafka.apache.org/protocol, KIP-98 (isolation), KIP-320 (leader epochs).
@@ -70,6 +71,13 @@ class ListedBounds(NamedTuple):
     high_watermark: ListedOffset
 
 
+class ListedTime(NamedTuple):
+    """The first record at or after a time, and the log's end from before that search."""
+
+    end: ListedOffset
+    first: ListedOffset
+
+
 class EpochEnd(NamedTuple):
     """The largest epoch up to the requested one, and the offset after its last record; -1, -1: unknown."""
 
@@ -112,6 +120,20 @@ def list_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dic
     earliest, latest = dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST)
     questions = [_Question(earliest, uncommitted), _Question(latest, committed), _Question(latest, uncommitted)]
     return {tp: ListedBounds(*answers) for tp, answers in _ask(cluster, partitions, questions).items()}
+
+
+def list_times(
+    cluster: Cluster, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel
+) -> dict[TopicPartition, ListedTime]:
+    """For each partition, the first offset at or after a time (ms), and LATEST, in one round trip.
+
+    A leader processes LATEST first. So if no record is found, all records at or after the time that become visible
+    later (they are written, or their transaction commits) are at or above that end. Raises the errors of
+    `list_offsets`.
+    """
+    isolation = isolation_code(isolation_level)
+    questions = [_Question(dict.fromkeys(times, LATEST), isolation), _Question(times, isolation)]
+    return {tp: ListedTime(*answers) for tp, answers in _ask(cluster, times, questions).items()}
 
 
 class _Question(NamedTuple):

@@ -19,7 +19,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic, error_from_code
 from kseg.client.groups.offsets import committed_offsets
-from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_bounds, list_offsets
+from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_bounds, list_offsets, list_times
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError
@@ -267,16 +267,17 @@ def _at_time(
     times = named_times(spec, wanted)
     if not wanted:
         return {}
-    found = list_offsets(cluster, times, isolation_level=isolation_level)
+    found = list_times(cluster, times, isolation_level=isolation_level)
     for partition in wanted:
-        if found[partition].offset < 0 and spec.otherwise == "error":
+        if found[partition].first.offset < 0 and spec.otherwise == "error":
             raise TimeNotFoundError(
                 f"no record at or after {times[partition]} (milliseconds since 1970)",
                 remedy='start earlier, or set startingOffsetsByTimestampStrategy to "latest"',
                 topic=partition.topic,
                 partition=partition.partition,
             )
-    return {p: found[p].offset if found[p].offset >= 0 else LATEST for p in wanted}
+    # An end that was listed after the search could be above records that were not visible to it.
+    return {p: first.offset if first.offset >= 0 else end.offset for p, (end, first) in found.items()}
 
 
 def _committed(cluster: Cluster, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:

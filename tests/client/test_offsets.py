@@ -12,7 +12,7 @@ import pytest
 from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
 from kseg.client.admin.topics import delete_records
 from kseg.client.errors import BrokerError, RequestTimedOut
-from kseg.client.offsets import list_bounds
+from kseg.client.offsets import list_bounds, list_times
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import (
     ListOffsetsRequest,
@@ -75,6 +75,27 @@ def test_the_bounds_of_a_log_are_asked_for_without_waiting_in_between(
     assert under_way == [3, 2, 1]
     monkeypatch.undo()
     transaction.abort()
+
+
+@pytest.mark.rule(174, 177)
+def test_a_search_by_time_has_the_end_from_before_it(fake: Any, connect: Any):
+    """What the second request no longer finds, or finds behind that end, was written in between."""
+    asked = []
+
+    def answer(seen: Any) -> ListOffsetsResponse:
+        wanted = seen.request.topics[0].partitions[0].timestamp
+        asked.append((wanted, seen.request.isolation_level))
+        part = ListOffsetsResponse.ListOffsetsPartitionResponse(
+            partition_index=0, offset=7 if wanted == LATEST else -1, timestamp=-1, leader_epoch=0
+        )
+        return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
+
+    fake.add_topic("t", [1])
+    fake.on(ListOffsetsRequest, answer)
+    tp = TopicPartition("t", 0)
+    found = list_times(connect(fake.bootstrap_servers), {tp: 500}, isolation_level="read_committed")
+    assert (found[tp].end.offset, found[tp].first.offset) == (7, -1)
+    assert asked == [(LATEST, 1), (500, 1)]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kseg.client import Cluster, TopicPartition
+from kseg.client import offsets as offsets_module
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
-from kseg.client.offsets import ListedBounds, ListedOffset
+from kseg.client.offsets import LATEST, ListedBounds, ListedOffset
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source import resolve as resolve_module
 from kseg.etl.source.errors import TimeNotFoundError
@@ -154,6 +155,33 @@ def test_named_offsets_are_taken_as_they_are(cluster: Cluster, topic: str) -> No
 def test_named_offsets_must_fit_the_partitions(cluster: Cluster, topic: str, named: tuple[int, ...]) -> None:
     with pytest.raises(ConfigurationError, match="a map of offsets"):
         resolve(cluster, topic, AtOffsets(dict.fromkeys(parts(topic, *named), 0)))
+
+
+class GrowingLog:
+    """Requests for the log of one partition, which becomes visible up to offset 10 behind the first of them.
+
+    It had no visible record at or after the time: its transaction commits, or it is written.
+    """
+
+    def __init__(self, end: int) -> None:
+        self.end, self.asked = end, 0
+
+    def ask(self, _: Any, partitions: Any, questions: Any) -> Any:
+        return {tp: [self._listed(question.wanted[tp]) for question in questions] for tp in partitions}
+
+    def _listed(self, wanted: int) -> ListedOffset:
+        visible, self.asked = 10 if self.asked else self.end, self.asked + 1
+        if wanted == LATEST:
+            return ListedOffset(visible, -1, 0)
+        return ListedOffset(self.end, wanted, 0) if visible > self.end else ListedOffset(-1, -1, -1)
+
+
+@pytest.mark.parametrize("end", [0, 4])
+def test_what_becomes_visible_while_a_time_is_searched_is_after_it(end: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a read from the time would begin above it, and one up to the time would have it."""
+    monkeypatch.setattr(offsets_module, "_ask", GrowingLog(end).ask)
+    found = resolve_offsets(None, AtTime(SECOND), parts("t", 0), isolation_level="read_committed")  # type: ignore[arg-type]
+    assert found == {TopicPartition("t", 0): end}
 
 
 def test_a_time_is_the_first_record_at_or_after_it(cluster: Cluster, topic: str) -> None:
