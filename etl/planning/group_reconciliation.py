@@ -12,11 +12,14 @@
     anything else                              another client committed                     refused until accepted
 
 The frontier is where the ledger says the next run starts. Metadata is the string that a commit carries.
+
+An offset of another client from which a run starts has the leader epoch of the last record that was read. If this epoch
+ended below the offset, the log was truncated, and there are other records at the offsets in between: refused (KIP-320).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kseg.client.groups.offsets import CommittedOffset
@@ -26,6 +29,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, truncated_at
 from kseg.etl.tables.errors import NEWER_LEDGER
 
 ACCEPT = "--accept-group-offsets"
@@ -60,14 +64,40 @@ class GroupView:
         return found is not None and found.offset >= 0
 
 
-def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[ev.Event]:
+def committed_epochs(view: GroupView, state: JobState) -> Iterator[LeaderEpoch]:
+    """The leader epochs of the offsets from which a plan may start: those that this ledger has not committed itself."""
+    for tp, found in view.offsets.items():
+        ours = ledger_of(found.metadata) == state.ledger_id
+        if found.offset >= 0 <= found.leader_epoch and not ours and (view.watched or tp not in state.bases):
+            yield LeaderEpoch(tp, found.leader_epoch)
+
+
+def check_committed_epoch(group: str, tp: TopicPartition, found: CommittedOffset, ends: EpochEnds) -> None:
+    """Raises Refused: `log-truncated`; the leader epoch of a committed offset ended below it."""
+    end = truncated_at(ends, tp, found.leader_epoch, found.offset)
+    if end is not None:
+        raise Refused(
+            "log-truncated",
+            f"group {group} is committed at offset {found.offset} of leader epoch {found.leader_epoch}, which ended at "
+            f"{end}: the log was truncated (an unclean leader election), and has other records there now",
+            remedy=f"set the group's offset (kafka-consumer-groups --reset-offsets --to-offset) and run again: {end} "
+            f"reads what was written since, {found.offset} skips it",
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=end,
+        )
+
+
+def reconcile(view: GroupView, state: JobState, ends: EpochEnds, *, moves_offsets: bool) -> list[ev.Event]:
     """The events that accepted offsets make; none where group and ledger agree.
 
+    ends: the ends of `committed_epochs`.
     moves_offsets: the run will commit the group's offsets. For one that will not, offsets that another client has
     changed do not matter; a lost or outdated ledger does.
 
     Raises:
-        Refused: `ledger-older` or `group-offsets-differ`, naming every partition that differs.
+        Refused: `ledger-older` or `group-offsets-differ`, naming every partition that differs; `log-truncated` for
+            an accepted offset.
     """
     differing: dict[TopicPartition, CommittedOffset] = {}
     for tp, found in sorted(view.offsets.items()) if view.watched else ():
@@ -91,6 +121,8 @@ def reconcile(view: GroupView, state: JobState, *, moves_offsets: bool) -> list[
         return []
     if not view.accept:
         raise _differs(view.group, differing, state)
+    for tp, found in differing.items():
+        check_committed_epoch(view.group, tp, found, ends)
     return _accepted(view.group, differing, state)
 
 

@@ -32,9 +32,10 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.planning.cap import capped
-from kseg.etl.planning.group_reconciliation import GroupView, reconcile
+from kseg.etl.planning.epoch_ends import EpochEnds
+from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.source_identity import EpochEnds, check_logs, check_topics, identities
+from kseg.etl.planning.source_identity import check_logs, check_topics, identities
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -52,7 +53,8 @@ class PlanInputs:
     group: None if the job commits no offsets.
     schemas: schemas of a registry, by lineage.
     sizes: estimated bytes of an offset, by partition, if `run.max_bytes` needs them.
-    epoch_ends: the ends of the leader epochs in the ledger, of partitions that have another epoch now.
+    epoch_ends: the ends of the leader epochs in the ledger and of the group's offsets, of partitions that have another
+        epoch now.
     """
 
     job: Job
@@ -115,7 +117,8 @@ class Draft:
         if added := [tp for tp in snapshot.partitions if self._is_added(tp)]:
             self.add(ev.BasePinned(bases=dict.fromkeys(added, 0), reason="earliest"))
         if self.inputs.group is not None:
-            self.add(*reconcile(self.inputs.group, self.state, moves_offsets=moves_offsets))
+            ends = self.inputs.epoch_ends
+            self.add(*reconcile(self.inputs.group, self.state, ends, moves_offsets=moves_offsets))
         self.add(*self._bases())
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
 
@@ -141,6 +144,7 @@ class Draft:
             if group is not None and group.has(tp):
                 found = group.offsets[tp]
                 self._check_group_offset(tp, group.group, found.offset)
+                check_committed_epoch(group.group, tp, found, self.inputs.epoch_ends)
                 pinned.setdefault("group", {})[tp] = found.offset
                 taken[tp] = ev.GroupOffset(found.offset, found.metadata or "", found.leader_epoch)
             elif began:

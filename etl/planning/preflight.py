@@ -14,6 +14,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.state import JobState
 from kseg.etl.places import one_scheme
+from kseg.etl.planning.group_reconciliation import committed_epochs
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
@@ -54,7 +55,9 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     # After the ranges' ends: a record's schema is registered before the record is written.
     schemas = _read_schemas(inputs, snapshot, state) if inputs.registry is not None else {}
     sizes = inputs.sizes(snapshot) if chain == ev.INCREMENTAL and job.run.max_bytes is not None else {}
-    return PlanInputs(job, snapshot, found, group, ends_of_epochs(inputs.logs, snapshot, state), schemas, sizes)
+    committed = () if group is None else committed_epochs(group, state)
+    ends = ends_of_epochs(inputs.logs, snapshot, state, committed)
+    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes)
 
 
 def _read_schemas(inputs: InputReader, snapshot: SourceSnapshot, state: JobState) -> dict[str, FoundSchemas]:

@@ -19,8 +19,9 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
+from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.source_identity import EpochEnds, SourceChange, log_changes, topic_changes
+from kseg.etl.planning.source_identity import SourceChange, log_changes, topic_changes
 
 OPTION = "--accept-source"
 _NAMED = re.compile(r"(?P<topic>[^:]+)(:(?P<partition>\d+)(:(?P<offset>\d+))?)?")

@@ -19,28 +19,18 @@ difference: the broker's response is out of date (`etl.source.lag`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PartitionIdentity, TopicIdentity
+from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, ends_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.source.logs import Logs
 
 ACCEPT = "`kseg repair JOB --accept-source {}`"
-
-
-class EpochEnd(NamedTuple):
-    """The end of a leader epoch (OffsetForLeaderEpoch); -1: the leader no longer knows it, because of retention."""
-
-    leader_epoch: int
-    end: int
-
-
-EpochEnds = Mapping[TopicPartition, EpochEnd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +79,12 @@ def behind(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity]) -> Topi
     return None
 
 
-def ends_of_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> dict[TopicPartition, EpochEnd]:
+def ends_of_epochs(
+    logs: Logs, snapshot: SourceSnapshot, state: JobState, committed: Iterable[LeaderEpoch] = ()
+) -> dict[LeaderEpoch, int]:
     """The end of each partition's leader epoch in the ledger (OffsetForLeaderEpoch, KIP-320), if the epoch has changed.
+
+    committed: leader epochs of the group's offsets, whose ends are requested too.
 
     A log that was truncated and written again may be as long as before, but its old epoch ends below landed offsets.
     The same is true for files of a broker with records that its followers never had.
@@ -98,12 +92,16 @@ def ends_of_epochs(logs: Logs, snapshot: SourceSnapshot, state: JobState) -> dic
     Raises:
         KafkaError, LogFileError: the logs cannot be read.
     """
-    asked: dict[TopicPartition, int] = {}
-    for tp in snapshot.partitions:
-        seen = _seen(state.topics, tp)
-        if seen is not None and 0 <= seen.leader_epoch < snapshot.leader_epoch(tp):
-            asked[tp] = seen.leader_epoch
-    return {tp: EpochEnd(asked[tp], end) for tp, end in logs.ends_of_epochs(asked).items()}
+    known = {
+        LeaderEpoch(tp, seen.leader_epoch)
+        for tp in snapshot.partitions
+        if (seen := _seen(state.topics, tp)) is not None
+    }
+    return ends_of(logs, {epoch for epoch in known.union(committed) if _has_ended(snapshot, epoch)})
+
+
+def _has_ended(snapshot: SourceSnapshot, epoch: LeaderEpoch) -> bool:
+    return epoch.tp in snapshot.bounds and 0 <= epoch.number < snapshot.leader_epoch(epoch.tp)
 
 
 def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceChange]:
@@ -161,9 +159,9 @@ def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> I
 def identities(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> dict[str, TopicIdentity]:
     """The snapshot's topics as the ledger is to know them after this plan, whose source has been checked.
 
-    With a newer leader epoch in the ledger, brokers are no longer asked where the old one ended. So a copy's newer epoch
-    counts only if the copy shows that it continues the log that the ledger knows: it must still have the last offset
-    that was dealt with. A copy that begins above it may come from a log that was truncated below it.
+    With a newer leader epoch in the ledger, brokers are no longer asked where the old one ended. So a copy's newer
+    epoch counts only if the copy shows that it continues the log that the ledger knows: it must still have the last
+    offset that was dealt with. A copy that begins above it may come from a log that was truncated below it.
     """
     dealt_with = _dealt_with(state) if snapshot.copy else {}
     found = {}
@@ -198,10 +196,9 @@ def _continues(
 
 def _known_end(state: JobState, ends: EpochEnds, tp: TopicPartition) -> int | None:
     """Where the source says that the ledger's leader epoch ended; None: it was not asked, or does not know."""
-    seen, epoch = _seen(state.topics, tp), ends.get(tp)
-    if seen is None or epoch is None or epoch.end < 0 or epoch.leader_epoch != seen.leader_epoch:
-        return None
-    return epoch.end
+    seen = _seen(state.topics, tp)
+    end = -1 if seen is None else ends.get(LeaderEpoch(tp, seen.leader_epoch), -1)
+    return end if end >= 0 else None
 
 
 def _last_in_epoch(state: JobState, tp: TopicPartition, last: int) -> int:

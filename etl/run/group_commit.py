@@ -85,7 +85,11 @@ def refuse_live_group(cluster: Cluster, group: str) -> None:
 def frontier_offsets(
     state: JobState, run_id: str, assigned: Collection[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit: the frontier of every assigned partition that has a base."""
+    """What to commit: the frontier of every assigned partition that has a base.
+
+    The leader epoch is the ledger's if it was seen with an end at or above the frontier. Otherwise the frontier's
+    records may be of later epochs (they were read from files): with an older epoch, the log would seem truncated.
+    """
     metadata = commit_metadata(state.ledger_id, run_id)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     for tp in sorted(assigned):
@@ -94,7 +98,8 @@ def frontier_offsets(
             continue
         topic = state.topics.get(tp.topic)
         seen = topic.partitions.get(tp.partition) if topic else None
-        offsets[tp] = CommittedOffset(frontier, seen.leader_epoch if seen else -1, metadata)
+        epoch = seen.leader_epoch if seen is not None and frontier <= seen.end_offset else -1
+        offsets[tp] = CommittedOffset(frontier, epoch, metadata)
     return offsets
 
 

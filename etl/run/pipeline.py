@@ -21,8 +21,9 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.epoch_ends import EpochEnds, ends_of
 from kseg.etl.planning.freshness import group_as_of, inputs_as_of
-from kseg.etl.planning.group_reconciliation import reconcile
+from kseg.etl.planning.group_reconciliation import GroupView, committed_epochs, reconcile
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
@@ -319,7 +320,10 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
         view = context.inputs.group_view(partitions, accept=accept_group_offsets)
         if view is not None:
             # A sibling may commit between the read and the comparison.
-            lease.transition(lambda state: reconcile(group_as_of(view, read_with, state), state, moves_offsets=True))
+            ends = _accepted_ends(context, view, read_with)
+            lease.transition(
+                lambda state: reconcile(group_as_of(view, read_with, state), state, ends, moves_offsets=True)
+            )
         lease.check()
         context.observe("commit:before")
         offsets = _commit_frontier(context, lease, run.run_id, partitions)
@@ -329,6 +333,13 @@ def _commit(context: JobContext, lease: Lease, run: RunState, accept_group_offse
             run_id=run.run_id, group=_group(context), how=_how(context), offsets=as_events(offsets)
         )
         lease.transition(lambda _: [event])
+
+
+def _accepted_ends(context: JobContext, view: GroupView, state: JobState) -> EpochEnds:
+    """The ends of the leader epochs of the group's offsets, if offsets of other clients are accepted."""
+    if not view.accept:
+        return {}
+    return ends_of(context.inputs.at_brokers().logs, committed_epochs(view, state))
 
 
 def _commit_frontier(

@@ -12,11 +12,11 @@ LossReason = Literal["retention", "truncation"]
 class OffsetsLost(Refused):
     """Offsets of a range are not in the log any more: `[first, last)`, `last` exclusive.
 
-    reason: `retention` where the log starts above them now, `truncation` where it ends below them.
+    reason: `retention` where the log starts above them now, `truncation` where it ends, or was truncated, below them.
     """
 
     def __init__(self, topic: str, partition: int, first: int, last: int, reason: LossReason = "retention") -> None:
-        why = "the log starts above them now" if reason == "retention" else "the log ends below them"
+        why = "the log starts above them now" if reason == "retention" else "the log was truncated, or ends below them"
         super().__init__(
             "data-lost",
             f"offsets {first} to {last - 1} cannot be read any more: {why}",

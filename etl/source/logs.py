@@ -70,14 +70,17 @@ class Logs(Protocol):
         isolation_level: IsolationLevel,
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+        fail_on_data_loss: bool = False,
     ) -> dict[TopicPartition, int]:
         """A concrete offset for every partition. Offsets given by the user are not checked.
 
-        group: the group of `committed`. unnamed: the offset of partitions that a map does not name.
+        group: the group of `committed`. unnamed: the offset of partitions that a map does not name. fail_on_data_loss:
+        see `resolve.unread`.
 
         Raises:
             ConfigurationError: `committed` if no group's offsets are known; a map of other partitions.
             TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
+            OffsetsLost: as `resolve.unread`.
         """
 
     def first_at(

@@ -18,12 +18,12 @@ from typing import Any, Literal, NamedTuple
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic, error_from_code
-from kseg.client.groups.offsets import committed_offsets
-from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, list_bounds, list_offsets, list_times
+from kseg.client.groups.offsets import CommittedOffset, committed_offsets
+from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, end_of_epoch, list_bounds, list_offsets, list_times
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.source.errors import TimeNotFoundError
+from kseg.etl.source.errors import OffsetsLost, TimeNotFoundError
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,7 @@ def resolve_offsets(
     isolation_level: IsolationLevel,
     group: str | None = None,
     unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+    fail_on_data_loss: bool = False,
 ) -> dict[TopicPartition, int]:
     """A concrete offset for every partition, as of now.
 
@@ -183,10 +184,12 @@ def resolve_offsets(
 
     group: the group of `committed`; a partition without a committed offset starts at its earliest offset.
     unnamed: the offset of partitions that `AtOffsets` does not name; Spark's source refuses them.
+    fail_on_data_loss: see `unread`.
 
     Raises:
         ConfigurationError: `committed` without a group; `log_end`; `AtOffsets` with other partitions than these.
         TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
+        OffsetsLost: as `unread`.
         KafkaError: a request to the brokers failed.
     """
     wanted = sorted(partitions)
@@ -195,7 +198,7 @@ def resolve_offsets(
     elif isinstance(spec, AtTime):
         marks = _at_time(cluster, spec, wanted, isolation_level)
     elif spec == "committed":
-        marks = _committed(cluster, group, wanted)
+        marks = _committed(cluster, group, wanted, fail_on_data_loss)
     elif spec == "log_end":
         raise ConfigurationError.of("source.ending_offsets", "brokers serve no records above the high watermark")
     else:
@@ -280,10 +283,41 @@ def _at_time(
     return {p: first.offset if first.offset >= 0 else end.offset for p, (end, first) in found.items()}
 
 
-def _committed(cluster: Cluster, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+def unread(
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ends: Mapping[TopicPartition, int],
+    *,
+    fail_on_data_loss: bool,
+) -> dict[TopicPartition, int]:
+    """The first offset of each partition that a group has not read; -1 where it has committed none.
+
+    This is the committed offset. But if the leader epoch of the last record that the group has read ended below it, the
+    log was truncated there, and has other records from that end on (KIP-320).
+
+    ends: the ends of the commits' leader epochs; -1: unknown.
+
+    Raises:
+        OffsetsLost: a log was truncated below the committed offset, with `fail_on_data_loss`.
+    """
+    found: dict[TopicPartition, int] = {}
+    for tp, (offset, *_) in committed.items():
+        end = ends.get(tp, -1)
+        truncated = 0 <= end < offset
+        if truncated and fail_on_data_loss:
+            raise OffsetsLost(tp.topic, tp.partition, end, offset, "truncation")
+        found[tp] = end if truncated else offset
+    return found
+
+
+def _committed(
+    cluster: Cluster, group: str | None, wanted: list[TopicPartition], fail_on_data_loss: bool
+) -> dict[TopicPartition, int]:
     if not group:
         raise ConfigurationError("committed offsets need a group")
     if not wanted:
         return {}
     committed = committed_offsets(cluster, group, wanted)
-    return {p: committed[p].offset if p in committed and committed[p].offset >= 0 else EARLIEST for p in wanted}
+    epochs = {p: found.leader_epoch for p, found in committed.items() if found.offset >= 0 <= found.leader_epoch}
+    ends = {p: end.end_offset for p, end in end_of_epoch(cluster, epochs).items()} if epochs else {}
+    marks = unread(committed, ends, fail_on_data_loss=fail_on_data_loss)
+    return {p: mark if (mark := marks.get(p, -1)) >= 0 else EARLIEST for p in wanted}

@@ -31,14 +31,21 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
 
     Raises:
         ConfigurationError: offsets that do not fit the partitions, or end before they start.
-        OffsetsLost: given offsets are outside of the log, with failOnDataLoss.
+        OffsetsLost: given offsets are outside of the log, or the log was truncated below a group's offsets, with
+            failOnDataLoss.
         KafkaError: a request to the cluster failed.
         LogFileError: the log files cannot be read.
     """
     level = options.isolation_level
     with open_logs(options.origin) as logs:
         topics = logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
-        starts = logs.offsets(options.start, topics, isolation_level=level, group=options.group)
+        starts = logs.offsets(
+            options.start,
+            topics,
+            isolation_level=level,
+            group=options.group,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
         ends = logs.offsets(ending(options.end), topics, isolation_level=level)
         bounds = logs.bounds(topics)
         metadata = {tp: topic.partitions[tp.partition] for tp, topic in topics.items()}

@@ -236,7 +236,13 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begun(self, seen: _Seen) -> StreamOffsets:
         """The start offsets of a new query. Raises OffsetsLost: they are outside of the log, with failOnDataLoss."""
         read, logs = self._options.read, self._open()
-        starts = logs.offsets(read.start, seen.topics, isolation_level=read.isolation_level, group=read.group)
+        starts = logs.offsets(
+            read.start,
+            seen.topics,
+            isolation_level=read.isolation_level,
+            group=read.group,
+            fail_on_data_loss=read.fail_on_data_loss,
+        )
         # Listed again, since records may have arrived in between: bounds that are older than the offsets would have
         # their end below them, as if the log had been truncated, and their epoch may have ended below them.
         seen = replace(seen, bounds=logs.bounds(seen.topics))

@@ -110,9 +110,11 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "unset the options that the message names",
     ),
     "log-truncated": Explanation(
-        "the log ends below what has landed (an unclean leader election)",
+        "the log ends, or was truncated, below what has landed or what the group has committed (an unclean leader "
+        "election)",
         "`kseg repair JOB --accept-source TOPIC:PARTITION` ([below](ledger.md#a-changed-source)); a "
-        "query: a new checkpoint, or `failOnDataLoss` `false`",
+        "query: a new checkpoint, or `failOnDataLoss` `false`; a group's offset, from which a first run or "
+        "`--accept-group-offsets` would start: set it with `kafka-consumer-groups --reset-offsets`",
     ),
     "no-such-run": Explanation(
         "the ledger has no run of this id",

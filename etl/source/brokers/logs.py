@@ -56,9 +56,16 @@ class BrokerLogs:
         isolation_level: IsolationLevel,
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+        fail_on_data_loss: bool = False,
     ) -> dict[TopicPartition, int]:
         return resolve_offsets(
-            self._cluster, spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed
+            self._cluster,
+            spec,
+            partitions,
+            isolation_level=isolation_level,
+            group=group,
+            unnamed=unnamed,
+            fail_on_data_loss=fail_on_data_loss,
         )
 
     def first_at(

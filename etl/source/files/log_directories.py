@@ -26,7 +26,16 @@ from kseg.etl.source.files.replicas import Replica
 from kseg.etl.source.files.tasks import FilesOf, split_files
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import AtTime, EndName, LogBounds, OffsetSpec, TimedOffset, named_offsets, named_times
+from kseg.etl.source.resolve import (
+    AtTime,
+    EndName,
+    LogBounds,
+    OffsetSpec,
+    TimedOffset,
+    named_offsets,
+    named_times,
+    unread,
+)
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.log.damage.damage import Torn
@@ -203,6 +212,7 @@ class LogCatalog:
         isolation_level: IsolationLevel,
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+        fail_on_data_loss: bool = False,
     ) -> dict[TopicPartition, int]:
         """A concrete offset for every partition, like `resolve.resolve_offsets`.
 
@@ -213,12 +223,13 @@ class LogCatalog:
             ConfigurationError: `committed` without a group, or the folder with the group's offsets is missing; a map
                 with other partitions than these.
             TimeNotFoundError: there is no record at or after the time of `AtTime(otherwise="error")`.
+            OffsetsLost: as `resolve.unread`.
             KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43): records have no timestamps.
             UndecodableRecord: one of the group's records is damaged, or newer than this release knows.
         """
         wanted = sorted(partitions)
         if spec == "committed":
-            return self._committed(group, wanted)
+            return self._committed(group, wanted, fail_on_data_loss)
         if isinstance(spec, AtTime):
             times = named_times(spec, wanted)
             return {tp: self._at_time(tp, millis, spec, isolation_level) for tp, millis in times.items()}
@@ -231,12 +242,20 @@ class LogCatalog:
             tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
         }
 
-    def _committed(self, group: str | None, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _committed(
+        self, group: str | None, wanted: list[TopicPartition], fail_on_data_loss: bool
+    ) -> dict[TopicPartition, int]:
         if not group:
             raise ConfigurationError("committed offsets need a group")
         found = committed_in_files(LogDirs(self._files.log_dirs, self._files.open), group)
-        earliest = CommittedOffset(-1)
-        marks = {tp: found.get(tp, earliest).offset for tp in wanted}
+        committed = {tp: found.get(tp, CommittedOffset(-1)) for tp in wanted}
+        # The newest epoch of the files has not ended: files that are older than the commit are no truncated log.
+        ends = {
+            tp: self.end_of_epoch(tp, one.leader_epoch)
+            for tp, one in committed.items()
+            if 0 <= one.leader_epoch < self.bounds(tp).leader_epoch
+        }
+        marks = unread(committed, ends, fail_on_data_loss=fail_on_data_loss)
         return {tp: mark if mark >= 0 else self.bounds(tp).start for tp, mark in marks.items()}
 
     def _end(self, tp: TopicPartition, name: EndName, isolation_level: IsolationLevel) -> int:

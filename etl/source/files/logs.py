@@ -82,8 +82,16 @@ class FileLogs:
         isolation_level: IsolationLevel,
         group: str | None = None,
         unnamed: Literal["earliest", "latest", "refuse"] = "refuse",
+        fail_on_data_loss: bool = False,
     ) -> dict[TopicPartition, int]:
-        return self._catalog.offsets(spec, partitions, isolation_level=isolation_level, group=group, unnamed=unnamed)
+        return self._catalog.offsets(
+            spec,
+            partitions,
+            isolation_level=isolation_level,
+            group=group,
+            unnamed=unnamed,
+            fail_on_data_loss=fail_on_data_loss,
+        )
 
     def first_at(
         self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False

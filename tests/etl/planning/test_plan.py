@@ -21,7 +21,8 @@ from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill import run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.planning.group_reconciliation import GroupView, commit_metadata
+from kseg.etl.planning.epoch_ends import LeaderEpoch
+from kseg.etl.planning.group_reconciliation import GroupView, commit_metadata, committed_epochs
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.source.resolve import LogBounds
@@ -42,12 +43,22 @@ FRESH = JobState("job", "L")
 
 
 def draft(
-    state: JobState = FRESH, *, start: int = 0, end: int = 37, group: int = -1, metadata: str = "", accept: bool = False
+    state: JobState = FRESH,
+    *,
+    start: int = 0,
+    end: int = 37,
+    group: int = -1,
+    group_epoch: int = -1,
+    metadata: str = "",
+    accept: bool = False,
+    **ended: int,
 ) -> Draft:
+    """ended: e5=20: leader epoch 5 ended at offset 20."""
     topic = TopicMetadata("orders", UUID(int=1), False, {0: PartitionMetadata(0, 1, 0, (1,), (1,))})
     snapshot = SourceSnapshot("c", {"orders": topic}, {TP: LogBounds(0, end, end)}, {TP: start}, {TP: end})
-    view = GroupView("g", {TP: CommittedOffset(group, -1, metadata)}, accept=accept)
-    return Draft.unwritten(PlanInputs(JOB, snapshot, {"/lake/orders": None}, view), state)
+    view = GroupView("g", {TP: CommittedOffset(group, group_epoch, metadata)}, accept=accept)
+    ends = {LeaderEpoch(TP, int(epoch[1:])): at for epoch, at in ended.items()}
+    return Draft.unwritten(PlanInputs(JOB, snapshot, {"/lake/orders": None}, view, ends), state)
 
 
 def planned(*args: Any, **options: Any) -> list[tuple[int, int]]:
@@ -71,6 +82,34 @@ def test_accepting_a_group_offset_beyond_the_log_is_refused() -> None:
     with pytest.raises(Refused) as refused:
         planned(replace(FRESH, bases={TP: 0}), group=100_000, accept=True)
     assert refused.value.code == "start-beyond-end"
+
+
+@pytest.mark.parametrize("state", [FRESH, replace(FRESH, bases={TP: 10})])
+def test_a_group_offset_of_an_epoch_that_ended_below_it_is_refused(state: JobState) -> None:
+    """An unclean election cut the log at 20, and the next leader has written other records from there on."""
+    first = state is FRESH
+    given = {"group": 25, "group_epoch": 5, "accept": not first}
+    with pytest.raises(Refused, match=r"committed at offset 25 of leader epoch 5, which ended at 20") as refused:
+        planned(state, **given, e5=20)
+    assert refused.value.code == "log-truncated"
+    assert refused.value.address["offset"] == 20
+    for ends in ({"e5": 25}, {"e5": -1}, {"e6": 20}, {}):
+        assert planned(state, **given, **ends) == [(25, 37)]
+    # As the remedy says: a reset commits no leader epoch.
+    assert planned(state, **given | {"group": 20, "group_epoch": -1}, e5=20) == [(20, 37)]
+
+
+def test_the_epochs_to_ask_about_are_those_of_offsets_that_a_plan_may_start_from() -> None:
+    def asked(
+        metadata: str = "", *, state: JobState = FRESH, watched: bool = True, epoch: int = 5
+    ) -> list[LeaderEpoch]:
+        view = GroupView("g", {TP: CommittedOffset(25, epoch, metadata)}, watched=watched)
+        return list(committed_epochs(view, state))
+
+    assert asked() == asked(commit_metadata("another", "r0")) == asked(watched=False) == [LeaderEpoch(TP, 5)]
+    assert asked(commit_metadata("L", "r0")) == asked(epoch=-1) == []
+    based = replace(FRESH, bases={TP: 0})
+    assert (asked(state=based), asked(state=based, watched=False)) == ([LeaderEpoch(TP, 5)], [])
 
 
 def test_an_accepted_group_offset_leads_out_of_a_start_beyond_the_log() -> None:

@@ -15,9 +15,10 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.epoch_ends import LeaderEpoch
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import NamedSource, accept
-from kseg.etl.planning.source_identity import EpochEnd, behind, check_source, ends_of_epochs, identities
+from kseg.etl.planning.source_identity import behind, check_source, ends_of_epochs, identities
 from kseg.etl.source.resolve import LogBounds
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -43,9 +44,9 @@ def known(
     return JobState("job", "L", bases={TP: 0}, landed_offsets=offsets, topics=topics, **more)
 
 
-def epoch_ends(**ends: int) -> dict[TopicPartition, EpochEnd]:
+def epoch_ends(**ends: int) -> dict[LeaderEpoch, int]:
     """e5=12: epoch 5 ended at offset 12."""
-    return dict.fromkeys([TP], *(EpochEnd(int(name[1:]), end) for name, end in ends.items())) if ends else {}
+    return {LeaderEpoch(TP, int(name[1:])): end for name, end in ends.items()}
 
 
 def code(snapshot: SourceSnapshot, state: JobState, **ends: int) -> str | None:
@@ -113,16 +114,40 @@ def test_what_a_run_has_planned_counts_like_what_has_landed() -> None:
     assert "--abandon r1" in str(refused.value.remedy)
 
 
-def test_the_epoch_that_is_asked_about_is_the_one_last_seen() -> None:
-    class Logs:
-        def ends_of_epochs(self, asked: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-            return {tp: epoch * 10 for tp, epoch in asked.items()}
+class Logs:
+    """Answers to OffsetForLeaderEpoch: epoch 5 ended at 50, 6 at 60 … `requests` is what was asked."""
 
+    def __init__(self) -> None:
+        self.requests: list[dict[TopicPartition, int]] = []
+
+    def ends_of_epochs(self, asked: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.requests.append(asked)
+        return {tp: epoch * 10 for tp, epoch in asked.items()}
+
+
+def test_the_epoch_that_is_asked_about_is_the_one_last_seen() -> None:
     def ends(epoch: int) -> Any:
         return ends_of_epochs(Logs(), seen(epoch=epoch), known())  # type: ignore[arg-type]
 
-    assert ends(7) == {TP: EpochEnd(5, 50)}
+    assert ends(7) == epoch_ends(e5=50)
     assert ends(5) == ends(4) == ends(-1) == {}
+
+
+@pytest.mark.parametrize(
+    ("committed", "ends", "requests"),
+    [
+        ((), {"e5": 50}, 1),
+        ((5,), {"e5": 50}, 1),
+        ((6,), {"e5": 50, "e6": 60}, 2),  # a request has one epoch of a partition
+        ((7,), {"e5": 50}, 1),  # has not ended
+    ],
+)
+def test_the_epochs_of_the_groups_offsets_are_asked_about_with_the_ledgers(
+    committed: tuple[int, ...], ends: dict[str, int], requests: int
+) -> None:
+    logs = Logs()
+    found = ends_of_epochs(logs, seen(epoch=7), known(), [LeaderEpoch(TP, epoch) for epoch in committed])  # type: ignore[arg-type]
+    assert (found, len(logs.requests)) == (epoch_ends(**ends), requests)
 
 
 def test_an_older_epoch_of_the_same_topic_is_out_of_date() -> None:

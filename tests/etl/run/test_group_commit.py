@@ -23,7 +23,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import RetriableFailure
-from kseg.etl.ledger.events import GroupOffset
+from kseg.etl.ledger.events import GroupOffset, PartitionIdentity, TopicIdentity
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.run import group_commit
@@ -149,3 +149,14 @@ def abort_as_a_sibling(cluster: Cluster, transactional_id: str) -> None:
     while describe_transactions(cluster, [transactional_id]).or_raise()[transactional_id].state != "CompleteAbort":
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_a_frontier_above_the_end_of_the_epoch_that_was_seen_is_committed_without_it() -> None:
+    """What lies above was landed from files, and may be of later epochs: consumers would see a truncated log."""
+
+    def epoch(end: int) -> int:
+        topics = {"orders": TopicIdentity(None, "c", {0: PartitionIdentity(5, end)})}
+        state = JobState("job", "l", bases={TP: 0}, landed_offsets={TP: OffsetSet.single(0, 50)}, topics=topics)
+        return group_commit.frontier_offsets(state, "r1", [TP])[TP].leader_epoch
+
+    assert (epoch(50), epoch(80), epoch(40), epoch(-1)) == (5, 5, -1, -1)

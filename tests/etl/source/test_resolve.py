@@ -12,10 +12,10 @@ from kseg.client import Cluster, TopicPartition
 from kseg.client import offsets as offsets_module
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
-from kseg.client.offsets import LATEST, ListedBounds, ListedOffset
+from kseg.client.offsets import LATEST, EpochEnd, ListedBounds, ListedOffset
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source import resolve as resolve_module
-from kseg.etl.source.errors import TimeNotFoundError
+from kseg.etl.source.errors import OffsetsLost, TimeNotFoundError
 from kseg.etl.source.resolve import (
     AtOffsets,
     AtTime,
@@ -216,6 +216,37 @@ def test_the_latest_offset_is_the_last_stable_one(cluster: Cluster, transactions
         assert resolve_offsets(cluster, "latest", [partition], isolation_level=level) == {partition: end}  # type: ignore[arg-type]
     far = resolve_offsets(cluster, AtTime(2**42), [partition], isolation_level="read_committed")
     assert far == {partition: bounds.last_stable}
+
+
+def test_a_group_that_has_read_a_truncated_part_continues_where_the_log_was_truncated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Epoch 5 was cut at 120, and epoch 6 has other records from there on: they would have been skipped."""
+    tp, *others = parts("orders", 0, 1, 2, 3)
+    committed = {tp: CommittedOffset(150, 5), others[0]: CommittedOffset(80, 5), others[1]: CommittedOffset(150)}
+    monkeypatch.setattr(resolve_module, "committed_offsets", lambda *_: committed | {others[2]: CommittedOffset(-1)})
+    monkeypatch.setattr(
+        resolve_module, "end_of_epoch", lambda _, epochs: {p: EpochEnd(epoch, 120) for p, epoch in epochs.items()}
+    )
+    monkeypatch.setattr(
+        resolve_module, "list_offsets", lambda _, edges, **__: {p: ListedOffset(7, -1, 6) for p in edges}
+    )
+
+    def resolved(*, fail_on_data_loss: bool) -> list[int]:
+        found = resolve_offsets(
+            None,  # type: ignore[arg-type]
+            "committed",
+            [tp, *others],
+            isolation_level="read_committed",
+            group="g",
+            fail_on_data_loss=fail_on_data_loss,
+        )
+        return [found[p] for p in (tp, *others)]
+
+    assert resolved(fail_on_data_loss=False) == [120, 80, 150, 7]
+    with pytest.raises(OffsetsLost, match="offsets 120 to 149") as lost:
+        resolved(fail_on_data_loss=True)
+    assert lost.value.reason == "truncation"
 
 
 @pytest.mark.parametrize(

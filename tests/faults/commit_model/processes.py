@@ -204,7 +204,7 @@ def _reconcile(world: World, process: Process) -> Stepped:
     assert process.read is not None
     world.hold(process.chain, process.attempt)
     view = group_as_of(process.view, process.read, world.ledger)
-    world = _write(world, process, *reconcile(view, world.ledger, moves_offsets=True))
+    world = _write(world, process, *reconcile(view, world.ledger, {}, moves_offsets=True))
     return world, replace(process, at="begin", view=None, read=None)
 
 
