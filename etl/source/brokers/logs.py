@@ -12,14 +12,18 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig
-from kseg.client.errors import KafkaError, UnsupportedVersion
+from kseg.client.errors import AuthorizationFailed, KafkaError, UnsupportedVersion
 from kseg.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, IsolationLevel, end_of_epoch, list_offsets
+from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset, log_bounds, resolve_offsets, resolve_topics
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
 
 ENOUGH_FOR_A_HEADER = 4096
+
+_UNREADABLE = (AuthorizationFailed, UnsupportedVersion)
+"""Of a topic's settings: the user may not read them, or the broker is too old."""
 
 
 class BrokerLogs:
@@ -82,14 +86,26 @@ class BrokerLogs:
         return {tp: end.end_offset for tp, end in end_of_epoch(self._cluster, epochs).items()}
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
-        """Topics whose `cleanup.policy` has `compact`. If it may not be read, a topic counts as not compacted."""
-        from kseg.client.admin.configs import describe_topic_configs
+        """Topics whose `cleanup.policy` has `compact`. If it may not be read, a topic counts as not compacted.
 
+        Raises KafkaError: the brokers could not answer. Taken for "not compacted", this would be a lasting failure of
+        the account.
+        """
+        from kseg.client.admin.configs import ConfigResource, describe_configs
+
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in sorted(topics)]
         try:
-            configs = describe_topic_configs(self._cluster, sorted(topics))
-        except KafkaError:
+            found = describe_configs(self._cluster, asked, names=["cleanup.policy"])
+        except _UNREADABLE:
             return frozenset()
-        return frozenset(t for t in topics if "compact" in str(getattr(configs[t].get("cleanup.policy"), "value", "")))
+        for error in found.failed().values():
+            if not isinstance(error, _UNREADABLE):
+                raise error
+        return frozenset(
+            topic.name
+            for topic, settings in found.done().items()
+            if "compact" in str(getattr(settings.get("cleanup.policy"), "value", ""))
+        )
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
         from kseg.client.fetch.partition_reader import PartitionReader
