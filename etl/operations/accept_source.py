@@ -69,7 +69,7 @@ def accept_source(
     with JobContext.open(job, progress, ledger="required") as context:
 
         def decide(state: JobState) -> ev.SourceAccepted | None:
-            snapshot = context.inputs.bounds(state.topics)
+            snapshot = context.inputs.bounds(state)
             return accept(snapshot, state, ends_of_epochs(context.inputs.logs, snapshot, state), words)
 
         if dry_run:

@@ -15,8 +15,10 @@ def interval_status(job: Job, interval: Interval) -> IntervalStatus:
     Raises:
         ConfigurationError: a topic of the job does not exist.
         Refused: the ledger is damaged.
+        RetriableFailure: the brokers' responses stay older than the ledger.
         KafkaError: a request to the brokers failed.
     """
     with JobContext.open(job, ledger="optional") as context:
-        state, snapshot = context.clients.read_state(), context.inputs.snapshot()
+        state = context.clients.read_state()
+        snapshot = context.inputs.snapshot(state)
         return planning.interval_status(context.clients.logs, job, state, snapshot.bounds, interval)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -13,11 +13,11 @@ from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
-from kseg.etl.ledger.events import TableState, TopicIdentity
+from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import GroupView
-from kseg.etl.planning.snapshot import SourceSnapshot, take_bounds, take_snapshot
-from kseg.etl.planning.source_identity import behind
+from kseg.etl.planning.snapshot import SourceSnapshot, find_partitions, take_bounds, take_snapshot
+from kseg.etl.planning.source_identity import absent_topics, behind
 from kseg.etl.source.lag import until_current
 from kseg.etl.source.log_size import mean_sizes
 from kseg.etl.source.logs import Logs, logs_at
@@ -66,30 +66,36 @@ class InputReader:
     copy: bool = False
     registry: SchemaRegistry | None = None
 
-    def snapshot(self, known: Mapping[str, TopicIdentity] | None = None) -> SourceSnapshot:
+    def snapshot(self, state: JobState | None = None) -> SourceSnapshot:
         """Partitions, log bounds, and the configured start and end offsets.
 
-        known: the topics in the ledger; if responses are older than these, the requests are repeated.
+        state: the job's state in the ledger. If responses are older than its topics, or lack a topic of its last plan
+            that the job's pattern selects, the requests are repeated.
 
         Raises:
-            RetriableFailure: the brokers' responses stay older than the ledger.
+            RetriableFailure: the brokers' responses stay older than the ledger. Topics of a pattern may stay missing.
             Refused: `topic-missing`, if the ledger has the topic.
             ConfigurationError: the job names a topic or partition that does not exist.
             KafkaError, LogFileError: the logs cannot be read.
         """
-        with self._typed_missing_topic():
-            snapshot = until_current(
-                lambda: take_snapshot(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known or {})
-            )
+        snapshot = self._current(take_snapshot, state)
         views = {tp: PartitionView(b.start, b.high_watermark, b.last_stable) for tp, b in snapshot.bounds.items()}
         self.progress.event(OffsetsObserved(views))
         return snapshot
 
-    def bounds(self, known: Mapping[str, TopicIdentity]) -> SourceSnapshot:
+    def bounds(self, state: JobState) -> SourceSnapshot:
         """Like `snapshot`, without the configured offsets."""
+        return self._current(take_bounds, state)
+
+    def _current(self, take: Callable[..., SourceSnapshot], state: JobState | None) -> SourceSnapshot:
+        known = {} if state is None else state.topics
+        # A topic that stays missing is no part of the next plan, and is not waited for again.
+        expected = () if state is None else _last_planned(state)
         with self._typed_missing_topic():
             return until_current(
-                lambda: take_bounds(self.logs, self.job, copy=self.copy), lambda seen: behind(seen, known)
+                lambda: take(self.logs, self.job, copy=self.copy),
+                lambda seen: behind(seen, known),
+                lambda seen: bool(absent_topics(seen, self.job.source, expected)),
             )
 
     def sizes(self, snapshot: SourceSnapshot) -> dict[TopicPartition, float]:
@@ -118,9 +124,8 @@ class InputReader:
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The job's current partitions, without their log bounds. Raises as `snapshot`."""
-        source = self.job.source
         with self._typed_missing_topic():
-            return tuple(self.logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign))
+            return tuple(find_partitions(self.logs, self.job))
 
     def group_view(self, partitions: tuple[TopicPartition, ...], *, accept: bool = False) -> GroupView | None:
         """The group's stable committed offsets; None if the job has no group, or no brokers.
@@ -155,3 +160,8 @@ class InputReader:
                 f"there is no topic {name}: {error.message}",
                 "kseg never creates topics; check the topic's name and the brokers or files",
             ) from error
+
+
+def _last_planned(state: JobState) -> Collection[str]:
+    """The topics of the newest plan that the ledger still has in full."""
+    return next((run.plan.topics.keys() for run in reversed(state.runs.values()) if run.plan.topics), ())

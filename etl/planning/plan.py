@@ -35,7 +35,7 @@ from kseg.etl.planning.cap import capped
 from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
-from kseg.etl.planning.source_identity import check_logs, check_topics, identities
+from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -114,6 +114,7 @@ class Draft:
         """
         snapshot = self.inputs.snapshot
         check_topics(snapshot, self.state)
+        self._note_absent_topics()
         if added := [tp for tp in snapshot.partitions if self._is_added(tp)]:
             self.add(ev.BasePinned(bases=dict.fromkeys(added, 0), reason="earliest"))
         if self.inputs.group is not None:
@@ -121,6 +122,16 @@ class Draft:
             self.add(*reconcile(self.inputs.group, self.state, ends, moves_offsets=moves_offsets))
         self.add(*self._bases())
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
+
+    def _note_absent_topics(self) -> None:
+        absent = absent_topics(self.inputs.snapshot, self.inputs.job.source, self.state.topics)
+        if absent:
+            self.notes.append(
+                f"not read, because the source does not list them any more: {', '.join(absent[:10])}"
+                + (f" and {len(absent) - 10} more" if len(absent) > 10 else "")
+                + ". They were deleted, or the user may no longer describe them; if they return, reading continues "
+                "where it ended (a source.pattern without them ends this note)"
+            )
 
     def _is_added(self, tp: TopicPartition) -> bool:
         """Whether the partition was added to its topic since the job's last plan, which read all partitions.

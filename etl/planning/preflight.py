@@ -39,7 +39,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
             something else than their topic into a table that needs Spark's own writer.
     """
     job, target_tables = inputs.job, inputs.tables
-    snapshot = inputs.snapshot(state.topics)
+    snapshot = inputs.snapshot(state)
     tables = set(job.sink.tables_of(snapshot.topics))
     if job.sink.routed:
         target_tables.refuse_spark(sorted(tables))
@@ -73,7 +73,7 @@ def check_again(inputs: InputReader, state: JobState) -> None:
         Refused: as `check_source`.
         RetriableFailure: the brokers' answers stay older than what the ledger knows.
     """
-    snapshot = inputs.bounds(state.topics)
+    snapshot = inputs.bounds(state)
     check_source(snapshot, state, ends_of_epochs(inputs.logs, snapshot, state))
 
 

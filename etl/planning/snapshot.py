@@ -14,7 +14,9 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.sections import AtTime
 from kseg.etl.ledger.events import PartitionIdentity, TopicIdentity
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.source.lag import until_known
 from kseg.etl.source.logs import Logs
+from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, ending, offset_spec
 
 
@@ -24,6 +26,7 @@ class SourceSnapshot:
 
     starts, ends: what `starting_offsets` and `ending_offsets` mean now; an end is never above what the isolation level
     may see. copy: the files are a copy of some age and of some partitions, beside brokers that hold the topic.
+    complete: the topics' metadata has all of their partitions; files may be of some of them.
     """
 
     cluster_id: str | None
@@ -32,6 +35,7 @@ class SourceSnapshot:
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     copy: bool = False
+    complete: bool = True
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -65,7 +69,7 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
     """
     source = job.source
     level = source.isolation_level
-    found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
+    found = find_partitions(logs, job)
     ends = starts = None
     if source.ending_offsets != "latest":
         ends = logs.offsets(
@@ -88,16 +92,33 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
         starts={tp: log.start for tp, log in bounds.items()} if starts is None else starts,
         ends=last if ends is None else {tp: min(end, last[tp]) for tp, end in ends.items()},
         copy=copy,
+        complete=_complete(logs),
     )
 
 
 def take_bounds(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot:
     """As `take_snapshot`, without the configured offsets: enough to compare the source with what the ledger knows."""
-    source = job.source
-    found = logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign)
+    found = find_partitions(logs, job)
     topics = {metadata.name: metadata for metadata in found.values()}
     bounds = logs.bounds(found)
-    return SourceSnapshot(logs.cluster_id(topics), topics, bounds, starts={}, ends={}, copy=copy)
+    return SourceSnapshot(
+        logs.cluster_id(topics), topics, bounds, starts={}, ends={}, copy=copy, complete=_complete(logs)
+    )
+
+
+def find_partitions(logs: Logs, job: Job) -> dict[TopicPartition, TopicMetadata]:
+    """The job's current partitions, sorted, each with its topic's metadata.
+
+    Raises:
+        UnknownTopic: a topic or partition that the job names does not exist, also a few seconds later.
+        KafkaError, LogFileError: the logs cannot be asked.
+    """
+    source = job.source
+    return until_known(lambda: logs.topics(topics=source.topics, pattern=source.pattern, assign=source.assign))
+
+
+def _complete(logs: Logs) -> bool:
+    return not isinstance(logs.origin, LogFiles)
 
 
 def visible_end(bounds: LogBounds, isolation_level: str) -> int:

@@ -19,10 +19,12 @@ difference: the broker's response is out of date (`etl.source.lag`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.sections import Source
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PartitionIdentity, TopicIdentity
@@ -69,14 +71,33 @@ def check_logs(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> No
 
 
 def behind(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity]) -> TopicPartition | None:
-    """A partition of a known topic whose leader epoch in a response is older than in the ledger."""
+    """A partition of a known topic whose leader epoch in a response is older than in the ledger, or that it lacks.
+
+    The partitions of one topic id only become more. Files may be of some partitions alone.
+    """
     if snapshot.copy:
         return None
+    for name, topic in snapshot.topics.items() if snapshot.complete else ():
+        numbers = known[name].partitions.keys() - topic.partitions.keys() if name in known else ()
+        if numbers and _same_id(snapshot, known, lacking := TopicPartition(name, min(numbers))):
+            return lacking
     for tp in snapshot.partitions:
         seen = _seen(known, tp)
         if seen is not None and 0 <= snapshot.leader_epoch(tp) < seen.leader_epoch and _same_id(snapshot, known, tp):
             return tp
     return None
+
+
+def absent_topics(snapshot: SourceSnapshot, source: Source, names: Iterable[str]) -> list[str]:
+    """Those of these topics that the job's pattern selects and the source does not list.
+
+    They were deleted, a broker is out of date, or the user may no longer describe them. A topic that the job names must
+    exist, so there is none of those.
+    """
+    if source.pattern is None or snapshot.copy:
+        return []
+    expression = re.compile(source.pattern)
+    return sorted(name for name in names if name not in snapshot.topics and expression.search(name))
 
 
 def ends_of_epochs(

@@ -81,7 +81,7 @@ def run_drain(
         with JobContext.open(job, progress, observe) as context:
             context.refuse_live_group()
             if ends is None:
-                ends = context.inputs.snapshot(context.clients.read_state().topics).ends
+                ends = context.inputs.snapshot(context.clients.read_state()).ends
             report = pursue(
                 context,
                 ev.INCREMENTAL,

@@ -123,7 +123,8 @@ def resolve_topics(
     assign: these partitions of these topics; all must exist.
 
     Raises:
-        UnknownTopic: a named topic or partition does not exist.
+        UnknownTopic: a named topic or partition does not exist, or the broker does not know it yet (retriable;
+            `etl.source.lag`).
         ConfigurationError: not exactly one of the three is given, or the pattern is not a regular expression.
         KafkaError: a request to the cluster failed.
     """
@@ -137,7 +138,12 @@ def resolve_topics(
     wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in sorted(set(numbers))]
     for partition in wanted:
         if partition not in found:
-            raise UnknownTopic("the topic has no such partition", topic=partition.topic, partition=partition.partition)
+            raise UnknownTopic(
+                "the topic has no such partition",
+                retriable=True,  # as far as this broker knows
+                topic=partition.topic,
+                partition=partition.partition,
+            )
     return {partition: found[partition] for partition in sorted(wanted)}
 
 

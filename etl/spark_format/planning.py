@@ -9,6 +9,7 @@ from kseg.client.offsets import EARLIEST
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import OffsetsLost
+from kseg.etl.source.lag import until_known
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.resolve import AtOffsets, LogBounds, OffsetSpec, ending
 from kseg.etl.source.tasks import RangeTask
@@ -38,7 +39,7 @@ def plan_tasks(options: ReadOptions) -> tuple[RangeTask, ...]:
     """
     level = options.isolation_level
     with open_logs(options.origin) as logs:
-        topics = logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign)
+        topics = until_known(lambda: logs.topics(topics=options.topics, pattern=options.pattern, assign=options.assign))
         starts = logs.offsets(
             options.start,
             topics,

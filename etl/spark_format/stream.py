@@ -37,7 +37,7 @@ from kseg.client.errors import UnknownTopic
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.source.errors import OffsetsLost
-from kseg.etl.source.lag import until_current
+from kseg.etl.source.lag import until_current, until_known
 from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
@@ -204,14 +204,20 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         read = self._options.read
         topics, assign = read.topics, read.assign
-        while True:
-            try:
-                return self._open().topics(topics=topics, pattern=read.pattern, assign=assign)
-            except UnknownTopic as error:
-                left = _without(error, topics, assign)
-                if left == (topics, assign) or (known is not None and not known.has_read(error.topic, error.partition)):
-                    raise
-                topics, assign = left
+
+        def ask() -> dict[TopicPartition, TopicMetadata]:
+            nonlocal topics, assign
+            while True:
+                try:
+                    return self._open().topics(topics=topics, pattern=read.pattern, assign=assign)
+                except UnknownTopic as error:
+                    left = _without(error, topics, assign)
+                    read_before = known is None or known.has_read(error.topic, error.partition)
+                    if left == (topics, assign) or not read_before:
+                        raise
+                    topics, assign = left
+
+        return until_known(ask)
 
     def _observe_after(self, known: StreamOffsets) -> _Seen:
         """As `_observe`, but repeated while a response is older than the checkpoint.

@@ -187,6 +187,24 @@ def test_a_start_at_a_time_that_retention_may_have_cut_is_told(start: int, log_s
     assert all("2026-01-01T00:00:00Z" in note and "orders-0 5" in note for note in found.notes)
 
 
+def test_a_topic_of_the_pattern_that_is_not_listed_any_more_is_told() -> None:
+    before = draft()
+    assert plan_incremental(before) is not None
+    state = replace(FRESH, bases={TP: 0}, topics=before.state.topics | {"old-orders": ev.TopicIdentity()})
+
+    def notes(**source: Any) -> list[str]:
+        found = draft(state)
+        found.inputs = replace(
+            found.inputs, job=JOB.model_copy(update={"source": JOB.source.model_copy(update=source)})
+        )
+        assert plan_incremental(found) is not None
+        return found.notes
+
+    (note,) = notes(topics=None, pattern="orders")
+    assert "does not list them any more: old-orders" in note
+    assert notes(topics=None, pattern="^orders") == notes() == []
+
+
 def request_id(state: JobState, *, mode: str = "missing") -> str:
     return run_id_of(BackfillRequest.parse(["orders:0:10"], ["orders:0:20"], mode=mode, label="x"), state)
 

@@ -11,6 +11,7 @@ import pytest
 
 from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.sections import Source
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
@@ -18,7 +19,7 @@ from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.epoch_ends import LeaderEpoch
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import NamedSource, accept
-from kseg.etl.planning.source_identity import behind, check_source, ends_of_epochs, identities
+from kseg.etl.planning.source_identity import absent_topics, behind, check_source, ends_of_epochs, identities
 from kseg.etl.source.resolve import LogBounds
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -187,6 +188,30 @@ def test_an_older_copy_changes_nothing_that_is_known() -> None:
     assert known_after(seen(15, 5, copy=True), known()) == ev.PartitionIdentity(5, 20)
     assert known_after(seen(25, 5, copy=True), known()) == ev.PartitionIdentity(5, 25)
     assert known_after(seen(25, 5, copy=True), JobState("job", "L")) == ev.PartitionIdentity(5, 25)
+
+
+# --- what a response lacks
+
+
+def test_a_response_that_lacks_a_partition_of_the_same_topic_is_out_of_date() -> None:
+    """An interval would end without it, and its records would count to a later one."""
+    state = known()
+    partitions = state.topics["orders"].partitions | {1: ev.PartitionIdentity(5, 9)}
+    more = {"orders": replace(state.topics["orders"], partitions=partitions)}
+    assert behind(seen(), more) == OTHER
+    both = {number: PartitionMetadata(number, 1, 5, (1,), (1,)) for number in (0, 1)}
+    topic = seen().topics["orders"]
+    assert behind(replace(seen(), topics={"orders": replace(topic, partitions=both)}), more) is None, "assign"
+    for other in (seen(copy=True), seen(complete=False), seen(topic_id=NEW_ID), seen(topic_id=None)):
+        assert behind(other, more) is None
+
+
+def test_topics_that_a_pattern_selects_and_nobody_lists_are_absent() -> None:
+    of_pattern = Source(pattern="^o|^pay")
+    names = ["payments", "orders", "shipments", "open"]
+    assert absent_topics(seen(), of_pattern, names) == ["open", "payments"]
+    assert absent_topics(seen(copy=True), of_pattern, names) == []
+    assert absent_topics(seen(), Source(topics=("orders",)), names) == []
 
 
 # --- accepting
