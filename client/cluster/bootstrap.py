@@ -42,10 +42,15 @@ def ask_anybody(
     known: Collection[Broker],
     topics: Collection[str] | None,
     deadline: Deadline,
-) -> ClusterMetadata:
-    """The cluster and these topics (None: all), as the first broker or bootstrap server that answers describes them."""
+    *,
+    last: int | None = None,
+) -> tuple[ClusterMetadata, int | None]:
+    """The cluster and these topics (None: all), as the first broker or bootstrap server that answers describes them.
+
+    With the id of the broker, if it is known. last: the id of the broker that is asked after the others.
+    """
     failures: list[KafkaError] = []
-    for connection in _askable(pool, config, known, deadline, failures):
+    for connection in _askable(pool, config, known, deadline, failures, last):
         try:
             answer = _ask(connection, config, topics, deadline)
         except KafkaError as error:
@@ -57,7 +62,7 @@ def ask_anybody(
             continue
         if connection.endpoint.node_id is None:
             pool.adopt(connection, answer)
-        return answer
+        return answer, connection.endpoint.node_id
     raise nobody_answers(failures)
 
 
@@ -77,11 +82,15 @@ def _askable(
     known: Collection[Broker],
     deadline: Deadline,
     failures: list[KafkaError],
+    last: int | None,
 ) -> Iterator[BrokerConnection]:
     servers = config.bootstrap_servers or config.bootstrap_controllers
     if known and config.metadata_recovery_strategy == "none":
         servers = ()
-    candidates: list[Broker | tuple[str, int]] = [*pool.in_order(known), *random.sample(servers, len(servers))]
+    candidates: list[Broker | tuple[str, int]] = [
+        *pool.in_order(known, last=last),
+        *random.sample(servers, len(servers)),
+    ]
     known_until = deadline.within(deadline.remaining() / 2)
     while candidates:
         candidate = min(candidates, key=pool.last_failure)  # the first one of those that did not fail

@@ -54,6 +54,7 @@ class Cluster:
         self._cache = MetadataCache(config.metadata_max_age_ms / 1000)
         self._pool: ConnectionPool = ConnectionPool(config, None if beside is None else beside._pool.silent)
         self._coordinators: dict[CoordinatorKey, Broker] = {}
+        self._described_by: int | None = None
 
     def __enter__(self) -> Cluster:
         return self
@@ -226,8 +227,14 @@ class Cluster:
         return self._cache.merge(self.ask_metadata_now(topics, deadline), topics) if known is None else known
 
     def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata:
-        """`metadata` for one try: always requested from the cluster; the cached metadata is not updated."""
-        return ask_anybody(self._pool, self.config, self._cache.current.brokers.values(), topics, deadline)
+        """`metadata` for one try: always requested from the cluster; the cached metadata is not updated.
+
+        If a topic had an error in the last response, another broker is asked: that one's metadata may be out of date.
+        """
+        last = self._described_by if self._cache.has_error(topics) else None
+        known = self._cache.current.brokers.values()
+        found, self._described_by = ask_anybody(self._pool, self.config, known, topics, deadline, last=last)
+        return found
 
     def forget_metadata(self) -> None:
         """After a change of topics by this client: the next call requests metadata again."""

@@ -126,6 +126,11 @@ class MetadataCache:
                 return None
         return self._view(topics)
 
+    def has_error(self, topics: Collection[str] | None) -> bool:
+        """Whether one of these topics had an error when it was last described."""
+        known = self.current.topics
+        return any(name in known and known[name].error is not None for name in topics or ())
+
     def merge(self, answer: ClusterMetadata, topics: Collection[str] | None) -> ClusterMetadata:
         """Merge the response to a request for these topics (None: all); return their newest metadata."""
         now = time.monotonic()

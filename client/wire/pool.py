@@ -82,13 +82,14 @@ class ConnectionPool:
             bootstrap.rename(broker.endpoint, self._throttles[broker.node_id])
             self._shared[broker.node_id, "main"] = bootstrap
 
-    def in_order(self, brokers: Collection[Broker]) -> list[Broker]:
+    def in_order(self, brokers: Collection[Broker], *, last: int | None = None) -> list[Broker]:
         """In random order, so that many workers do not all ask the same one; those with an open connection first.
 
-        Brokers that failed and have served no connection since come last, in the order of their failures.
+        Brokers that failed and have served no connection since come last, in the order of their failures. last: the id
+        of a broker that comes after the others that have not failed.
         """
         order = random.sample(list(brokers), len(brokers))
-        order.sort(key=lambda broker: self._usable(broker, "main") is None)
+        order.sort(key=lambda broker: (broker.node_id == last, self._usable(broker, "main") is None))
         return sorted(order, key=self.last_failure)
 
     def last_failure(self, server: Broker | tuple[str, int]) -> float:

@@ -410,3 +410,17 @@ def test_a_broker_among_the_controllers_says_that_it_is_none(fake: Any, connect:
 def test_servers_and_controllers_together_are_refused(connect: Any):
     with pytest.raises(ConfigError, match=r"cannot be combined with bootstrap.controllers"):
         connect("localhost:9092", bootstrap_controllers="localhost:9093")
+
+
+def test_a_topic_that_a_broker_does_not_know_is_asked_for_at_another(fakes: Any, connect: Any):
+    """The first one may be cut off from the controller, and never hear of it."""
+    brokers = fakes.cluster(2)
+    brokers.add_topic("t", [1])
+    brokers[1].topics = {}
+    cluster = connect(brokers[1].bootstrap_servers)
+    assert cluster.metadata(["t"]).topics["t"].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert cluster.metadata(["t"]).topics["t"].error is None
+    assert brokers.requests(MetadataRequest) == {1: 1, 2: 1}
+    cluster.metadata(["t", "missing"])
+    cluster.metadata(["t", "missing"])
+    assert brokers.requests(MetadataRequest) == {1: 2, 2: 2}, "in turn"
