@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -206,6 +206,19 @@ class AirflowProcesses:
         else:
             process.kill()
         process.wait(timeout=120)
+
+    @contextlib.contextmanager
+    def suspended(self, part: str) -> Iterator[None]:
+        """A part and what it started stand still (SIGSTOP) for a while."""
+        process = psutil.Process(self.pid(part))
+        family = [process, *process.children(recursive=True)]
+        for member in family:
+            member.suspend()
+        try:
+            yield
+        finally:
+            for member in family:
+                member.resume()
 
     def restart(self, part: str) -> int:
         """Start a part that was killed, and wait until all are healthy again; returns its process id."""
