@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from kseg.client.config import _PROPERTIES, ClientConfig
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.config.properties import _ELSEWHERE
@@ -103,3 +104,26 @@ def test_there_are_examples() -> None:
 def test_properties_that_have_their_own_place_are_listed() -> None:
     text = PAGE.read_text()
     assert [key for key in _ELSEWHERE if f"`{key}`" not in text] == []
+
+
+def client_properties() -> dict[str, str]:
+    """The rows of the section `kafka`: name to default."""
+    section = PAGE.read_text().split("### `kafka`")[1].split("\n### ")[0]
+    return dict(re.findall(r"^\| `([a-z.]+)` \| ([^|]*) \|", section, re.MULTILINE))
+
+
+def test_every_client_property_is_listed_and_no_other() -> None:
+    assert set(client_properties()) == set(_PROPERTIES)
+
+
+@pytest.mark.parametrize("name", _PROPERTIES)
+def test_the_defaults_of_client_properties_are_those_of_the_client(name: str) -> None:
+    differently = {
+        "bootstrap.servers": "required",
+        "client.id": "`kseg-<name>`",
+        "client.dns.lookup": "`use_all_dns_ips`",  # the only value
+    }
+    field = _PROPERTIES[name].field
+    default = getattr(ClientConfig((), "c"), field) if field is not None else None
+    told = f"`{default}`" if default not in (None, "", ()) else "–"
+    assert client_properties()[name] == differently.get(name, told)
