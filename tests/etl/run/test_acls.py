@@ -19,13 +19,16 @@ from kseg.client.errors import AuthorizationFailed
 from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.operations.audit import audit
 from kseg.etl.operations.backfill import run_backfill
+from kseg.etl.operations.interval import interval_status
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
-from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.planning.backfill_request import BackfillRequest, parse_interval
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.source.brokers.logs import BrokerLogs
+from kseg.jobs.records.topics import describe_topics
 from kseg.segment_reader.encode.batches import Record
 from sending import producer_on, send_batches, send_to
 
@@ -123,7 +126,7 @@ def binding(operation: str, kind: str, names: dict[str, str]) -> AclBinding:
 def test_the_main_job_runs_with_exactly_the_acls_of_the_page(
     job: Callable[..., Job], topic: str, allow: Any, root: Cluster
 ):
-    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
+    allow(listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
     transactional = job()
     assert plan_only(transactional).status == "dry-run"
     report = run_ingest(transactional)
@@ -150,30 +153,57 @@ def test_a_plan_finds_that_tasks_may_not_read_the_topic(job: Callable[..., Job],
     assert any("READ on the group and WRITE on the transactional id" in note for note in notes)
 
 
-def test_verify_and_status_need_less(job: Callable[..., Job], topic: str, allow: Any):
-    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
+def test_commands_that_land_nothing_need_less(job: Callable[..., Job], topic: str, allow: Any):
+    allow(listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
     run_ingest(job())
     allow(listed("`kseg verify`", topic))
     assert verify(job()).ok
     allow(listed("`kseg status`", topic))
     assert status(job()).to_json()["partitions"][0]["agrees"]
+    allow(listed("`kseg audit`", topic))
+    assert audit(job()).ok
+    allow(listed("`kseg interval`", topic))
+    assert interval_status(job(), parse_interval("2020-01-01T00:00:00Z/2020-01-02T00:00:00Z")).closed
+    allow(listed("`kseg plan`, `kseg check --connect`", topic))
+    assert plan_only(job(source={"topics": [topic], "ending_offsets": {topic: {0: 1}}})).status == "nothing-to-do"
+
+
+def test_status_shows_the_age_of_data_to_who_may_read_the_topic(
+    job: Callable[..., Job], root: Cluster, topic: str, allow: Any
+):
+    allow(listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic))
+    run_ingest(job())
+    minute_ago = int(time.time() * 1000) - 60_000
+    send_to(root, {TopicPartition(topic, 0): [Record(value=b"late", timestamp=minute_ago)]})
+    late = job(reporting={"freshness": "30s"})
+    allow(listed("`kseg status`", topic) | listed("`kseg status` with `reporting.freshness`", topic))
+    report = status(late)
+    assert report.freshness is not None
+    assert report.freshness.late == [f"{topic}-0"]
+
+
+def test_topics_are_shown_to_who_may_describe_them(user: Cluster, topic: str, allow: Any):
+    allow(listed("`kseg topics`", topic))
+    [found] = describe_topics(user, [topic])
+    assert [(one.start, one.end) for one in found.partitions] == [(0, 17), (0, 17)]
+    assert (found.cleanup, found.partitions[0].size) == (None, None)
 
 
 @pytest.mark.parametrize("commit", ["plain", "none"])
 def test_other_ways_to_commit_need_no_transactional_id(job: Callable[..., Job], topic: str, allow: Any, commit: str):
-    allow(listed("`kseg ingest`, `plan`, `backfill`", topic) | listed(f"`group_commit: {commit}`", topic))
+    allow(listed("`kseg ingest`, `backfill`", topic) | listed(f"`group_commit: {commit}`", topic))
     report = run_ingest(job(group_commit=commit, transactional_id=None))
     assert (report.status, report.rows_out) == ("done", 20)
 
 
 def test_a_job_without_a_group_needs_the_topic_alone(job: Callable[..., Job], topic: str, allow: Any):
-    allow(listed("`kseg ingest`, `plan`, `backfill`", topic))
+    allow(listed("`kseg ingest`, `backfill`", topic))
     report = run_ingest(job(group=None, transactional_id=None, group_commit="none"))
     assert (report.status, report.rows_out) == ("done", 20)
 
 
 def test_prefixes_do_as_well(job: Callable[..., Job], topic: str, allow: Any):
-    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    full = listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
     allow({AclBinding(acl.resource_type, topic[:6], PRINCIPAL, acl.operation, PatternType.PREFIXED) for acl in full})
     assert run_ingest(job()).status == "done"
 
@@ -198,7 +228,7 @@ TAKEN_AWAY = {
 def test_without_one_of_them_the_job_names_it(job: Callable[..., Job], topic: str, allow: Any, what: str):
     operation, kind, instead, lacking = TAKEN_AWAY[what]
     names = {"TOPIC": topic, "GROUP": f"{topic}-etl", "TRANSACTIONAL_ID": f"{topic}-tx"}
-    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    full = listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
     missing = binding(operation, kind, names)
     assert missing in full
     allow(full - {missing} | ({binding(instead, kind, names)} if instead else set()))
@@ -215,7 +245,7 @@ def test_without_one_of_them_the_job_names_it(job: Callable[..., Job], topic: st
 
 
 def test_every_acl_of_the_page_is_one_that_a_test_takes_away(topic: str):
-    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    full = listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
     assert {(acl.operation.name, acl.resource_type.name) for acl in full} == {row[:2] for row in TAKEN_AWAY.values()}
 
 
@@ -236,7 +266,7 @@ def test_a_compacted_topic_is_known_only_to_who_may_see_its_settings(
 def test_a_cap_in_bytes_needs_the_cluster(job: Callable[..., Job], topic: str, allow: Any):
     page = PAGE.read_text().split("| `run.max_bytes` |")[1].split("\n")[0]
     [operation] = re.findall(r"`(DESCRIBE) on cluster`", page)
-    full = listed("`kseg ingest`, `plan`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
+    full = listed("`kseg ingest`, `backfill`", topic) | listed("`group_commit: transactional`", topic)
     allow(full)
     capped = job(run={"max_bytes": 100})
     with pytest.raises(KafkaError) as caught:
