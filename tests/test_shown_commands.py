@@ -41,6 +41,7 @@ def test_hundreds_of_commands_are_looked_at() -> None:
         ("kseg ingest orders.yaml --report reports", None),
         ("$ A=$(kseg broker status --dir kafka --json | python -c 'import sys')", None),
         ("*/15 * * * *  kseg  /opt/kseg/bin/kseg ingest /etc/kseg/orders.yaml --quiet   # every 15 minutes", None),
+        ("out=$(/opt/kseg/bin/kseg status /etc/kseg/orders.yaml 2>&1) || echo", None),
         ("kseg ingest", "missing: JOB.yaml"),
         ("kseg ingest orders.yaml --raport reports", "No such option"),
         ("kseg ingest orders.yaml --report", "requires an argument"),

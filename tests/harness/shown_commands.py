@@ -79,7 +79,7 @@ def _strings(tree: ast.AST) -> Iterator[str]:
 
 def _words(line: str) -> tuple[str, ...]:
     """The words of one command, up to where the shell ends it."""
-    reader = shlex.shlex(line, posix=True, punctuation_chars="|;&<>()")
+    reader = shlex.shlex(re.sub(r" \d(?=[<>])", " ", line), posix=True, punctuation_chars="|;&<>()")
     reader.whitespace_split = True
     words: list[str] = []
     try:
