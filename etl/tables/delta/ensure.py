@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
 
 import pyarrow as pa
 from deltalake import Schema
@@ -12,11 +12,15 @@ from deltalake.exceptions import DeltaError
 from kseg.etl.tables.delta.features import refuse_retention
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema
+from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import TableColumns, align, new_table
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsSpec, properties_for
 from kseg.etl.tables.parquet.writer import TableWrite
 from kseg.etl.tables.values import ReadyTable
+
+NTZ_FEATURE: Final = "timestampNtz"
+"""The table feature of timestamps without a zone (Delta protocol, "Timestamp without timezone")."""
 
 
 class CheckStore(Protocol):
@@ -40,6 +44,7 @@ def ensure(
         table = access.look()
         check_store(making=table is None)
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
+        _refuse_unreadable(access.name, table, columns)
         if table is None:
             table = access.made(lambda: _create(access, sink, columns, run_id))
         elif len(columns.added):
@@ -64,6 +69,37 @@ def _fit(
         asked_partition_by=partition_by,
         merge_schema=merge_schema,
     )
+
+
+def _refuse_unreadable(name: str, table: Snapshot | None, columns: TableColumns) -> None:
+    """Refuse what would make the table unreadable: timestamps without a zone and without the table feature for them.
+
+    delta-rs (1.6.6) adds the feature with columns, structs and lists of this type. It does not look into maps, commits
+    all the same, and then nobody can load the table.
+
+    Raises:
+        IncompatibleSchema: the type is inside maps alone, and the table lacks the feature.
+    """
+    if table is not None and NTZ_FEATURE in (table.protocol().reader_features or ()):
+        return
+    in_maps = {column.name: set(_ntz(column.type)) for column in (columns.schema if table is None else columns.added)}
+    if any(False in places for places in in_maps.values()):
+        return
+    message = "a timestamp_ntz inside a map needs the table feature timestampNtz, which delta-rs does not add for it"
+    remedy = (
+        "cast it to timestamp in the transform; or have the table made by Spark, or the feature added by it: ALTER "
+        f"TABLE … SET TBLPROPERTIES ('delta.feature.{NTZ_FEATURE}' = 'supported')"
+    )
+    if faults := [(column, message, remedy) for column, places in in_maps.items() if places]:
+        raise IncompatibleSchema(name, faults)
+
+
+def _ntz(kind: pa.DataType, inside_map: bool = False) -> Iterator[bool]:
+    """For each timestamp without a zone in a type whether it is inside a map."""
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        yield inside_map
+    for number in range(kind.num_fields):
+        yield from _ntz(kind.field(number).type, inside_map or pa.types.is_map(kind))
 
 
 def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> Snapshot:
