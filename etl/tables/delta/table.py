@@ -108,7 +108,7 @@ class DeltaAccess(TableAccess):
             return Snapshot(self.location.uri, storage_options=self.location.storage_options)
         except TableNotFoundError:
             return None
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, ValueError) as error:  # ValueError: the log contradicts the schema
             raise self.fault("cannot read the table", error) from error
 
     def fault(self, doing: str, error: Exception) -> KsegError:
@@ -389,4 +389,9 @@ def commit_properties(
 def commit_files(table: DeltaTable, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties) -> None:
     """Add and remove files with one commit, based on the table object's snapshot. Raises DeltaError, OSError."""
     partition_by = table.metadata().partition_columns
-    table.create_write_transaction(list(actions), "append", table.schema(), partition_by, commit_properties=properties)
+    try:
+        table.create_write_transaction(
+            list(actions), "append", table.schema(), partition_by, commit_properties=properties
+        )
+    except ValueError as error:  # the new snapshot contradicts the schema
+        raise DeltaError(str(error)) from error

@@ -261,7 +261,8 @@ def conform(rows: pa.RecordBatch, columns: TableColumns, run_id: str, table: str
     """Rows with the table's names and types, and `_kseg_run`. Columns that the sink does not land are left out.
 
     Raises:
-        UnlandableRow: a null in a NOT NULL column, or a value that the type cannot hold.
+        UnlandableRow: a null in a NOT NULL column (in one that the table is partitioned by an empty string is null), or
+            a value that the type cannot hold.
     """
     arrays = []
     fields = []
@@ -276,8 +277,12 @@ def conform(rows: pa.RecordBatch, columns: TableColumns, run_id: str, table: str
                 column = pc.cast(column, target.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise UnlandableRow(name, f"does not become {target.type}: {error}", table=table) from error
-        if target.name in columns.required and column.null_count:
-            raise UnlandableRow(name, "holds a null, and the table's column is NOT NULL", table=table)
+        if target.name in columns.required:
+            if column.null_count:
+                raise UnlandableRow(name, "holds a null, and the table's column is NOT NULL", table=table)
+            if target.name in columns.partition_by and target.type == pa.string() and pc.index(column, "").as_py() >= 0:
+                message = "holds an empty string, which is null in a partition column, and the table's is NOT NULL"
+                raise UnlandableRow(name, message, table=table)
         arrays.append(column)
         fields.append(_file_field(target))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -3,13 +3,14 @@ from __future__ import annotations
 import importlib
 import json
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
-from kseg.etl.errors import Refused
+from kseg.etl.errors import KsegError, Refused
 from kseg.etl.ledger.events import TableState
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import ACCEPT_TABLE, IncompatibleSchema, NeedsSparkWriter, TableBusy
@@ -210,6 +211,18 @@ def test_a_table_that_delta_rs_cannot_write_is_left_to_spark(lander, rows):
 
 
 # --- other writers at the same time ----------------------------------------------------------------------------------
+
+
+def test_a_log_that_contradicts_the_schema_is_an_error_of_the_table(lander, rows):
+    table = lander()
+    fields = [pa.field(f.name, f.type, nullable=f.name != "topic") for f in sink_schema(rows().schema).columns]
+    DeltaTable.create(table.path, Schema.from_arrow(pa.schema(fields)), partition_by=["topic"])
+    files = [replace(file, partition_values={"topic": None}) for file in table.write([rows(0, 5)])]
+    with pytest.raises(KsegError, match="unmasked nulls") as caught:
+        table.commit(files)
+    assert caught.value.address["table"] == table.path
+    with pytest.raises(KsegError, match=r"cannot read the table.*unmasked nulls"):
+        table.target.load()
 
 
 def test_other_writers_in_between_do_not_hinder(lander, rows, monkeypatch):

@@ -208,6 +208,19 @@ def test_nulls_do_not_enter_not_null_columns(tmp_path, lander, rows):
     assert len(table.offsets()) == 2
 
 
+def test_an_empty_string_does_not_enter_a_partition_column_that_is_not_null(lander, rows):
+    from deltalake import DeltaTable, Schema
+
+    table = lander()
+    sink = sink_schema(rows().schema)
+    fields = [pa.field(f.name, f.type, nullable=f.name != "topic") for f in sink.columns]
+    DeltaTable.create(table.path, Schema.from_arrow(pa.schema(fields)), partition_by=["topic"])
+    with pytest.raises(UnlandableRow, match="column topic: holds an empty string"):
+        table.write([rows(0, 5, topic="")])
+    table.land(rows(0, 5))
+    assert len(table.offsets()) == 5
+
+
 def test_values_are_widened_to_the_tables_types(lander, rows):
     table = lander()
     wide = rows().schema.set(6, pa.field("timestampType", pa.int64()))
