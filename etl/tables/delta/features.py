@@ -77,6 +77,7 @@ def removal_reasons(table: DeltaTable, name: str) -> tuple[str, ...]:
         reasons.append("deletion vectors in use")  # removing such a file means naming its vector, which delta-rs cannot
     if not names_all(table):
         reasons.append("paths of files that delta-rs would encode in another way")
+    reasons += _local_times(table)
     return tuple(reasons)
 
 
@@ -90,7 +91,23 @@ def compaction_reasons(table: DeltaTable) -> tuple[str, ...]:
     reasons += [f"variant column {name}" for name, kind in columns.items() if '"variant"' in kind]
     partition_by = table.metadata().partition_columns
     reasons += [f"partition column {name}: {columns[name]}" for name in partition_by if columns[name] in _WITHOUT_TEXT]
+    reasons += _local_times(table)
     return tuple(reasons)
+
+
+def _local_times(table: DeltaTable) -> list[str]:
+    """Partition columns with times that the log has as text without a zone.
+
+    They are in the zone of the session that wrote them (Delta protocol, "Partition Value Serialization"). delta-rs takes
+    them for UTC, and a commit that replaces a file would give its rows another time.
+    """
+    kinds = {field.name: json.loads(field.type.to_json()) for field in table.schema().fields}
+    times = [name for name in table.metadata().partition_columns if kinds[name] == "timestamp"]
+    if not times:
+        return []
+    partitions = table.partitions()
+    local = [name for name in times if any(not (one[name] or "Z").endswith("Z") for one in partitions)]
+    return [f"partition column {name}: times without a zone in the log" for name in local]
 
 
 def spark_may_commit(table: DeltaTable) -> bool:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
@@ -89,3 +92,20 @@ def test_variants_leave_compaction_to_spark(spark, tmp_path):
     spark.sql(f"CREATE TABLE delta.`{path}` (a BIGINT, s STRUCT<v: VARIANT>) USING delta")
     assert spark_reasons(DeltaTable(str(path))) == ()
     assert compaction_reasons(DeltaTable(str(path))) == ("variant column s",)
+
+
+@pytest.mark.parametrize("text", ["2024-01-01 00:00:00", "2024-01-01 00:00:00.000000"])
+def test_files_of_partitions_that_are_local_times_are_replaced_by_spark(lander, rows, text):
+    table = lander()
+    at = pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 3 + [None], pa.timestamp("us", "UTC"))
+    table.land(rows(0, 4).append_column("at", at), partition_by=["at"])
+    loaded = table.target.load()
+    assert removal_reasons(loaded, "t") == compaction_reasons(loaded) == ()
+
+    entry = Path(table.path) / f"_delta_log/{1:020d}.json"
+    entry.write_text(entry.read_text().replace("2024-01-01T00:00:00.000000Z", text))
+    loaded = table.target.load()
+    reason = ("partition column at: times without a zone in the log",)
+    assert removal_reasons(loaded, "t") == compaction_reasons(loaded) == reason
+    assert spark_reasons(loaded) == ()
+    assert spark_may_commit(loaded)
