@@ -87,7 +87,7 @@ class Targets:
         return self._access(table)
 
     def maintenance(self, table: str, *, z_order: bool = False) -> Maintenance:
-        """Maintenance of an existing table, without Spark if delta-rs may rewrite its files.
+        """Maintenance of an existing table, without Spark if delta-rs may do it.
 
         z_order: OPTIMIZE must order rows, which only Spark does.
         """

@@ -95,6 +95,17 @@ def compaction_reasons(table: DeltaTable) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def maintenance_reasons(table: DeltaTable) -> tuple[str, ...]:
+    """Why only Spark may maintain the table (OPTIMIZE and VACUUM); empty where delta-rs may."""
+    reasons = compaction_reasons(table)
+    if deletion_vectors.FEATURE not in _features(table):
+        return reasons
+    # Older versions may have vectors though this one has none. For delta-rs' VACUUM the vectors of removed files are
+    # files of no version, and a file that was removed first without a vector and later with one has expired with the
+    # first removal.
+    return (*reasons, f"table feature {deletion_vectors.FEATURE}")
+
+
 def _local_times(table: DeltaTable) -> list[str]:
     """Partition columns with times that the log has as text without a zone.
 
@@ -113,9 +124,7 @@ def _local_times(table: DeltaTable) -> list[str]:
 def spark_may_commit(table: DeltaTable) -> bool:
     """Whether Spark makes some of our commits to a table to which delta-rs may append: removals, OPTIMIZE."""
     changes = table.metadata().configuration.get("delta.enableChangeDataFeed") or "false"
-    if changes.lower() == "true" or deletion_vectors.FEATURE in _features(table):
-        return True
-    return not names_all(table) or bool(compaction_reasons(table))
+    return changes.lower() == "true" or not names_all(table) or bool(maintenance_reasons(table))
 
 
 def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None:

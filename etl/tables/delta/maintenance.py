@@ -20,7 +20,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.compaction import Compaction, plan_bins
-from kseg.etl.tables.delta.features import compaction_reasons
+from kseg.etl.tables.delta.features import maintenance_reasons
 from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_schema
 from kseg.etl.tables.parquet.schema import RUN_COLUMN
 from kseg.etl.tables.protocol import Maintenance
@@ -99,9 +99,9 @@ class DeltaMaintenance(DeltaFiles):
 
     @staticmethod
     def spark_reasons(access: DeltaAccess) -> tuple[str, ...]:
-        """Why only Spark may rewrite the table's files; empty where delta-rs may."""
+        """Why only Spark may maintain the table; empty where delta-rs may."""
         table = access.load()
-        return () if table is None else compaction_reasons(table)
+        return () if table is None else maintenance_reasons(table)
 
     def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
         if z_order:
