@@ -56,7 +56,7 @@ class MaintenanceRequest:
     """The requested work. vacuum: the retention; None: no vacuum. keep: how long the ledger keeps events for queries.
 
     letters: dead letters older than the job file's retention are deleted.
-    allow_short: the user accepts a retention below seven days.
+    allow_short: the user accepts a retention below seven days, and below those that tables have of their own.
     """
 
     optimize: bool = True
@@ -226,14 +226,15 @@ def _maintain(
         read_at = datetime.now(UTC)
         state = context.clients.read_state()
         unfinished = [*state.unfinished_runs(), *others.planning(table, state.tables.get(table))]
-        newest = cut_off(unfinished, request.vacuum, read_at)
+        asked = _retention(maintenance, table, request.vacuum, notes, allow_short=request.allow_short)
+        newest = cut_off(unfinished, asked, read_at)
         if others.names:
             newest = min(newest, others.read_at - MARGIN)
         retention = timedelta(hours=-(-(read_at - newest) // HOUR))
-        if newest < read_at - request.vacuum:
+        if newest < read_at - asked:
             notes.append(f"{table}: files younger than {format_duration(retention)} stay: a run may commit them yet")
         try:
-            done.vacuumed = maintenance.vacuum(request.vacuum, newest, dry_run=request.dry_run)
+            done.vacuumed = maintenance.vacuum(asked, newest, dry_run=request.dry_run)
             done.retention = format_duration(retention)
         except VacuumOfNested as error:
             left.extend(error.faults)
@@ -244,6 +245,20 @@ def _maintain(
             maintenance.stored(),
         )
     return done
+
+
+def _retention(
+    maintenance: Maintenance, table: str, asked: timedelta, notes: list[str], *, allow_short: bool
+) -> timedelta:
+    """The retention of a table's VACUUM: the longer one of what was asked for and the table's own."""
+    own = maintenance.retention()
+    if own is None or own <= asked or allow_short:
+        return asked
+    notes.append(
+        f"{table}: files of the last {format_duration(own)} stay, by the table's own retention; "
+        "--allow-short-retention deletes them too"
+    )
+    return own
 
 
 def cut_off(unfinished: Iterable[RunState], asked: timedelta, read_at: datetime) -> datetime:

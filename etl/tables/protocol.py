@@ -314,6 +314,14 @@ class Maintenance(ABC):
         """All data files in the table's folder; None if the folder cannot be listed."""
 
     @abstractmethod
+    def retention(self) -> timedelta | None:
+        """How long the table itself keeps files that no version has any more; None where it does not say.
+
+        Raises:
+            ConfigurationError: it says so in a way that is not understood.
+        """
+
+    @abstractmethod
     def optimize(self, z_order: Sequence[str], *, dry_run: bool, details: Mapping[str, Any]) -> int | None:
         """Compact small files; returns the number of files that were (or would be) rewritten, None if unknown.
 

@@ -44,7 +44,11 @@ Examples:
 @click.option(
     "--keep", metavar="DURATION", default="90d", show_default=True, help="How long the ledger keeps events for queries."
 )
-@click.option("--allow-short-retention", is_flag=True, help="Let --vacuum be shorter than seven days.")
+@click.option(
+    "--allow-short-retention",
+    is_flag=True,
+    help="Let --vacuum be shorter than seven days, and than a table's own retention.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
 @run_file_option
@@ -65,8 +69,9 @@ def maintain(
     """Optimize and vacuum a job's tables, and compact its ledger, without changing rows of target tables.
 
     By default does all of --optimize, --vacuum 7d, --dead-letters and --ledger; with any of these options, only what
-    they name. Runs may be active: files that an unfinished run may still commit are kept. Z-order is done by Spark, and
-    needs a store that is put-if-absent for Spark, or `sink.single_driver` and no unfinished run.
+    they name. A table's own retention (`delta.deletedFileRetentionDuration`) counts if it is longer than --vacuum. Runs
+    may be active: files that an unfinished run may still commit are kept. Z-order is done by Spark, and needs a store
+    that is put-if-absent for Spark, or `sink.single_driver` and no unfinished run.
 
     Exit 5 if another maintenance is active, or if a run holds the lease of a table with `sink.single_driver`.
     --take-over takes over the lease of a maintenance that died, but not that of a run.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +21,15 @@ from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.compaction import Compaction, plan_bins
 from kseg.etl.tables.delta.features import maintenance_reasons
-from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_schema
+from kseg.etl.tables.delta.intervals import parse_interval
+from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_properties, table_schema
 from kseg.etl.tables.parquet.schema import RUN_COLUMN
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 
 HOUR = timedelta(hours=1)
+
+RETENTION_PROPERTY: Final = "delta.deletedFileRetentionDuration"
 
 DELETES_AT_ONCE = 16
 
@@ -59,6 +62,17 @@ class DeltaFiles(Maintenance):
         except OSError:
             return None
         return FileCount(len(files), sum(info.size or 0 for info in files))
+
+    def retention(self) -> timedelta | None:
+        text = table_properties(self._load()).get(RETENTION_PROPERTY)
+        if text is None:
+            return None
+        try:
+            return parse_interval(text)
+        except ValueError as error:
+            raise ConfigurationError.of(
+                "--vacuum", f"{self._access.name}: {RETENTION_PROPERTY}: {error}", "set it as in 'interval 7 days'"
+            ) from error
 
     def check_columns(self, names: Collection[str]) -> None:
         """Raises ConfigurationError where the table lacks a column to order by."""

@@ -1,10 +1,13 @@
-"""What `kseg maintain` does of a job when one of its tables must not be vacuumed."""
+"""What `kseg maintain` does of a job's tables: when one of them must not be vacuumed, and the retention of VACUUM."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,28 @@ from kseg.etl.operations import maintain
 from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
 from kseg.etl.tables.errors import vacuum_of_nested
 from kseg.etl.tables.values import FileCount
+
+
+def maintenance_of(**methods: Any) -> Any:
+    """A `Maintenance` by Spark. methods: those that differ."""
+    usual = {"check_store": lambda: None, "exclusively": lambda *_, **__: nullcontext(), "retention": lambda: None}
+    counts = {"version": lambda: 1, "live": FileCount, "stored": FileCount}
+    return SimpleNamespace(by="spark", because="", **(usual | counts | methods))
+
+
+def job_of(monkeypatch: pytest.MonkeyPatch, tables: Sequence[str], maintenance: Callable[..., Any]) -> Any:
+    """A job with these tables and no unfinished run."""
+    state = SimpleNamespace(tables=dict.fromkeys(tables), unfinished_runs=list)
+    context = SimpleNamespace(
+        job=SimpleNamespace(name="job", sink=SimpleNamespace(single_driver=False)),
+        clients=SimpleNamespace(read_state=lambda: state, ledger=SimpleNamespace(id="ledger", jobs=list)),
+        lease=lambda *_, **__: nullcontext(SimpleNamespace(read=lambda: None)),
+        targets=SimpleNamespace(check=lambda *_: None, maintenance=maintenance),
+        progress=SimpleNamespace(phase=lambda _: None),
+        stopwatch=SimpleNamespace(seconds=dict),
+    )
+    monkeypatch.setattr(maintain.JobContext, "open", lambda *_, **__: nullcontext(context))
+    return context.job
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -27,31 +52,46 @@ def test_the_rest_is_done_where_a_table_lies_inside_another(monkeypatch: pytest.
                 raise vacuum_of_nested(table, [f"{table}/inside"])
             return FileCount(1, 1)
 
-        return SimpleNamespace(
-            by="spark",
-            because="",
-            version=lambda: 1,
-            live=FileCount,
-            stored=FileCount,
-            check_store=lambda: None,
-            exclusively=lambda *_, **__: nullcontext(),
+        return maintenance_of(
             optimize=lambda *_, **__: done.append(f"optimize {table}"),
             vacuum=vacuum,
         )
 
-    state = SimpleNamespace(tables=dict.fromkeys(["/a", "/b", "/c", "/d"]), unfinished_runs=list)
-    context = SimpleNamespace(
-        job=SimpleNamespace(name="job", sink=SimpleNamespace(single_driver=False)),
-        clients=SimpleNamespace(read_state=lambda: state, ledger=SimpleNamespace(id="ledger", jobs=list)),
-        lease=lambda *_, **__: nullcontext(SimpleNamespace(read=lambda: None)),
-        targets=SimpleNamespace(check=lambda *_: None, maintenance=maintenance),
-        progress=SimpleNamespace(phase=lambda _: None),
-        stopwatch=SimpleNamespace(seconds=dict),
-    )
-    monkeypatch.setattr(maintain.JobContext, "open", lambda *_, **__: nullcontext(context))
+    tables = ["/a", "/b", "/c", "/d"]
+    job = job_of(monkeypatch, tables, maintenance)
     monkeypatch.setattr(maintain, "_maintain_ledger", lambda *_: done.append("ledger"))
     with pytest.raises(ConfigurationError) as caught:
-        maintain_job(cast("Any", context.job), MaintenanceRequest(letters=False, dry_run=dry_run))
-    assert done == [f"{step} {table}" for table in state.tables for step in ("optimize", "vacuum")] + ["ledger"]
+        maintain_job(job, MaintenanceRequest(letters=False, dry_run=dry_run))
+    assert done == [f"{step} {table}" for table in tables for step in ("optimize", "vacuum")] + ["ledger"]
     assert [fault.message.partition(" ")[0] for fault in caught.value.faults] == ["/b", "/d"]
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "allow_short", "kept"),
+    [
+        (None, 7, False, 7),
+        (30, 7, False, 30),
+        (30, 14, False, 30),
+        (30, 40, False, 40),
+        (30, 14, True, 14),
+        (1, 7, False, 7),
+    ],
+)
+def test_vacuum_keeps_files_as_long_as_the_table_says(
+    monkeypatch: pytest.MonkeyPatch, own: int | None, asked: int, allow_short: bool, kept: int
+) -> None:
+    found: list[timedelta] = []
+
+    def vacuum(retention: timedelta, *_: Any, **__: Any) -> FileCount:
+        found.append(retention)
+        return FileCount()
+
+    own_retention = None if own is None else timedelta(days=own)
+    maintenance = maintenance_of(vacuum=vacuum, retention=lambda: own_retention)
+    job = job_of(monkeypatch, ["/a"], lambda *_, **__: maintenance)
+    request = MaintenanceRequest(False, vacuum=timedelta(days=asked), letters=False, ledger=False)
+    report = maintain_job(job, replace(request, allow_short=allow_short))
+    assert found == [timedelta(days=kept)]
+    assert bool(report.notes) == (kept > asked)
+    assert report.tables[0].retention == f"{kept * 86_400}s"

@@ -9,7 +9,6 @@ import pytest
 from deltalake import DeltaTable, TableFeatures
 
 from kseg.etl.tables.errors import IncompatibleSchema
-from kseg.etl.tables.parquet.schema import sink_schema
 
 NTZ = pa.timestamp("us")
 IN_MAPS = [
