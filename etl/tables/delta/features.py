@@ -109,8 +109,8 @@ def maintenance_reasons(table: DeltaTable) -> tuple[str, ...]:
 def _local_times(table: DeltaTable) -> list[str]:
     """Partition columns with times that the log has as text without a zone.
 
-    They are in the zone of the session that wrote them (Delta protocol, "Partition Value Serialization"). delta-rs takes
-    them for UTC, and a commit that replaces a file would give its rows another time.
+    They are in the zone of the session that wrote them (Delta protocol, "Partition Value Serialization"). delta-rs
+    takes them for UTC, and a commit that replaces a file would give its rows another time.
     """
     kinds = {field.name: json.loads(field.type.to_json()) for field in table.schema().fields}
     times = [name for name in table.metadata().partition_columns if kinds[name] == "timestamp"]

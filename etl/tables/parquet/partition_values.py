@@ -23,6 +23,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(0x20)}
 # Local file systems allow 255 bytes a name; a longer name is cut and made unique by a hash.
 _MAX_FOLDER_BYTES = 200
+_MOST_NUMBERS = 2**63
 
 Values = tuple[str | None, ...]
 
@@ -90,19 +91,20 @@ def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Values,
         yield tuple(t[0] for t in texts), rest
         return
     # One number for each combination of values; rows of one combination are found together by a stable sort.
+    codes = [e.indices.to_numpy(zero_copy_only=False) for e in encoded]
     combined = np.zeros(batch.num_rows, dtype=np.int64)
-    for e, t in zip(encoded, texts, strict=True):
-        combined = combined * len(t) + e.indices.to_numpy(zero_copy_only=False)
+    numbers = 1
+    for code, t in zip(codes, texts, strict=True):
+        if numbers * len(t) > _MOST_NUMBERS:  # numbered anew: no more combinations occur than there are rows
+            combined = np.unique(combined, return_inverse=True)[1]
+            numbers = batch.num_rows
+        combined = combined * len(t) + code
+        numbers *= len(t)
     order = np.argsort(combined, kind="stable")
-    ordered = combined[order]
-    cuts = np.flatnonzero(np.diff(ordered)) + 1
+    cuts = np.flatnonzero(np.diff(combined[order])) + 1
     for rows in np.split(order, cuts):
-        code = int(combined[rows[0]])
-        values: list[str | None] = []
-        for t in reversed(texts):
-            code, at = divmod(code, len(t))
-            values.append(t[at])
-        yield tuple(reversed(values)), rest.take(pa.array(rows))
+        values = tuple(t[code[rows[0]]] for code, t in zip(codes, texts, strict=True))
+        yield values, rest.take(pa.array(rows))
 
 
 def _text(scalar: pa.Scalar, column: str) -> str | None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -90,6 +91,17 @@ def test_splitting_loses_nothing_and_keeps_order(pairs):
         assert numbers == sorted(numbers)
         found |= dict.fromkeys(numbers, values)
     assert [found[n] for n in range(len(pairs))] == [(p or None, None if q is None else str(q)) for p, q in pairs]
+
+
+def test_rows_with_many_values_of_many_columns_stay_with_their_own():
+    """8,192 values in each of five columns have more combinations than 64 bits number."""
+    count, columns = 1 << 13, [f"p{n}" for n in range(5)]
+    of_row = np.random.default_rng(1)
+    values = [of_row.permutation(count) for _ in columns]
+    batch = pa.record_batch([*map(pa.array, values), pa.array(range(count))], names=[*columns, "n"])
+    found = {part.column("n")[0].as_py(): texts for texts, part in split(batch, columns)}
+    wrong = [n for n, texts in found.items() if texts != tuple(str(column[n]) for column in values)]
+    assert (len(found), wrong[:3]) == (count, [])
 
 
 def test_partitioned_tables_are_read_alike_by_all(lander, rows, spark, duck):
