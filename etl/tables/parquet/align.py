@@ -23,7 +23,7 @@ from kseg.etl.tables.parquet.schema import (
     delta_type,
     derived_as,
 )
-from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit
+from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit, with_nulls_of
 from kseg.segment_reader.payload.ddl import type_text
 
 Found = tuple[str, str, str | None]
@@ -112,7 +112,7 @@ def align(
             continue
         found = fit(column.type, delta_type(there.type), there.name)
         if found is not None and widen and not kept_types(found.widened, table_partition_by, table_schema):
-            wider[there.name] = pa.field(there.name, found.whole, metadata=there.metadata)
+            wider[there.name] = there.with_type(with_nulls_of(found.whole, there.type))
         elif found is None or found.widened:
             unfit = True
             faults.append(type_fault(column, there, found, table_partition_by, table_schema))
@@ -121,7 +121,7 @@ def align(
             if not merge_schema:
                 message = f"the table has {there.type}, the rows have more fields: {column.type}"
                 faults.append((column.name, message, "set sink.merge_schema: true to add them"))
-            added.append(pa.field(there.name, found.whole))
+            added.append(pa.field(there.name, with_nulls_of(found.whole, there.type), nullable=there.nullable))
         faults += derived_faults(column, there)
         faults += _bucket_faults(column, there, sink.columns)
         written.append(

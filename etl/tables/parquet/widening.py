@@ -75,6 +75,24 @@ def fit(rows: pa.DataType, table: pa.DataType, *path: str) -> Fit | None:
     return None
 
 
+def with_nulls_of(whole: pa.DataType, table: pa.DataType) -> pa.DataType:
+    """`Fit.whole` with the nullability that fields, elements and values have in the table's type, which it extends."""
+    types = pa.types
+    if is_list(whole):
+        items = with_nulls_of(whole.value_type, table.value_type)
+        return pa.list_(pa.field("element", items, nullable=table.value_field.nullable))
+    if types.is_map(whole):
+        keys, items = with_nulls_of(whole.key_type, table.key_type), with_nulls_of(whole.item_type, table.item_type)
+        return pa.map_(keys, pa.field("value", items, nullable=table.item_field.nullable))
+    if types.is_struct(whole):
+        there = [
+            pa.field(one.name, with_nulls_of(one.type, other.type), nullable=other.nullable)
+            for one, other in zip(whole, table, strict=False)
+        ]
+        return pa.struct([*there, *list(whole)[len(there) :]])
+    return whole
+
+
 def holds(table: pa.DataType, rows: pa.DataType) -> bool:
     """Whether a column of a table takes all values of a narrower scalar type as they are."""
     if rows in INTEGERS and table in INTEGERS:

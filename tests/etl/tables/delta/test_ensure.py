@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, TableFeatures
+from deltalake import DeltaTable, Schema, TableFeatures
+from deltalake.schema import ArrayType, Field, MapType, PrimitiveType, StructType
 
 from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.parquet.schema import sink_schema
 
+LONG = PrimitiveType("long")
 NTZ = pa.timestamp("us")
 IN_MAPS = [
     pa.map_(pa.string(), NTZ),
@@ -57,3 +60,27 @@ def test_a_time_without_zone_beside_the_map_brings_the_feature(lander, rows):
     table.land(batch.append_column("at", pa.nulls(3, NTZ)))
     assert table.target.load().protocol().reader_features == ["timestampNtz"]
     assert len(table.offsets()) == 3
+
+
+def test_a_struct_that_grows_stays_as_nullable_as_it_was(lander, rows):
+    one, two = StructType([Field("a", LONG)]), pa.struct([("a", pa.int64()), ("b", pa.string())])
+    table = lander()
+    columns = Schema.from_arrow(sink_schema(rows().schema).columns).fields
+    nested = [
+        Field("s", one, nullable=False),
+        Field("l", ArrayType(one, contains_null=False)),
+        Field("m", MapType(PrimitiveType("string"), one, value_contains_null=False)),
+        Field("n", ArrayType(one)),
+    ]
+    DeltaTable.create(table.path, Schema([*columns, *nested]))
+    kinds = {"s": two, "l": pa.list_(two), "m": pa.map_(pa.string(), two), "n": pa.list_(two)}
+    batch = rows(0, 2)
+    for name, kind in kinds.items():
+        batch = batch.append_column(name, pa.array([{"a": 1, "b": "x"}] * 2 if name == "s" else [[]] * 2, kind))
+    table.land(batch, merge_schema=True)
+    grown = table.target.load().schema()
+    assert [field.nullable for field in grown.fields[-4:]] == [False, True, True, True]
+    of = {field.name: field.type for field in grown.fields}
+    assert (of["l"].contains_null, of["m"].value_contains_null, of["n"].contains_null) == (False, False, True)
+    assert [field.name for field in of["l"].element_type.fields] == ["a", "b"]
+    assert len(table.offsets()) == 2
