@@ -25,6 +25,14 @@ ROW_WISE: Final = frozenset(
 )
 """Operators that make rows of one row. A CTE without joins and unions is its query."""
 
+_CALLED_CONSISTENT: Final = frozenset(
+    {"current_localtime", "current_localtimestamp", "reservoir_quantile", "vector_type"}
+)
+"""Functions that DuckDB 1.4 calls consistent: clocks, a sample, and how a batch lies in memory."""
+
+_AGGREGATES_OF_LISTS: Final = frozenset({"aggregate", "array_aggr", "array_aggregate", "list_aggr", "list_aggregate"})
+"""Functions that call the aggregate that their second argument names."""
+
 _REFERENCE: Final = "BOUND_REF"
 
 _NAMES: Final = {
@@ -55,11 +63,12 @@ def read_plan(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, An
 
 
 def inconsistent_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that may give something else for the same arguments. `error` gives nothing at all."""
+    """Functions, and aggregates of lists, that may give something else for the same arguments. `error` gives nothing at
+    all."""
     rows = connection.execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
     ).fetchall()
-    return frozenset(name for (name,) in rows) - {"error"}
+    return (frozenset(name for (name,) in rows) | _CALLED_CONSISTENT) - {"error"}
 
 
 def objection(plans: list[dict[str, Any]], inconsistent: frozenset[str]) -> str | None:
@@ -82,6 +91,11 @@ def objection(plans: list[dict[str, Any]], inconsistent: frozenset[str]) -> str 
         if node.get("expression_class") != "BOUND_FUNCTION":
             continue
         name = node["name"]
+        if name in _AGGREGATES_OF_LISTS:
+            aggregate = (node["children"][1].get("value") or {}).get("value")
+            if aggregate is None:
+                return f"calls {name} with an aggregate that is no constant"
+            name = str(aggregate).lower()
         if name in inconsistent or (name == "age" and len(node["children"]) == 1):
             return f"calls {name}, which gives something else each time"
     return None

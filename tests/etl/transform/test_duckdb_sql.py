@@ -134,6 +134,12 @@ REFUSED = [
     ("SELECT *, current_date AS r FROM __rows__", "calls current_date"),
     ("SELECT *, today() AS r FROM __rows__", "calls today"),
     ("SELECT *, age(timestamp) AS r FROM __rows__", "calls age"),
+    ("SELECT *, list_aggregate([1, 2], 'Reservoir_Quantile', 0.5) AS r FROM __rows__", "calls reservoir_quantile"),
+    (
+        "SELECT *, list_aggr([1, 2], lower('RESERVOIR_QUANTILE'), 0.5) AS r FROM __rows__",
+        "an aggregate that is no const",
+    ),
+    ("SELECT *, vector_type(topic) AS r FROM __rows__", "calls vector_type"),
     ("SELECT list_transform([1], lambda x: random()) AS r FROM __rows__", "calls random"),
     ("SELECT * FROM __rows__ WHERE random() < 0.5", "calls random"),
     ("SELECT rowid FROM __rows__", "rowid"),
@@ -150,10 +156,28 @@ def test_what_is_not_row_by_row_is_bad_configuration(query: str, reason: str) ->
     assert caught.value.faults[0].path == "transform[0].duckdb"
 
 
+def clocks() -> list[str]:
+    """Expressions that are the time: words of SQL's grammar, and functions without arguments that give times."""
+    import duckdb
+
+    words = ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
+    functions = duckdb.sql(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro') "
+        "AND len(parameters) = 0 AND (return_type SIMILAR TO '(TIME|DATE).*' OR function_name LIKE '%time%') ORDER BY 1"
+    ).fetchall()
+    return [*words, *(f"{name}()" for (name,) in functions)]
+
+
+@pytest.mark.parametrize("clock", clocks())
+def test_no_clock_is_read(clock: str) -> None:
+    with pytest.raises(ConfigurationError, match="gives something else each time"):
+        step(f"SELECT *, date_part('second', {clock}) AS r FROM __rows__").output_schema(SCHEMA)
+
+
 ALLOWED = [
     "SELECT * FROM __rows__",
     "FROM __rows__",
-    "SELECT topic, lower(topic) AS t, list_sum([1, 2]) AS s, date_trunc('day', timestamp) AS d FROM __rows__",
+    "SELECT topic, lower(topic) AS t, list_sum([1, 2]) AS s, list_aggregate([1], 'first') AS f, date_trunc('day', timestamp) AS d FROM __rows__",
     "WITH x AS (SELECT * FROM __rows__) SELECT topic FROM x WHERE partition > 0",
     "WITH x AS NOT MATERIALIZED (SELECT * FROM __rows__) SELECT topic FROM x",
     "SELECT topic FROM (SELECT * FROM __rows__ WHERE topic IN ('a', 'orders')) WHERE partition = 1",
