@@ -10,6 +10,7 @@ A dictionary that is given up has cost the hash of each value: 50 ns a double or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -33,12 +34,17 @@ def encodings(rows: pa.Table) -> dict[str, Any]:
     dictionary: list[str] = []
     bounded: list[str] = []
     deltas: dict[str, str] = {}
-    for name, column in zip(rows.column_names, _sample(rows).columns, strict=True):
-        if (name in RISING and pa.types.is_integer(column.type)) or pa.types.is_timestamp(column.type):
-            deltas[name] = "DELTA_BINARY_PACKED"
-            bounded.append(name)
-            continue
-        for path, values in _leaves(name, _array(column)):
+    columns = zip(rows.column_names, map(_array, _sample(rows).columns), strict=True)
+    leaves = {name: list(_leaves(name, column)) for name, column in columns}
+    used = Counter(path for found in leaves.values() for path, _ in found)
+    for name, found in leaves.items():
+        for path, values in found:
+            rises = name in RISING and pa.types.is_integer(values.type)
+            # A column `a.b` has the path of the field `b` of a column `a`: what is said of one holds for the other.
+            if path == name and used[path] == 1 and (rises or pa.types.is_timestamp(values.type)):
+                deltas[path] = "DELTA_BINARY_PACKED"
+                bounded.append(path)
+                continue
             if pa.types.is_binary(values.type) or pa.types.is_boolean(values.type):
                 continue
             bounded.append(path)

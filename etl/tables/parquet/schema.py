@@ -293,14 +293,15 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
     """The Arrow type in which a column of this type is landed.
 
     Raises:
-        UnlandableType: there is none (64-bit unsigned integers, times, durations, unions, the null type …).
+        UnlandableType: there is none (64-bit unsigned integers, times, durations, unions, the null type …), or Arrow
+            does not convert its layout: list views, of whose values its cast loses the last list, run-end encoding.
     """
     types = pa.types
     if kind in _SAME:
         return kind
     if kind in _WIDER:
         return _WIDER[kind]
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+    if types.is_dictionary(kind):
         return delta_type(kind.value_type)
     if types.is_fixed_size_binary(kind):
         return pa.binary()
@@ -318,15 +319,9 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list, of any of Arrow's layouts."""
+    """Whether it is a list, of any of Arrow's layouts that are landed."""
     types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:

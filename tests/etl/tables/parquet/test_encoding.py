@@ -106,3 +106,15 @@ def test_a_file_without_rows_has_a_schema() -> None:
 )
 def test_a_users_column_of_the_name_of_one_of_kafkas_has_any_type(name: str, values: list[Any]) -> None:
     written(pa.table({name: pa.array(values)}))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.binary()], ids=str)
+def test_a_path_of_two_leaves_is_encoded_for_both(kind: pa.DataType) -> None:
+    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 3, pa.timestamp("us", "UTC"))
+    inner = pa.array([{"b": None}] * 3, pa.struct([("b", kind)]))
+    rows = pa.table({"a.b": at, "a": inner, "c": at})
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False, **encodings(rows)) as writer:
+        writer.write_table(rows)
+    assert pq.read_table(pa.BufferReader(sink.getvalue())).column("a.b").equals(rows.column("a.b"))
+    assert encodings(rows)["column_encoding"] == {"c": "DELTA_BINARY_PACKED"}

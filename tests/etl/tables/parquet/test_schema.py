@@ -139,6 +139,9 @@ def test_types_become_deltas(given, landed):
         pa.decimal256(60, 2),
         pa.struct([]),
         pa.list_(pa.null()),
+        pa.list_view(pa.int64()),
+        pa.struct([("a", pa.large_list_view(pa.string()))]),
+        pa.run_end_encoded(pa.int32(), pa.int64()),
     ],
 )
 def test_types_that_delta_does_not_have_are_told(given):
