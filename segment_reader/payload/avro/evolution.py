@@ -34,6 +34,7 @@ from kseg.segment_reader.payload.avro.schema import (
     is_null,
     simple_name,
 )
+from kseg.segment_reader.payload.avro.shared_types import SharedTypes, named_types
 from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
@@ -52,7 +53,7 @@ def merged(
         IncompatibleSchemas: a column would have to change its type; both are in the message.
         UnsupportedSchema: a type of the two has no column.
     """
-    return _Merge(add_fields, widen, any_name).of(reader, writer, "")
+    return _Merge(add_fields, widen, any_name).at_the_top(reader, writer)
 
 
 def columns_of(kind: pa.DataType) -> int:
@@ -69,6 +70,11 @@ class _Merge:
         self._add_fields, self._widen, self._any_name = add_fields, widen, any_name
         # A type that is used twice stays one type.
         self._done: dict[tuple[int, int], Named] = {}
+        self._shared = SharedTypes({})
+
+    def at_the_top(self, reader: Schema, writer: Schema) -> Schema:
+        self._shared = SharedTypes(named_types(reader))
+        return self.of(reader, writer, "")
 
     def of(self, reader: Schema, writer: Schema, place: str) -> Schema:
         if isinstance(reader, Union) or isinstance(writer, Union):
@@ -105,7 +111,8 @@ class _Merge:
         for field in writer.fields:
             number = _column(field, fields, numbers, written, taken)
             if number is None:
-                fields += [field] if self._add_fields else []
+                if self._add_fields:
+                    fields.append(Field(field.name, self._shared.of(field.schema), field.default, field.aliases))
                 continue
             taken.add(number)
             before = fields[number]
@@ -138,7 +145,7 @@ class _Merge:
         ours, theirs = _branches(reader), _branches(writer)
         one = joined(ours) if ours else None
         if not ours:
-            return writer
+            return self._shared.of(writer)
         if one is not None:
             inner = one
             for branch in theirs:
@@ -147,12 +154,13 @@ class _Merge:
                 return reader
             return Union((Primitive(Kind.NULL), inner)) if isinstance(reader, Union) else inner
         branches = list(ours)
-        for branch in theirs:
-            same = next((n for n, mine in enumerate(branches) if _same_type(mine, branch)), None)
-            if same is not None:
+        matches = _matches(ours, theirs)
+        for number, branch in enumerate(theirs):
+            if number in matches:
+                same = matches[number]
                 branches[same] = self.of(branches[same], branch, place)
-            elif not any(_reads(mine, branch) for mine in branches):
-                branches.append(branch)
+            elif any(_same_type(mine, branch) for mine in ours) or not any(_reads(mine, branch) for mine in branches):
+                branches.append(self._shared.of(branch))
         if len(branches) == len(ours) and all(a is b for a, b in zip(branches, ours, strict=True)):
             return reader
         return Union((Primitive(Kind.NULL), *branches))
@@ -196,6 +204,35 @@ def _reads(reader: Schema, writer: Schema) -> bool:
 
 def _branches(schema: Schema) -> tuple[Schema, ...]:
     return members(schema) if isinstance(schema, Union) else () if is_null(schema) else (schema,)
+
+
+def _matches(ours: tuple[Schema, ...], theirs: tuple[Schema, ...]) -> dict[int, int]:
+    """For each branch of the writer's that the reader's union has, by their numbers, the reader's branch.
+
+    Types of one full name first, then those of an alias, then those of one name without its namespace: a union may
+    have several types of one simple name. No branch is that of two, since values of the second would be read as the
+    first.
+    """
+    matches: dict[int, int] = {}
+    for alike in (_same_name, _same_alias, _same_type):
+        for number, branch in enumerate(theirs):
+            if number in matches:
+                continue
+            free = (n for n, mine in enumerate(ours) if n not in matches.values() and alike(mine, branch))
+            found = next(free, None)
+            if found is not None:
+                matches[number] = found
+    return matches
+
+
+def _same_name(one: Schema, other: Schema) -> bool:
+    return _same_type(one, other) and getattr(one, "name", None) == getattr(other, "name", None)
+
+
+def _same_alias(one: Schema, other: Schema) -> bool:
+    if not isinstance(one, Record | Enum | Fixed) or not isinstance(other, Record | Enum | Fixed):
+        return False
+    return _same_type(one, other) and (other.name in one.aliases or one.name in other.aliases)
 
 
 def _same_type(one: Schema, other: Schema) -> bool:

@@ -8,7 +8,8 @@ By the specification's rules of schema resolution, and where columns call for mo
 - Logical types are resolved too. The specification ignores them, which would read milliseconds as microseconds:
   timestamps and times of day change their unit, decimals their scale, exactly or with an error for the payload; other
   pairs of different logical types (a date as a timestamp) are incompatible. A bare type matches any logical type on it.
-- In a reader's union the branch that equals what was written goes before one that it is promoted to.
+- In a reader's union the branch that equals what was written goes before one that it is promoted to; of named types the
+  one of the same full name, then the one that has this name as an alias, then one of the same name elsewhere.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class _Resolver:
         return Choice(tuple(branches))
 
     def _member(self, writer: Schema, reader: Union, at: str, to: str) -> Node:
-        """The best branch first: the same type and name, then the same type, then what it may be promoted to."""
+        """The best branch first: the same type and full name, then a full name among its aliases, then the same type, then what it may be promoted to."""
         branches = members(reader)
         one = joined(branches)
         if one is not None:
@@ -251,6 +252,8 @@ def _distance(writer: Schema, reader: Schema) -> int:
         case (Record() | Enum() | Fixed(), Record() | Enum() | Fixed()) if type(writer) is type(reader):
             if writer.name == reader.name:
                 return 0
+            if writer.name in reader.aliases:
+                return 1
             return 2 if _named_alike(writer, reader) else 3
         case _ if type(writer) is type(reader):
             return 0

@@ -1,7 +1,7 @@
 """A checked schema as JSON again: complete in itself, whatever references it was parsed with.
 
-Two types of one name, which a merged schema may have, get namespaces of their own: schema resolution compares names
-without their namespaces.
+Two types of one name, which a merged schema may have, get namespaces of their own, and their name as an alias: schema
+resolution compares names without their namespaces, and prefers the full name in a union.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ class _Writer:
         self._names[id(schema)] = name
         own = name.rpartition(".")[0]
         document: dict[str, Any] = {"name": simple_name(name), "namespace": own}
-        if schema.aliases:
-            document["aliases"] = [_reference(alias, own) for alias in schema.aliases]
+        renamed = name != schema.name and schema.name not in schema.aliases
+        aliases = (*schema.aliases, schema.name) if renamed else schema.aliases
+        if aliases:
+            document["aliases"] = [_reference(alias, own) for alias in aliases]
         match schema:
             case Record():
                 return {"type": "record", **document, "fields": [self._field(field, own) for field in schema.fields]}

@@ -223,3 +223,48 @@ def test_members_of_a_union_of_several_types_are_told_apart_by_their_names() -> 
     assert isinstance(both, Record)
     assert isinstance(both.fields[0].schema, Union)
     assert [getattr(branch, "name", None) for branch in both.fields[0].schema.branches][-2:] == ["A", "B"]
+
+
+def address(namespace: str, field: str, kind: str = "string") -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": "Address",
+        "namespace": namespace,
+        "fields": [{"name": field, "type": kind}],
+    }
+
+
+@pytest.mark.parametrize("billing", ["same", "grown"])
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_a_new_union_keeps_types_of_one_simple_name_apart(engine: Any, billing: str) -> None:
+    """Also through the text that the ledger stores, and if the reader's copy of the type has grown."""
+    street, city = address("shop.v1", "street"), address("shop.v2", "city")
+    known = street if billing == "same" else address("shop.v1", "number")
+    writer = record(("billing", street), ("shipping", ["null", city, "shop.v1.Address"]))
+    reader = parse_schema(schema_text(merged(record(("billing", known)), writer)))
+    payload = b"\x0eMain St" + b"\x04" + b"\x0eDock Rd"
+    rows = avro_decoder(writer, reader, engine=engine).decode(pa.array([payload])).rows
+    assert rows[0].as_py()["shipping"] == {"member0": None, "member1": {"street": "Dock Rd"}}
+    assert merged(reader, writer) is reader
+
+
+def test_a_type_that_the_reader_has_is_not_copied() -> None:
+    street = address("shop.v1", "street")
+    made = merged(record(("billing", street)), record(("billing", street), ("shipping", ["null", "shop.v1.Address"])))
+    assert schema_text(made).count('"type":"record"') == 2
+    assert made.fields[1].schema.branches[1] is made.fields[0].schema  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kinds", [("int", "string"), ("string", "string")])
+def test_branches_of_one_simple_name_are_matched_by_their_full_names(kinds: tuple[str, str]) -> None:
+    first, second = address("shop.v1", "zip", kinds[0]), address("shop.v2", "zip", kinds[1])
+    reader = one(["null", first, second])
+    for union in (["null", first, second], [second, "null", first]):
+        assert merged(reader, one(union)) is reader
+
+
+def test_a_second_branch_of_a_simple_name_becomes_a_member_of_its_own() -> None:
+    first, second = address("shop.v1", "street"), address("shop.v2", "city")
+    made = merged(one(["null", "string", first]), one(["null", "string", first, second]))
+    members = "member0: string, member1: struct<street: string>, member2: struct<city: string>"
+    assert column(made) == f"struct<{members}>"
