@@ -264,10 +264,9 @@ class JsonSchemas(_OfColumns):
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.json_schema import read_json_schema
-        from kseg.segment_reader.payload.row_schema import from_arrow
 
         read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
-        return _Writer(from_arrow(read.type), read)
+        return _Writer(read.columns, read)
 
     def records(self, writer: Any) -> tuple[str, ...]:
         name = self.record(writer)
@@ -364,15 +363,15 @@ def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
         return row_schema.Record(tuple(map(field, struct.columns)))
 
     def field(column: Column) -> row_schema.Field:
-        holds_json = isinstance(column.node, Document)
-        return row_schema.Field(column.name, of(column), column.field.number, unwritten_text(column), holds_json)
+        return row_schema.Field(column.name, of(column), column.field.number, unwritten_text(column))
 
     def of(column: Column) -> row_schema.RowType:
-        if not isinstance(column.node, Struct):
+        if not isinstance(column.node, Struct | Document):
             return row_schema.from_arrow(column.type)
+        one = record(column.node) if isinstance(column.node, Struct) else row_schema.JsonText()
         if column.key is not None:
-            return row_schema.Map(column.type.key_type, record(column.node))
-        return row_schema.Array(record(column.node)) if column.field.repeated else record(column.node)
+            return row_schema.Map(column.type.key_type, one)
+        return row_schema.Array(one) if column.field.repeated else one
 
     return record(columns_of(message, nanoseconds))
 

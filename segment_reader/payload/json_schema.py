@@ -23,6 +23,7 @@ from kseg.segment_reader.payload.connect_schema import DEEPEST, ConnectType, rea
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError, UnsupportedSchema
 from kseg.segment_reader.payload.json.formats import ISO, JSON_TEXT
+from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType
 
 _CONNECT = ("org.apache.kafka.connect.data.", "io.debezium.time.")
 _CHOICES = ("oneOf", "anyOf")
@@ -46,6 +47,13 @@ class JsonSchemaType:
     formats: Mapping[str, str]
     title: str | None = None
 
+    @property
+    def columns(self) -> Record:
+        """The same columns as a tree of fields, in which JSON text is a type of its own."""
+        made = _columns(self.type, "", self.formats)
+        assert isinstance(made, Record)
+        return made
+
 
 def read_json_schema(text: str, references: Mapping[str, str] | None = None) -> JsonSchemaType:
     """The schema's text. references: texts of the schemas that `$ref` names, by that name.
@@ -61,6 +69,17 @@ def read_json_schema(text: str, references: Mapping[str, str] | None = None) -> 
     root = reader.documents[""]
     title = root.get("title") if isinstance(root, dict) else None
     return JsonSchemaType(kind, reader.formats, title if isinstance(title, str) else None)
+
+
+def _columns(kind: pa.DataType, path: str, formats: Mapping[str, str]) -> RowType:
+    if pa.types.is_struct(kind):
+        below = ((child, f"{path}.{quoted(child.name)}" if path else quoted(child.name)) for child in kind)
+        return Record(tuple(Field(child.name, _columns(child.type, its, formats)) for child, its in below))
+    if pa.types.is_map(kind):
+        return Map(kind.key_type, _columns(kind.item_type, f"{path}[]", formats))
+    if pa.types.is_list(kind):
+        return Array(_columns(kind.value_type, f"{path}[]", formats))
+    return JsonText() if formats.get(path) == JSON_TEXT else kind
 
 
 @dataclass(frozen=True)

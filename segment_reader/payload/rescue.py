@@ -24,7 +24,7 @@ import pyarrow as pa
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
-from kseg.segment_reader.payload.row_schema import Array, Field, Map, Record, RowType, aligned, to_arrow
+from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType, aligned, to_arrow
 
 RESCUED: Final = "_kseg_rescued"
 
@@ -162,21 +162,20 @@ def _list_of(parts: Sequence[str | None]) -> str | None:
 # -- whole values
 
 
-def _whole(values: pa.Array, kind: RowType, raw: bool) -> list[str]:
-    """raw: strings are JSON text already."""
+def _whole(values: pa.Array, kind: RowType) -> list[str]:
     match kind:
         case Record():
             made = _objects([_member(field, child) for field, child in _children(kind, values)], values, none="{}")
             texts = [text or "null" for text in made]
         case Array():
-            items = _whole(values.values, kind.items, raw)
+            items = _whole(values.values, kind.items)
             texts = [text or "null" for text in _each(values, lambda start, end: f"[{','.join(items[start:end])}]")]
         case Map():
-            keys, items = _keys(values.keys), _whole(values.items, kind.values, raw)
+            keys, items = _keys(values.keys), _whole(values.items, kind.values)
             made = _each(values, lambda start, end: _object(keys[start:end], items[start:end]) or "{}")
             texts = [text or "null" for text in made]
         case _:
-            return _scalars(values, raw)
+            return _scalars(values, raw=isinstance(kind, JsonText))
     return texts
 
 
@@ -186,7 +185,7 @@ def _children(record: Record, values: pa.StructArray) -> Iterable[tuple[Field, p
 
 def _member(field: Field, values: pa.Array) -> list[str | None]:
     """A field as a member of a JSON object; None if the member is left out."""
-    texts: list[str | None] = list(_whole(values, field.type, field.json))
+    texts: list[str | None] = list(_whole(values, field.type))
     if field.unwritten is not None:
         implicit = field.unwritten if field.unwritten != "null" else ""  # a JSON document may be null
         valid = values.is_valid().to_pylist()
@@ -230,6 +229,7 @@ def _keys(keys: pa.Array) -> list[str]:
 
 
 def _scalars(values: pa.Array, raw: bool) -> list[str]:
+    """raw: strings are JSON text already."""
     form, kind = _FORMS.get(values.type), values.type
     if pa.types.is_decimal(kind):
         form = _decimal

@@ -4,6 +4,7 @@
     no such field     a field                the writer's field, after all others
     a field           no such field          the reader's field
     a type            the same, or narrower  the reader's type
+    JSON text         JSON text              JSON text, which only that fits: a text is written without quotes
     anything else                            IncompatibleSchemas, with both types
 
 For formats without their own schema resolution: payloads are decoded with the writer's schema, then each row gets the
@@ -32,15 +33,14 @@ _WORDS = {kind: word for word, kind in reversed(PRIMITIVES.items())}
 class Field:
     """number: None if fields are matched by name.
 
-    Only for a writer's field, for its rescued values: unwritten: the JSON text of a value that is not written, like
-    null; None: nulls are written, too. json: its texts are JSON.
+    unwritten: only for a writer's field, for its rescued values: the JSON text of a value that is not written, like
+    null; None: nulls are written, too.
     """
 
     name: str
     type: RowType
     number: int | None = None
     unwritten: str | None = dataclasses.field(default=None, compare=False)
-    json: bool = dataclasses.field(default=False, compare=False)
 
     @property
     def key(self) -> int | str:
@@ -64,11 +64,21 @@ class Map:
     values: RowType
 
 
-RowType: TypeAlias = "pa.DataType | Record | Array | Map"
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A string whose text is JSON, as it was written: `"A-17"` with its quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownText:
+    """A string of a stored schema from before JSON text had a type of its own: the first writer's type becomes its."""
+
+
+RowType: TypeAlias = "pa.DataType | Record | Array | Map | JsonText | UnknownText"
 
 
 def from_arrow(kind: pa.DataType) -> RowType:
-    """The type of rows whose fields have no numbers."""
+    """The type of rows whose fields have no numbers and whose strings are no JSON text."""
     if pa.types.is_struct(kind):
         return Record(tuple(Field(child.name, from_arrow(child.type)) for child in kind))
     if pa.types.is_map(kind):
@@ -84,6 +94,8 @@ def to_arrow(kind: RowType) -> pa.DataType:
             return pa.list_(to_arrow(kind.items))
         case Map():
             return pa.map_(kind.keys, to_arrow(kind.values))
+        case JsonText() | UnknownText():
+            return pa.string()
     return kind
 
 
@@ -91,7 +103,10 @@ def to_arrow(kind: RowType) -> pa.DataType:
 
 
 def schema_text(schema: Record) -> str:
-    """The schema as JSON, in which scalar types have the names of Spark's DDL."""
+    """The schema as JSON, in which scalar types have the names of Spark's DDL; but strings are `text` or `json`.
+
+    Older texts have `string` for both.
+    """
     return json.dumps(_document(schema), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -114,7 +129,11 @@ def _document(kind: RowType) -> Any:
             return {"array": _document(kind.items)}
         case Map():
             return {"map": [_word(kind.keys), _document(kind.values)]}
-    return _word(kind)
+        case JsonText():
+            return "json"
+        case UnknownText():
+            return "string"
+    return "text" if pa.types.is_string(kind) else _word(kind)
 
 
 def _field(field: Field) -> dict[str, Any]:
@@ -134,6 +153,12 @@ def _parsed(document: Any) -> RowType:
             return Array(_parsed(items))
         case {"map": [str(keys), values]}:
             return Map(parse_type(keys), _parsed(values))
+        case "json":
+            return JsonText()
+        case "string":
+            return UnknownText()
+        case "text":
+            return pa.string()
         case str():
             return parse_type(document)
     raise InvalidSchema("", "no type")
@@ -184,12 +209,26 @@ class _Merge:
                 return Array(self.of(reader.items, writer.items, f"{place}[]"))
             case Map(), Map() if reader.keys == writer.keys:
                 return Map(reader.keys, self.of(reader.values, writer.values, f"{place}[]"))
+            case JsonText(), JsonText():
+                return reader
+            case UnknownText(), _ if _is_text(writer):
+                return writer
+            case _, UnknownText() if _is_text(reader):
+                return reader
             case pa.DataType(), pa.DataType() if _holds(reader, writer):
                 return reader
             case pa.DataType(), pa.DataType() if self.widen and _holds(writer, reader):
                 return writer
-        reason = f"{to_arrow(writer)} does not fit the column, which is {to_arrow(reader)}"
+        reason = f"{_described(writer)} does not fit the column, which is {_described(reader)}"
         raise IncompatibleSchemas(place, place, reason)
+
+
+def _is_text(kind: RowType) -> bool:
+    return isinstance(kind, JsonText | UnknownText) or kind == pa.string()
+
+
+def _described(kind: RowType) -> str:
+    return "JSON text" if isinstance(kind, JsonText) else str(to_arrow(kind))
 
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
@@ -245,7 +284,7 @@ def aligned(rows: pa.Array, writer: RowType, reader: RowType) -> pa.Array:
         case Map(), Map():
             values = aligned(rows.items, writer.values, reader.values)
             return pa.MapArray.from_arrays(rows.offsets, rows.keys, values, to_arrow(reader), mask=rows.is_null())
-    return rows.cast(reader)
+    return rows.cast(to_arrow(reader))
 
 
 def _columns(parts: Mapping[int | str, tuple[RowType, pa.Array]], reader: Record, n: int) -> list[pa.Array]:

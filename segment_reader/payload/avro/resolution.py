@@ -165,7 +165,8 @@ class _Resolver:
         return Choice(tuple(branches))
 
     def _member(self, writer: Schema, reader: Union, at: str, to: str) -> Node:
-        """The best branch first: the same type and full name, then a full name among its aliases, then the same type, then what it may be promoted to."""
+        """The best branch first: the same type and full name, then one with that name as an alias, then the same type,
+        then what it may be promoted to."""
         branches = members(reader)
         one = joined(branches)
         if one is not None:

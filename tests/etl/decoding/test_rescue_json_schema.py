@@ -89,6 +89,13 @@ def test_a_column_of_another_type_does_not_fit() -> None:
         decoder_of(document(id=TEXT, more=WHOLE), document(id=WHOLE))
 
 
+@pytest.mark.parametrize(("writer", "table"), [(TEXT, ANY), (ANY, TEXT)])
+def test_plain_text_and_text_as_it_is_written_are_no_one_column(writer: Any, table: Any) -> None:
+    """The column would have `A-17` and `"A-17"`."""
+    with pytest.raises(IncompatibleSchemas, match="JSON text"):
+        decoder_of(document(ref=writer), document(ref=table))
+
+
 PROPERTIES = {"a": WHOLE, "b": TEXT, "c": document(x=WHOLE, y=TEXT), "d": {"type": "array", "items": document(z=WHOLE)}}
 VALUES = {
     "a": st.integers(-(2**63), 2**63 - 1),

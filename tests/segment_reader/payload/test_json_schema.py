@@ -14,6 +14,7 @@ from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_schema
+from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, to_arrow
 
 TEXT = ("string", "json")
 
@@ -135,3 +136,26 @@ def test_a_value_without_a_type_is_kept_as_it_is_written() -> None:
     decoded = decoder.decode(pa.array(payloads, pa.binary()))
     assert decoded.rows.flatten()[0].to_pylist() == ['{"a" : [1.50, "x"]}', '"t"', None, None, None]
     assert decoded.status.tolist() == [0, 0, 0, 0, Status.MALFORMED]
+
+
+def test_columns_of_json_text_are_told_apart_from_plain_text() -> None:
+    several = {"type": ["string", "integer"]}
+    made = read(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"type": "string"},
+                "b c": several,
+                "l": {"type": "array", "items": several},
+                "m": {"type": "object", "additionalProperties": several},
+            },
+        }
+    )
+    fields = (
+        Field("a", pa.string()),
+        Field("b c", JsonText()),
+        Field("l", Array(JsonText())),
+        Field("m", Map(pa.string(), JsonText())),
+    )
+    assert made.columns == Record((Field("f", Record(fields)),))
+    assert to_arrow(made.columns) == made.type
