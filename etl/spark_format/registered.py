@@ -79,17 +79,20 @@ def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
         reader = grown(payload, name, (), found.newest, found.texts.values())
     except Refused as error:
         raise ConfigurationError.of(f"{name}.subject", error.message, error.remedy) from None
-    for text in found.texts.values():
+    unusable: dict[str, str] = {}
+    for hash, text in found.texts.items():
         if text.unusable:
+            unusable[hash] = text.unusable
             continue
         try:
-            reader = grown(payload, name, (reader,), [("a version", text)])
-        except Refused:
-            continue  # records with this schema are decoding errors
-    writers = ((key, found.texts[hash]) for key, hash in found.writers.items())
+            reader = grown(payload, name, (reader,), [("it", text)])
+        except Refused as error:
+            # Even if some of its records could be read: their fields that the rows lack would be lost.
+            unusable[hash] = f"is not read: {error.message}"
+    writers = ((key, hash, found.texts[hash]) for key, hash in found.writers.items())
     return FramedSchemas(
         reader,
-        tuple((schema_key(key), text.unusable or (text.text, text.uses)) for key, text in writers),
+        tuple((schema_key(key), unusable.get(hash) or (text.text, text.uses)) for key, hash, text in writers),
         schema_format(payload),
     )
 
