@@ -1,8 +1,9 @@
 """A client of a Schema Registry: schemas by id, by GUID and by subject, cached because they never change.
 
-    GET  /schemas/ids/{id}                         GET  /subjects
+    GET  /schemas/ids/{id}[?subject=:.{context}:]  GET  /subjects
     GET  /schemas/guids/{guid}                     GET  /subjects/{subject}/versions
     GET  /subjects/{subject}/versions/{version}    POST /subjects/{subject}/versions
+                    of references with ?deleted=true
     POST /compatibility/subjects/{subject}/versions[/{version}]
 
 API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html (also Apicurio's ccompat v7, Karapace
@@ -23,7 +24,7 @@ from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import AuthenticationFailed
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import Resolved, Schema, Version, is_guid, schema_of
+from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.tokens import forget, token_of
 
@@ -52,8 +53,8 @@ class SchemaRegistry:
             for url in config.urls
         ]
         self._next = 0
-        self._by_id: dict[int, Schema] = {}
-        self._by_guid: dict[str, Schema] = {}
+        self._by_id: dict[tuple[str, int], Schema] = {}
+        self._by_guid: dict[tuple[str, str], Schema] = {}
         self._by_version: dict[tuple[str, int], Version] = {}
 
     def __enter__(self) -> Self:
@@ -74,15 +75,24 @@ class SchemaRegistry:
         """All URLs, for messages and the ledger: without credentials."""
         return ",".join(connection.server.place for connection in self._connections)
 
-    def schema(self, schema_id: int) -> Schema:
-        """The schema of an id. Raises SchemaNotFound where the registry does not know it."""
-        return self._kept(self._by_id, schema_id, lambda: self._schema(f"/schemas/ids/{schema_id}", schema_id))
+    def schema(self, schema_id: int, subject: str = "") -> Schema:
+        """The schema of an id. subject: any of the id's context, since each context has ids of its own.
 
-    def schema_by_guid(self, guid: str) -> Schema:
-        """The schema of a GUID (Confluent Platform 8). Raises SchemaNotFound."""
+        Raises SchemaNotFound where the registry does not know it.
+        """
+        context = context_of(subject)
+        path = f"/schemas/ids/{schema_id}" + (f"?subject={_quoted(context)}" if context else "")
+        return self._kept(self._by_id, (context, schema_id), lambda: self._schema(path, schema_id, context))
+
+    def schema_by_guid(self, guid: str, subject: str = "") -> Schema:
+        """The schema of a GUID (Confluent Platform 8). subject: any of the context of its references.
+
+        Raises SchemaNotFound.
+        """
         if not is_guid(guid):
             raise ValueError(f"{guid!r} is no GUID")
-        return self._kept(self._by_guid, guid.lower(), lambda: self._schema(f"/schemas/guids/{guid.lower()}"))
+        key, path = (context_of(subject), guid.lower()), f"/schemas/guids/{guid.lower()}"
+        return self._kept(self._by_guid, key, lambda: self._schema(path, context=key[0]))
 
     def subjects(self) -> list[str]:
         return [str(name) for name in self._get("/subjects", list)]
@@ -100,7 +110,10 @@ class SchemaRegistry:
         return self._kept(self._by_version, (subject, version), lambda: self._version(subject, str(version)))
 
     def resolve(self, schema: Schema) -> Resolved:
-        """A schema with all that it references. Raises SchemaNotFound where a reference leads nowhere."""
+        """A schema with all that it references, deleted versions included, as Confluent's deserializers resolve it.
+
+        Raises SchemaNotFound where a reference leads nowhere.
+        """
         found: dict[str, Schema] = {}
         self._resolve(schema, found, ())
         return Resolved(schema, tuple(found.items()))
@@ -145,22 +158,30 @@ class SchemaRegistry:
                 continue
             if len(found) >= _MAX_REFERENCES:
                 raise self._error(SchemaRegistryError, f"has a schema with more than {_MAX_REFERENCES} references")
-            referenced = self.version(reference.subject, reference.version).schema
+            subject = reference.subject
+            if not subject.startswith(":."):
+                subject = schema.context + subject
+            referenced = self._referenced(subject, reference.version)
             self._resolve(referenced, found, (*above, reference.name))
             found[reference.name] = referenced
 
-    def _schema(self, path: str, schema_id: int | None = None) -> Schema:
+    def _referenced(self, subject: str, version: int) -> Schema:
+        key = subject, version
+        return self._kept(self._by_version, key, lambda: self._version(subject, f"{version}?deleted=true")).schema
+
+    def _schema(self, path: str, schema_id: int | None = None, context: str = "") -> Schema:
         document = self._get(path, dict)
         try:
-            return schema_of(document, schema_id)
+            return schema_of(document, schema_id, context)
         except ValueError as error:
             raise self._error(SchemaRegistryError, f"answers {path} with no schema: {error}") from None
 
     def _version(self, subject: str, version: str) -> Version:
+        """version: with a query where there is one."""
         document = self._get(f"/subjects/{_quoted(subject)}/versions/{version}", dict)
         number = document.get("version")
         try:
-            schema = schema_of(document)
+            schema = schema_of(document, context=context_of(subject))
         except ValueError as error:
             message = f"answers version {version} of subject {subject} with no schema: {error}"
             raise self._error(SchemaRegistryError, message) from None

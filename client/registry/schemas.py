@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
@@ -21,13 +21,17 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text. `type` is one of SCHEMA_TYPES; `guid` where the registry has such."""
+    """A schema's text. `type` is one of SCHEMA_TYPES; `guid` where the registry has such.
+
+    context: where it was requested, as `context_of`; its references' subjects are in it unless they name another.
+    """
 
     text: str
     type: str = "AVRO"
     references: tuple[Reference, ...] = ()
     id: int | None = None
     guid: str | None = None
+    context: str = field(default="", compare=False)
 
     @property
     def hash(self) -> str:
@@ -56,6 +60,18 @@ class Resolved:
     references: tuple[tuple[str, Schema], ...] = ()
 
 
+_CONTEXT = re.compile(r":\.[^:]*:")
+
+
+def context_of(subject: str) -> str:
+    """`:.prod:` of the subject `:.prod:orders-value`; "" for one of the default context.
+
+    https://docs.confluent.io/platform/current/schema-registry/multidc.html (schema contexts)
+    """
+    found = _CONTEXT.match(subject)
+    return found[0] if found is not None and found[0] != ":.:" else ""
+
+
 _GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -63,7 +79,7 @@ def is_guid(text: str) -> bool:
     return _GUID.fullmatch(text) is not None
 
 
-def schema_of(document: dict[str, Any], schema_id: int | None = None) -> Schema:
+def schema_of(document: dict[str, Any], schema_id: int | None = None, context: str = "") -> Schema:
     """A schema from the registry's JSON. Raises ValueError where it is none.
 
     https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
@@ -75,7 +91,7 @@ def schema_of(document: dict[str, Any], schema_id: int | None = None) -> Schema:
     if isinstance(number, bool) or not isinstance(number, int | None):
         raise ValueError("its id is not a number")
     references = tuple(_reference(one) for one in _list(document.get("references")))
-    return Schema(text, type_, references, number, guid if isinstance(guid, str) else None)
+    return Schema(text, type_, references, number, guid if isinstance(guid, str) else None, context)
 
 
 def _list(value: Any) -> list[Any]:

@@ -183,6 +183,10 @@ def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Pay
             form.type(form.first(writer))
     except PayloadSchemaError as error:
         return SchemaText(schema.text, unusable=f"is not sound: {error}")
+    except SchemaNotFound:
+        listed = ", ".join(f"version {one.version} of subject {one.subject}" for one in schema.references)
+        why = f"references {listed}, which the registry does not have, or not with all that they reference"
+        return SchemaText(schema.text, unusable=why)
     return text
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound
+from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.schemas import Schema, context_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
@@ -109,6 +111,18 @@ def _refuse_other_registry(context: JobContext, plan: ev.RunPlan, pinned: Pinned
         )
 
 
+def _schema(registry: SchemaRegistry, key: str, subjects: Iterable[str]) -> Schema:
+    """The schema that records name, of the first context of these subjects that has it. Raises SchemaNotFound."""
+    name, missing = schema_key(key), None
+    for context in dict.fromkeys(map(context_of, subjects)):
+        try:
+            return registry.schema(name, context) if isinstance(name, int) else registry.schema_by_guid(name, context)
+        except SchemaNotFound as error:
+            missing = missing or error
+    assert missing is not None
+    raise missing
+
+
 def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas) -> SchemaText | None:
     """None: the registry does not know it, and the job says what becomes of such records."""
     registry = context.clients.registry
@@ -116,9 +130,7 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
     payload = next(payload for name, payload in lineages_of(context.job) if name == lineage)
     try:
         with accepted():
-            name = schema_key(key)
-            schema = registry.schema(name) if isinstance(name, int) else registry.schema_by_guid(name)
-            return usable_text(registry, schema, payload)
+            return usable_text(registry, _schema(registry, key, payload.subject_templates(unknown.source)), payload)
     except SchemaNotFound as error:
         if section_of(context.job, lineage).on_error != "fail":
             return None

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
-from kseg.client.registry.schemas import Resolved
+from kseg.client.registry.schemas import Resolved, context_of
 from kseg.etl.config.decoding import Payload
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.columns import typed_columns
@@ -76,7 +76,7 @@ class ByRegistry:
     """Payloads whose frame, or a header, names the schema that they were written with."""
 
     registry: SchemaRegistry
-    _schemas: dict[SchemaKey, Resolved | None] = field(default_factory=dict)
+    _schemas: dict[tuple[SchemaKey, str], Resolved | None] = field(default_factory=dict)
     _decoders: dict[tuple[SchemaKey, tuple[int, ...]], PayloadDecoder | str] = field(default_factory=dict)
 
     def decode(self, row: Row) -> Decoded:
@@ -109,17 +109,18 @@ class ByRegistry:
             del typed.value[RESCUED]
         return typed
 
-    def schema(self, key: SchemaKey) -> Resolved | None:
-        """None: the registry does not know it."""
-        if key not in self._schemas:
-            self._schemas[key] = self._asked(key)
-        return self._schemas[key]
+    def schema(self, key: SchemaKey, subject: str = "") -> Resolved | None:
+        """subject: any of the schema's context. None: the registry does not know it."""
+        of_context = key, context_of(subject)
+        if of_context not in self._schemas:
+            self._schemas[of_context] = self._asked(key, subject)
+        return self._schemas[of_context]
 
-    def _asked(self, key: SchemaKey) -> Resolved | None:
+    def _asked(self, key: SchemaKey, subject: str) -> Resolved | None:
         registry = self.registry
         with accepted():
             try:
-                found = registry.schema(key) if isinstance(key, int) else registry.schema_by_guid(key)
+                found = registry.schema(key, subject) if isinstance(key, int) else registry.schema_by_guid(key, subject)
             except SchemaNotFound:
                 return None
             return registry.resolve(found)
@@ -144,6 +145,9 @@ class ByJob:
         assert job.decode is not None
         self._by_registry = by_registry
         of_registry = dict(lineages_of(job))
+        self._subjects = {
+            name: payload.subject_templates(name.rpartition(".")[2])[0] for name, payload in of_registry.items()
+        }
         lineages = state_of(job).lineages if of_registry else {}
         self._step = decode_step_of(
             job.decode,
@@ -196,16 +200,18 @@ class ByJob:
             plan.decode(batch)
         except UnknownSchemas as unknown:
             assert plan.framed is not None
-            new = tuple((schema_key(key), self._texts(key, plan.format)) for key in unknown.found[plan.lineage])
+            new = tuple((schema_key(key), self._texts(key, plan)) for key in unknown.found[plan.lineage])
             return replace(plan, framed=replace(plan.framed, writers=(*plan.framed.writers, *new)))
         return plan
 
-    def _texts(self, key: str, format: str) -> WriterTexts | None:
-        schema = self._by_registry.schema(schema_key(key)) if self._by_registry is not None else None
-        if schema is None or schema.schema.type != _WITH_SCHEMAS[format]:
+    def _texts(self, key: str, plan: PayloadPlan) -> WriterTexts | None:
+        if self._by_registry is None:
+            return None
+        schema = self._by_registry.schema(schema_key(key), self._subjects.get(plan.lineage, ""))
+        if schema is None or schema.schema.type != _WITH_SCHEMAS[plan.format]:
             return None
         try:
-            kept = kept_schema(format, schema)
+            kept = kept_schema(plan.format, schema)
         except PayloadSchemaError:
             return schema.schema.text, ()  # whose decoder says what is wrong with it
         return kept.text, kept.uses

@@ -68,7 +68,7 @@ def test_references_come_before_what_uses_them(registry_server: Any) -> None:
     def add(subject: str, text: str, *references: str) -> None:
         documents = [{"name": f"{name}.proto", "subject": name, "version": 1} for name in references]
         document = {"version": 1, "id": 1, "schema": text, "schemaType": "PROTOBUF", "references": documents}
-        registry_server.answers[f"/subjects/{subject}/versions/1"] = (200, document)
+        registry_server.answers[f"/subjects/{subject}/versions/1?deleted=true"] = (200, document)
 
     add("money", "m")
     add("item", "i", "money")
@@ -78,10 +78,57 @@ def test_references_come_before_what_uses_them(registry_server: Any) -> None:
     assert [(name, schema.text) for name, schema in resolved.references] == [("money.proto", "m"), ("item.proto", "i")]
 
 
+CONTEXT = "%3A.prod%3A"
+
+
+def test_ids_are_those_of_a_subjects_context(registry_server: Any) -> None:
+    """`:.` is the default context's own name."""
+    registry_server.answers["/schemas/ids/5"] = (200, {"schema": "default"})
+    registry_server.answers[f"/schemas/ids/5?subject={CONTEXT}"] = (200, {"schema": "prod"})
+    with opened(registry_server) as registry:
+        for subject, text in ((":.prod:orders-value", "prod"), ("orders-value", "default"), (":.prod:x", "prod")):
+            assert registry.schema(5, subject).text == text
+        assert registry.schema(5).text == registry.schema(5, ":.:orders-value").text == "default"
+    assert len(registry_server.asked) == 2
+
+
+@pytest.mark.parametrize("by", ["version", "id", "guid"])
+def test_references_are_in_the_context_of_what_uses_them(registry_server: Any, by: str) -> None:
+    """Unless they name one themselves; those of references too."""
+
+    def document(text: str, *subjects: str) -> tuple[int, Any]:
+        references = [{"name": name.rpartition(":")[2], "subject": name, "version": 1} for name in subjects]
+        return 200, {"version": 1, "id": 5, "schema": text, "references": references}
+
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    paths = {"version": f"/subjects/{CONTEXT}o/versions/1", "id": f"/schemas/ids/5?subject={CONTEXT}"}
+    registry_server.answers[paths.get(by, f"/schemas/guids/{guid}")] = document("o", "item", ":.eu:money")
+    registry_server.answers[f"/subjects/{CONTEXT}item/versions/1?deleted=true"] = document("i", "unit")
+    registry_server.answers[f"/subjects/{CONTEXT}unit/versions/1?deleted=true"] = document("u")
+    registry_server.answers["/subjects/%3A.eu%3Amoney/versions/1?deleted=true"] = document("m", "rate")
+    registry_server.answers["/subjects/%3A.eu%3Arate/versions/1?deleted=true"] = document("r")
+    with opened(registry_server) as registry:
+        schemas = {
+            "version": lambda: registry.version(":.prod:o", 1).schema,
+            "id": lambda: registry.schema(5, ":.prod:o"),
+            "guid": lambda: registry.schema_by_guid(guid, ":.prod:o"),
+        }
+        resolved = registry.resolve(schemas[by]())
+    assert [schema.text for _, schema in resolved.references] == ["u", "i", "r", "m"]
+
+
+def test_a_deleted_version_is_still_what_others_reference(registry_server: Any) -> None:
+    path = "/subjects/a/versions/1"
+    registry_server.answers[path] = (404, {"error_code": 40402, "message": "Version 1 not found."})
+    registry_server.answers[f"{path}?deleted=true"] = (200, {"version": 1, "id": 1, "schema": ORDER})
+    with opened(registry_server) as registry:
+        assert registry.resolve(Schema("t", references=(Reference("Order", "a", 1),))).references[0][1].text == ORDER
+
+
 def test_schemas_that_reference_one_another_are_refused(registry_server: Any) -> None:
     reference = [{"name": "a.proto", "subject": "a", "version": 1}]
     document = {"version": 1, "id": 1, "schema": "a", "schemaType": "PROTOBUF", "references": reference}
-    registry_server.answers["/subjects/a/versions/1"] = (200, document)
+    registry_server.answers["/subjects/a/versions/1?deleted=true"] = (200, document)
     with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="reference one another"):
         registry.resolve(Schema("t", "PROTOBUF", (Reference("a.proto", "a", 1),)))
 

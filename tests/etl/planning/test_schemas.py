@@ -344,3 +344,21 @@ def test_columns_become_wider_as_far_as_tables_can(before: str, then: str, widen
         event, pinned = pinned_schemas(wide, {"value": found(first, second)}, state)
         (field, _) = json.loads(after(state, event).lineages["value"].readers[-1])["fields"]
         assert (field["type"], pinned["value"].reader, sorted(pinned["value"].writers)) == (then, 2, ["1", "2"])
+
+
+def test_an_old_version_whose_references_are_gone_is_not_used(registry_of: Any) -> None:
+    """No record may have it: it is an error of those that do."""
+    reference = {"name": "A", "subject": "a-value", "version": 1}
+
+    def answer(path: str) -> tuple[int, Any]:
+        if "a-value" in path:
+            return 404, {"error_code": 40402, "message": "Version 1 not found."}
+        return version(path, references=[reference] if path.endswith("/1") else [])
+
+    registry, _ = registry_of(answer)
+    with registry:
+        seen = read_schemas(job_of({"value": avro()}), registry, ["orders"], EMPTY)["value"]
+    assert seen.texts[seen.writers["11"]].unusable == (
+        "references version 1 of subject a-value, which the registry does not have, or not with all that they reference"
+    )
+    assert seen.texts[seen.writers["12"]].unusable is None
