@@ -76,7 +76,8 @@ def frames_of(payloads: pa.BinaryArray) -> Frames:
 
 
 def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str) -> Frames:
-    """The frame in the last header `name` of each record; the frame before the payload where a record has none.
+    """The frame in the last header `name` of each record; the frame before the payload where a record has none, or one
+    without a value.
 
     headers: list<struct<key: string, value: binary>>, as records are decoded.
     """
@@ -91,6 +92,10 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
     rows = np.asarray(pc.list_parent_indices(headers))[named]
     last = np.append(rows[1:] != rows[:-1], True)  # entries are in their records' order
     rows, named = rows[last], named[last]
+    there = ~null_mask(values)[named]
+    rows, named = rows[there], named[there]
+    if len(named) == 0:
+        return before
     taken = pc.take(values, pa.array(named)).cast(pa.binary())
     carried = frames_of(taken)
     schemas = tuple(sorted({*before.schemas, *carried.schemas}, key=_order))

@@ -62,7 +62,7 @@ def test_the_last_header_goes_before_the_frame(records: Records, start: int) -> 
     expected = []
     for payload, headers in records[start:]:
         named = [value for key, value in headers if key == VALUE_HEADER]
-        if not named or payload is None:
+        if not named or named[-1] is None or payload is None:
             expected.append(plain(payload))
             continue
         schema, _, status = plain(named[-1])
@@ -80,6 +80,20 @@ def test_schemas_are_named_once_and_rows_lead_to_them() -> None:
     assert frames.schemas == (3, 9)
     assert frames.which.tolist() == [1, 0, 1, 1]
     assert frames.which.dtype == np.int32
+
+
+def test_a_header_without_a_value_names_no_schema() -> None:
+    """The frame before the payload does, also if an earlier header has a value: the last one counts."""
+    framed, other = struct.pack(">bi", 0, 7), struct.pack(">bi", 0, 9)
+    headers = [[(VALUE_HEADER, None)], [(VALUE_HEADER, other), (VALUE_HEADER, None)], [(VALUE_HEADER, other)]]
+    rows = [[{"key": key, "value": value} for key, value in of_one] for of_one in headers]
+    payloads = pa.array([framed, framed, b"x"], pa.binary())
+    frames = frames_in_headers(pa.array(rows, HEADERS), payloads, VALUE_HEADER)
+    assert [frames.schemas[which] for which in frames.which] == [7, 7, 9]
+    assert (frames.skip.tolist(), frames.status.tolist()) == ([5, 5, 0], [Status.DECODED] * 3)
+    assert frames.in_headers is not None
+    assert frames.in_headers.rows.tolist() == [2]
+    assert found(payloads[:2], pa.array(rows[:2], HEADERS)) == found(payloads[:2])
 
 
 def test_records_without_headers_are_read_by_their_frames() -> None:
