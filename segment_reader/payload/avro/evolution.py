@@ -251,8 +251,9 @@ def _alike(reader: Named, writer: Named) -> bool:
 
 
 def _with(aliases: tuple[str, ...], name: str, other: str) -> tuple[str, ...]:
-    known = {simple_name(name), *map(simple_name, aliases)}
-    return aliases if simple_name(other) in known else (*aliases, other)
+    """The aliases by which resolution finds a type or field of the other name as well (`resolution._named_alike`)."""
+    found = simple_name(other) == simple_name(name) or other in aliases or simple_name(other) in aliases
+    return aliases if found else (*aliases, other)
 
 
 def _conflict(reader: Schema, writer: Schema, place: str) -> IncompatibleSchemas:

@@ -268,3 +268,15 @@ def test_a_second_branch_of_a_simple_name_becomes_a_member_of_its_own() -> None:
     made = merged(one(["null", "string", first]), one(["null", "string", first, second]))
     members = "member0: string, member1: struct<street: string>, member2: struct<city: string>"
     assert column(made) == f"struct<{members}>"
+
+
+def test_records_of_one_simple_name_in_two_namespaces_are_read_beside_a_third() -> None:
+    """Their full names are aliases: by one of them resolution does not find the other."""
+    kinds = [one("int"), *(replace(one("int"), name=f"shop.v{number}.Payment") for number in (1, 2))]  # type: ignore[type-var]
+    made = kinds[0]
+    for kind in kinds[1:]:
+        made = merged(made, kind, any_name=True)
+    again = parse_schema(schema_text(made))
+    for kind in kinds:
+        assert merged(again, kind, any_name=True) is again
+        resolve(kind, again)
