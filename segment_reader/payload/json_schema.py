@@ -37,6 +37,8 @@ _HINTS = {
     "float64": pa.float64(),
 }
 _MOST_FIELDS = 100_000
+_MOST_PARTS = 100_000
+"""Of `allOf`, in the whole schema: one that names the same schema twice at each level doubles them with each."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class _Reader:
     documents: Mapping[str, Any]
     formats: dict[str, str] = field(default_factory=dict)
     _fields: int = 0
+    _parts: int = 0
 
     def type_of(self, schema: Any, base: str, path: str, around: _Within) -> pa.DataType:
         """base: the document that the schema is in."""
@@ -211,13 +214,16 @@ class _Reader:
             for part in schema["allOf"]:
                 if depth >= DEEPEST:
                     raise UnsupportedSchema(path, f"allOf is nested more than {DEEPEST} deep")
+                self._parts += 1
+                if self._parts > _MOST_PARTS:
+                    raise UnsupportedSchema(path, f"the schema has more than {_MOST_PARTS:,} parts of allOf")
                 its, its_base, below = self._resolved(part, base, path, depth + 1)
                 if its_base != base:
                     return True, base, tuple(seen)  # references of its parts are those of two documents
                 seen += below
                 joined = _joined(joined, its) if isinstance(its, dict) else joined
             schema = joined
-        return schema, base, tuple(seen)
+        return schema, base, tuple(dict.fromkeys(seen))
 
     def _referred(self, reference: str, base: str, path: str) -> tuple[Any, str, str]:
         name, pointer = urldefrag(reference)

@@ -83,17 +83,16 @@ def _primitive(value: Any, kind: Kind) -> bytes:
             return b""
         case Kind.BOOLEAN if isinstance(value, bool):
             return bytes([value])
-        case Kind.INT if number and value == int(value) and -(2**31) <= value < 2**31:
+        # The range first: 1e999 is an infinity, which has no int.
+        case Kind.INT if number and -(2**31) <= value < 2**31 and value == int(value):
             return encode_long(int(value))
-        case Kind.LONG if number and value == int(value) and -(2**63) <= value < 2**63:
+        case Kind.LONG if number and -(2**63) <= value < 2**63 and value == int(value):
             return encode_long(int(value))
-        case Kind.FLOAT if number or value in ("NaN", "Infinity", "-Infinity"):
+        case Kind.FLOAT | Kind.DOUBLE if number or value in ("NaN", "Infinity", "-Infinity"):
             try:
-                return struct.pack("<f", float(value))
+                return struct.pack("<f" if kind is Kind.FLOAT else "<d", float(value))
             except OverflowError:
-                raise ValueError(f"{value!r} is too large for float") from None
-        case Kind.DOUBLE if number or value in ("NaN", "Infinity", "-Infinity"):
-            return struct.pack("<d", float(value))
+                raise ValueError(f"{str(value)[:40]} is too large for {kind}") from None
         case Kind.STRING if isinstance(value, str):
             return _sized(value.encode())
         case Kind.BYTES:

@@ -109,6 +109,23 @@ def test_a_type_that_contains_itself_is_text_there() -> None:
     assert itself.type.field("f").type == parse_type("array<string>")
 
 
+def test_schemas_that_are_joined_over_and_over_are_refused() -> None:
+    """Each level has the next one twice: a few hundred bytes took hours."""
+    levels = 40
+    both = {str(n): {"allOf": 2 * [{"$ref": f"#/definitions/{n + 1}"}]} for n in range(levels)}
+    text = {"allOf": [{"$ref": "#/definitions/0"}], "definitions": {**both, str(levels): {"type": "object"}}}
+    with pytest.raises(UnsupportedSchema, match="more than 100,000 parts of allOf"):
+        read_json_schema(json.dumps(text))
+
+
+def test_a_schema_that_is_joined_several_ways_is_read() -> None:
+    levels = 10
+    both = {str(n): {"allOf": 2 * [{"$ref": f"#/definitions/{n + 1}"}]} for n in range(levels)}
+    last = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    found = read({"$ref": "#/definitions/0"}, definitions={**both, str(levels): last})
+    assert found.type.field("f").type == parse_type("struct<x: bigint>")
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

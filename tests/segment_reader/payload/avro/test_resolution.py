@@ -220,7 +220,26 @@ def test_defaults_fill(engine: Any, kind: Any, default: Any, expected: Any) -> N
     [("int", "1"), ("int", 1 << 31), ("int", 1.5), ("bytes", "€"), ("boolean", 0), ("float", 1e300), (["int"], None)],
 )
 def test_a_default_that_is_no_value_is_refused(kind: Any, default: Any) -> None:
-    reader = parse_schema(json.dumps(record({"name": "a", "type": kind, "default": default})))
+    refused_default(kind, json.dumps(default))
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"), [("int", "1e999"), ("long", "-1e999"), ("double", "1" + "0" * 400), ("float", "1" + "0" * 400)]
+)
+def test_a_default_that_is_too_large_is_refused(kind: str, default: str) -> None:
+    refused_default(kind, default)
+
+
+def test_a_branch_that_cannot_hold_a_default_is_passed_over() -> None:
+    reader = record({"name": "z", "type": "string"}, {"name": "a", "type": ["int", "double"], "default": 1 << 40})
+    row = read("reference", record({"name": "z", "type": "string"}), reader, {"z": ""}, Missing.FILL)[1]
+    assert row["a"] == {"member0": None, "member1": 2.0**40}
+
+
+def refused_default(kind: Any, default: str) -> None:
+    """default: JSON text."""
+    text = json.dumps(record({"name": "a", "type": kind, "default": "here"}))
+    reader = parse_schema(text.replace('"here"', default))
     with pytest.raises(InvalidSchema, match=r"Order\.a: the default is no value of "):
         avro_decoder(parse_schema(json.dumps(record())), reader, missing=Missing.FILL)
     avro_decoder(parse_schema(json.dumps(record())), reader)
