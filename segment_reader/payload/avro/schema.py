@@ -2,7 +2,8 @@
 
 By the specification (1.12). A logical type that is unknown or invalid (a decimal whose scale exceeds its precision, a
 uuid on `int`) is ignored: the value is that of the underlying type. Defaults are kept as JSON and checked where they
-are used (`segment_reader.payload.avro.defaults`): registries hold schemas with wrong ones.
+are used (`segment_reader.payload.avro.defaults`): registries hold schemas with wrong ones. Names have letters of any
+alphabet, and namespaces and aliases any characters, as in Java: registries hold such schemas too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from typing import Any, Final, TypeAlias
 
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.errors import InvalidSchema
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Kind(StrEnum):
@@ -220,7 +219,7 @@ def _load(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        if isinstance(text, str) and re.fullmatch(r"[\w.]+", text):
+        if isinstance(text, str) and re.fullmatch(r"[\w.-]+", text):
             return text  # a bare name, as registries may return it
         raise InvalidSchema("", f"no JSON: {error}") from None
 
@@ -258,7 +257,7 @@ def _parse(node: Any, at: _Context) -> Schema:
 def _by_name(name: str, at: _Context) -> Schema:
     if name in _KINDS:
         return Primitive(_KINDS[name])
-    full = _full_name(name, at.namespace, at)
+    full = _full_name(name, at.namespace)
     found = at.names.get(full) or at.names.get(name)
     if found is None:
         raise at.error(f"unknown type `{full}`: it is neither defined before its use nor among the references")
@@ -300,7 +299,7 @@ def _record(node: Mapping[str, Any], at: _Context) -> Record:
             raise below.error("two fields of this name")
         seen.add(own)
         schema = _parse(_attribute(item, "type", below), below)
-        field_aliases = tuple(_checked(alias, below) for alias in _strings(item, "aliases", below))
+        field_aliases = tuple(_strings(item, "aliases", below))
         record.fields.append(Field(own, schema, item.get("default", NO_DEFAULT), field_aliases))
     return record
 
@@ -385,21 +384,20 @@ def _names(node: Mapping[str, Any], at: _Context) -> tuple[str, tuple[str, ...]]
     namespace = node.get("namespace")
     if namespace is not None and not isinstance(namespace, str):
         raise at.error("`namespace` is no text")
-    full = _full_name(name, at.namespace if namespace is None else namespace, at)
-    own = full.rpartition(".")[0]
-    return full, tuple(_full_name(alias, own, at) for alias in _strings(node, "aliases", at))
+    full = _full_name(name, at.namespace if namespace is None else namespace)
+    own, _, simple = full.rpartition(".")
+    _checked(simple, at)
+    return full, tuple(_full_name(alias, own) for alias in _strings(node, "aliases", at))
 
 
-def _full_name(name: str, namespace: str, at: _Context) -> str:
+def _full_name(name: str, namespace: str) -> str:
     full = name if "." in name or not namespace else f"{namespace}.{name}"
-    full = full.lstrip(".")  # `.Order` is in no namespace
-    for part in full.split("."):
-        _checked(part, at)
-    return full
+    return full.lstrip(".")  # `.Order` is in no namespace
 
 
 def _checked(name: Any, at: _Context) -> str:
-    if not isinstance(name, str) or not _NAME.match(name):
+    plain = isinstance(name, str) and name.replace("_", "a")
+    if not plain or not plain[0].isalpha() or not plain.isalnum():
         raise at.error(f"{json.dumps(name)[:60]} is no name: letters, digits and _, not beginning with a digit")
     return name
 

@@ -20,6 +20,7 @@ from kseg.segment_reader.payload.avro.schema import (
     describe,
     parse_schema,
 )
+from kseg.segment_reader.payload.avro.schema_json import schema_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema, PayloadSchemaError
 
 
@@ -66,6 +67,32 @@ def test_a_dot_in_front_of_a_name_is_no_namespace() -> None:
     order = parsed(record({"name": "a", "type": inner}, {"name": "b", "type": ".Kind"}, namespace="shop"))
     assert isinstance(order, Record)
     assert order.fields[1].schema is order.fields[0].schema
+
+
+def test_names_are_those_that_java_accepts() -> None:
+    """Namespaces and aliases are not checked there."""
+    field = {"name": "größe", "type": "Kind", "aliases": ["first-name"]}
+    kind = {"type": "enum", "name": "Kind", "symbols": ["ÄRGER", "_1"], "aliases": ["old-kind"]}
+    order = parsed(record({"name": "a", "type": kind}, field, namespace="my-app.events"))
+    assert isinstance(order, Record)
+    assert (order.name, order.fields[1].name, order.fields[1].aliases) == (
+        "my-app.events.Order",
+        "größe",
+        ("first-name",),
+    )
+    assert order.fields[1].schema is order.fields[0].schema
+    assert order.fields[1].schema.aliases == ("my-app.events.old-kind",)  # type: ignore[union-attr]
+    assert schema_text(parse_schema(schema_text(order))) == schema_text(order)
+    used = parse_schema("my-app.events.Order", [schema_text(order)])
+    assert isinstance(used, Record)
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a-b", "a b", "a.", "€"])
+def test_a_name_of_other_characters_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSchema, match="is no name: letters, digits and _, not beginning with a digit"):
+        parsed({"type": "record", "name": name, "fields": []})
+    with pytest.raises(InvalidSchema, match="is no name"):
+        parsed(record({"name": name, "type": "int"}))
 
 
 def test_references_bring_named_types() -> None:
