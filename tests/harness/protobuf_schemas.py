@@ -22,6 +22,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from google.protobuf.descriptor import FieldDescriptor as F
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 _KNOWN_FILES = (any_pb2, duration_pb2, empty_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
 _WRAPPERS = {
@@ -217,6 +218,23 @@ class Schemas:
 
 
 # -- the oracle
+
+
+def has_unknown_entries(message: Any) -> bool:
+    """Whether the library took a map's entry for an unknown field, here or below: it does so if the entry has unknown
+    fields itself, which Java, C++ and the decoders skip."""
+    maps = {field.number for field in message.DESCRIPTOR.fields if _is_map(field)}
+    if any(unknown.field_number in maps for unknown in UnknownFieldSet(message)):
+        return True
+    below: list[Any] = []
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if _is_map(field):
+            below += value.values() if field.message_type.fields_by_name["value"].message_type else ()
+        else:
+            below += value if field.is_repeated else [value]
+    return any(map(has_unknown_entries, below))
 
 
 def _is_map(field: Any) -> bool:

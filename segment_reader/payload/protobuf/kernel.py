@@ -57,7 +57,6 @@ from kseg.segment_reader.payload.protobuf.opcodes import (
     M_CHECK_END,
     M_COUNT,
     M_DENSE,
-    M_ENTRY,
     M_INIT,
     M_INIT_END,
     M_LIMIT,
@@ -216,8 +215,6 @@ def run(
                 p = skip_value(base, p, end, tag)
                 if p < 0:
                     failed = -p
-                elif messages[message, M_ENTRY]:
-                    failed = LEFT
                 continue
             at = program + 8 * WIDTH * found
             op = _field(at, OP)

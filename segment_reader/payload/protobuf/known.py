@@ -51,17 +51,15 @@ def _struct(reader: Reader, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
-            entry = _entry(reader.below(), _deeper(depth))
-            if entry is not None:
-                found[entry[0]] = entry[1]
+            key, value = _entry(reader.below(), _deeper(depth))
+            found[key] = value
         else:
             reader.skip(number, kind)
     return found
 
 
-def _entry(reader: Reader, depth: int) -> tuple[str, Any] | None:
-    """None: an entry with anything but key and value is an unknown field, as in other maps."""
-    key, data, unknown = "", bytearray(), False
+def _entry(reader: Reader, depth: int) -> tuple[str, Any]:
+    key, data = "", bytearray()
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
             key = _text(reader)
@@ -69,9 +67,7 @@ def _entry(reader: Reader, depth: int) -> tuple[str, Any] | None:
             data += _bytes(reader)  # a message that is written twice is merged
         else:
             reader.skip(number, kind)
-            unknown = True
-    value = _value(Reader(bytes(data)), depth)
-    return None if unknown else (key, value)
+    return key, _value(Reader(bytes(data)), depth)
 
 
 def _list(reader: Reader, depth: int) -> list[Any]:

@@ -61,8 +61,7 @@ M_INIT: Final = 4  # what is written when it begins: rows of `inits`
 M_INIT_END: Final = 5
 M_CHECK: Final = 6  # what is checked when it ends: rows of `checks`
 M_CHECK_END: Final = 7
-M_ENTRY: Final = 8  # whether it is a map's entry
-MESSAGE_WIDTH: Final = 9
+MESSAGE_WIDTH: Final = 8
 
 # -- columns of `inits`: one slot each
 I_SLOT: Final = 0

@@ -215,7 +215,6 @@ class _Builder:
             inits += [(value, 0, 0), *((slot, 0, 0) for slot, _, _ in under)]
             inner_checks.append(self._check(op.WRITTEN, value))
         self._finish(table, inner, inits, inner_checks)
-        self.messages[table][op.M_ENTRY] = 1
         return entries
 
     def _value(

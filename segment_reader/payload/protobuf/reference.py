@@ -133,7 +133,7 @@ def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None
     key: Any = _default(column.key)
     value: Any = None
     wire = wire_type(column.node.kind) if isinstance(column.node, Scalar) else DELIMITED
-    unknown = False
+    unknown = False  # a number that the closed enum of the values lacks
     for number, kind in reader.fields():
         if number == 1 and kind == wire_type(column.key.kind):
             key = within("[]", _scalar, reader, column.key)
@@ -142,8 +142,7 @@ def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None
             unknown |= found is _ABSENT
             value = value if found is _ABSENT else found
         else:
-            reader.skip(number, kind)
-            unknown = True
+            reader.skip(number, kind)  # as Java and C++ do; upb would drop the entry
     if unknown:
         return
     if value is None:

@@ -158,6 +158,16 @@ def test_maps_have_typed_keys_and_the_last_value_of_each(engine: Any) -> None:
     assert row_of(engine, messages, sized(1, sized(1, b"k"))) == {"a": [("k", {"x": 0})]}
 
 
+def test_unknown_fields_of_a_maps_entry_are_left_out(engine: Any) -> None:
+    """The entry stays, as in Java and C++; a key of another wire type is unknown as well."""
+    body = "message I { int32 x = 1; } map<string, I> a = 1; map<int32, int32> b = 2; google.protobuf.Struct c = 3;"
+    more = b"\x18\x09"
+    data = sized(1, sized(1, b"k") + more + sized(2, b"\x08\x05")) + sized(2, b"\x08\x07\x10\x02" + more)
+    data += sized(2, sized(1, b"k") + b"\x10\x03")
+    data += sized(3, sized(1, sized(1, b"k") + sized(2, b"\x20\x01") + more))
+    assert row_of(engine, body, data) == {"a": [("k", {"x": 5})], "b": [(7, 2), (0, 3)], "c": '{"k":true}'}
+
+
 def test_enums_are_names_and_unknown_numbers_digits(engine: Any) -> None:
     body = "Kind a = 1; repeated Kind b = 2; optional Kind c = 3;"
     data = b"\x08\x01" + sized(2, b"\x00\x63" + varint(-7)) + b"\x18\x7b"
