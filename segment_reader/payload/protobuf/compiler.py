@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
+from kseg.segment_reader.payload.protobuf.built_in import BUILT_IN
 
 _SECONDS: Final = 60
 _SCHEMA: Final = "schema.proto"
@@ -28,7 +29,7 @@ def compile_text(text: str, references: Mapping[str, str] | None = None, *, name
     """A FileDescriptorSet with all imports, the schema's own file last.
 
     references: texts of the files that it imports, and of those that these import, by the name in the `import`.
-    google/protobuf/*.proto need none. name: the file's, as messages of protoc give it.
+    google/protobuf/*.proto and `built_in` need none. name: the file's, as messages of protoc give it.
 
     Raises:
         InvalidSchema: protoc refuses it; the reason is protoc's, with line and column.
@@ -71,7 +72,10 @@ def _protoc(folders: Sequence[Path], name: str) -> bytes:
         )
     with tempfile.TemporaryDirectory(prefix="kseg-protoc-") as folder:
         out = Path(folder) / "descriptors"
-        includes = [f"--proto_path={each}" for each in folders]
+        built_in = Path(folder) / "include"
+        for path, content in BUILT_IN.items():
+            _write(built_in, path, content)
+        includes = [f"--proto_path={each}" for each in (*folders, built_in)]  # the first one that has a file counts
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *includes, "--include_imports"]
         try:
             done = subprocess.run(

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.plain import BadPayload
+from kseg.segment_reader.payload.protobuf.built_in import is_built_in
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.descriptors import dependencies
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED
+from kseg.segment_reader.payload.protobuf.map_entries import with_entries, without_option, written
 
-_FILE = 1 << 3 | DELIMITED  # FileDescriptorSet's field `file`
-_OWN_FILES = "google/protobuf/"
+_FILE = 1  # FileDescriptorSet's field `file`
 
 
 def registered_descriptors(text: str, references: Mapping[str, str]) -> bytes:
@@ -24,21 +24,28 @@ def registered_descriptors(text: str, references: Mapping[str, str]) -> bytes:
 
     references: the schemas that it imports, and that these import, by the name in the `import`.
 
-    Raises as `compiler.compile_text` does: for descriptors alone it runs protoc only for google/protobuf/*.proto.
+    Raises as `compiler.compile_text` does: for descriptors alone it runs protoc only for files that need no reference.
     """
     own = _descriptor(text)
     if own is None:
-        return compile_text(text, references)
+        return _compiled(text, references)
     files = {name: _descriptor(reference) for name, reference in references.items()}
-    found = b"".join(_framed(data) for data in files.values() if data is not None)
+    found = b"".join(written(_FILE, data) for data in files.values() if data is not None)
     for name, reference in references.items():
         if files[name] is None:
-            found += compile_text(reference, {path: other for path, other in references.items() if path != name})
+            found += _compiled(reference, {path: other for path, other in references.items() if path != name})
     known = {path for data in (own, *files.values()) if data is not None for path in _imports(data)}
-    imports = "".join(f'import "{path}";' for path in sorted(known) if path.startswith(_OWN_FILES))
+    missing = (path for path in sorted(known) if is_built_in(path) and path not in references)
+    imports = "".join(f'import "{path}";' for path in missing)
     if imports:
         found = compile_text(f'syntax = "proto3"; {imports}') + found
-    return found + _framed(own)
+    return found + written(_FILE, own)
+
+
+def _compiled(text: str, references: Mapping[str, str]) -> bytes:
+    return with_entries(
+        compile_text(without_option(text), {name: without_option(own) for name, own in references.items()})
+    )
 
 
 def _descriptor(text: str) -> bytes | None:
@@ -58,11 +65,3 @@ def _imports(data: bytes) -> list[str]:
     if strange is not None:
         raise InvalidSchema("", f"no path of an imported file: {strange!r}")
     return found
-
-
-def _framed(data: bytes) -> bytes:
-    size, length = len(data), bytearray()
-    while size > 127:
-        length.append(size & 127 | 128)
-        size >>= 7
-    return bytes([_FILE, *length, size]) + data

@@ -107,7 +107,7 @@ class Schema:
     def message_at(self, indexes: tuple[int, ...]) -> Message:
         """The message that a frame of Confluent's serializers names: its place in the file, then in the message.
 
-        Raises InvalidSchema.
+        Raises InvalidSchema, also for the entries of a map, which are no payloads.
         """
         among: list[Message] = list(self.top)
         found = None
@@ -118,6 +118,8 @@ class Schema:
             among = found.nested
         if found is None:
             raise InvalidSchema("", "no message index")
+        if found.map_entry:
+            raise InvalidSchema("", f"message indexes {list(indexes)}: {found.name} are the entries of a map")
         return found
 
 
