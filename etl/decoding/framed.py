@@ -19,7 +19,7 @@ import pyarrow as pa
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
 from kseg.etl.decoding.schema_formats import AvroSchemas, Engine, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
-from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import (
     KEY_HEADER,
     VALUE_HEADER,
@@ -160,6 +160,7 @@ class FramedDecoder:
 
         Raises:
             UnknownKeys: a payload has a schema id that is not in `writers`, and `closed` is false.
+            TooLargeForOneBatch: the rows do not fit into one array.
         """
         frames = _frames(payloads, headers, source)
         met = np.unique(frames.which[frames.which >= 0]).tolist()
@@ -322,7 +323,7 @@ def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     In a table with many columns, most parts lack most columns: the cost depends only on the columns that parts have.
     """
     if not pa.types.is_struct(kind) or all(part.type == kind for part in parts):
-        return pa.concat_arrays(parts)
+        return _concatenated(parts)
     placed: dict[str, list[tuple[int, pa.Array]]] = {}
     total = 0
     for part in parts:
@@ -342,7 +343,14 @@ def _with_gaps(placed: Iterable[tuple[int, pa.Array]], total: int, kind: pa.Data
         pieces += [pa.nulls(start - end, kind), values]
         end = start + len(values)
     pieces.append(pa.nulls(total - end, kind))
-    return pa.concat_arrays([piece for piece in pieces if len(piece)] or pieces)
+    return _concatenated([piece for piece in pieces if len(piece)] or pieces)
+
+
+def _concatenated(parts: Sequence[pa.Array]) -> pa.Array:
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+        raise TooLargeForOneBatch(sum(map(len, parts))) from None
 
 
 def _groups(frames: Frames, messages: _Messages) -> tuple[npt.NDArray[np.int64], list[int]]:

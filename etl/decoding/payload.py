@@ -5,9 +5,10 @@ Workers do not load the job file: the plan has the settings that they need.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,13 @@ from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.kinds import KindColumns
 from kseg.etl.errors import ConfigurationError
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
-from kseg.segment_reader.payload.errors import PayloadSchemaError
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
 
 if TYPE_CHECKING:
     from kseg.segment_reader.payload.debezium import Envelope
 
+T = TypeVar("T")
 _MADE: Final = ("decoder", "by_frames", "_envelopes")
 _FRAME: Final = 5
 """Bytes of a frame with an id: 0, and the id in four."""
@@ -74,9 +76,20 @@ class PayloadPlan:
     def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
         """Decode the keys or values of these records to rows, one for each record.
 
+        A single record whose row is too large for a column is TOO_LARGE.
+
         Raises:
             UnknownSchemas: a payload has a schema id that is not in the plan.
+            TooLargeForOneBatch: there are several records: see `in_parts`.
         """
+        try:
+            return self._decoded(records)
+        except TooLargeForOneBatch:
+            if len(records) > 1:
+                raise
+            return DecodedPayloads(pa.nulls(1, self.type), np.array([Status.TOO_LARGE], np.uint8))
+
+    def _decoded(self, records: pa.RecordBatch) -> DecodedPayloads:
         if self.framed is not None:
             try:
                 decoded = self.by_frames.decode(records.column(self.source), _headers(records), self.source)
@@ -86,8 +99,13 @@ class PayloadPlan:
                 raise UnknownSchemas(self.source, found, **address_of(records, unknown.row)) from None
         return self.decoder.decode(records.column(self.source))
 
-    def explain(self, records: pa.RecordBatch, row: int) -> PayloadError:
-        """The reason why this record's key or value has no row."""
+    def explain(self, records: pa.RecordBatch, row: int, status: Status = Status.TOO_LARGE) -> PayloadError:
+        """The reason why this record's key or value has no row. status: of the row, if it is known."""
+        if status == Status.TOO_LARGE:
+            try:
+                self._decoded(records.slice(row, 1))
+            except TooLargeForOneBatch:
+                return PayloadError(status, "", "it decodes to more than 2 GiB, or 2^31 elements, of one column")
         if self.framed is not None:
             one = records.slice(row, 1)
             payload, headers = one.column(self.source), _headers(one)
@@ -211,3 +229,17 @@ class PayloadPlan:
 
 def _headers(records: pa.RecordBatch) -> pa.ListArray | None:
     return records.column("headers") if "headers" in records.schema.names else None
+
+
+def in_parts(records: pa.RecordBatch, decode: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
+    """`decode(records)`; if their rows do not fit into one batch, that of the halves, and so on, in order."""
+    try:
+        whole = decode(records)
+    except TooLargeForOneBatch:
+        if len(records) <= 1:
+            raise
+        half = len(records) // 2
+        yield from in_parts(records.slice(0, half), decode)
+        yield from in_parts(records.slice(half), decode)
+    else:
+        yield whole

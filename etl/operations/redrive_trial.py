@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.bad_records import MAX_EXAMPLES, BadRecords
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.payload import in_parts
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVE, Letter
 from kseg.etl.ledger.ranges import OffsetSet
@@ -103,7 +105,10 @@ class Trial:
                 self._keep([f"`decode:` no longer applies to topic {topic}"])
                 continue
             records = as_records(of_topic, schema)
-            steps.apply(records, steps.output_schema(schema), {"topic": topic}, bad_records)
+            expected = steps.output_schema(schema)
+            trial = partial(steps.apply, expected=expected, address={"topic": topic}, bad_records=bad_records)
+            for _ in in_parts(records, trial):
+                pass
         self._keep(bad_records.examples)
         return dead.found
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.payload import in_parts
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.decode_options import DecodeOptions
@@ -164,12 +165,7 @@ class _TaskReader:
     """Reads the rows of one task after the Arrow steps; then it has the task's result."""
 
     def __init__(
-        self,
-        plan: Plan,
-        origin: Origin,
-        task: RangeTask,
-        attempt: TaskAttempt,
-        together: RangesTogether | None,
+        self, plan: Plan, origin: Origin, task: RangeTask, attempt: TaskAttempt, together: RangesTogether | None
     ) -> None:
         from kseg.etl.source.reader import read_range
 
@@ -201,19 +197,22 @@ class _TaskReader:
             raise
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        plan, task = self._plan, self._reader.task
-        if not plan.steps:
+        if not self._plan.steps:
             yield from self._reader
             return
         for batch in self._reader:
-            address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
-            try:
-                out = plan.rows[task.topic].apply(batch, address, self._bad_records)
-            except MemoryError as error:
-                raise OutOfMemoryError("in steps on the batch from this offset on", error, **address) from error
-            self._rows_out += out.num_rows
-            if out.num_rows:
-                yield out
+            for out in in_parts(batch, self._applied):
+                self._rows_out += out.num_rows
+                if out.num_rows:
+                    yield out
+
+    def _applied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        task = self._reader.task
+        address = {"topic": task.topic, "partition": task.partition, "offset": batch.column("offset")[0].as_py()}
+        try:
+            return self._plan.rows[task.topic].apply(batch, address, self._bad_records)
+        except MemoryError as error:
+            raise OutOfMemoryError("in steps on the batch from this offset on", error, **address) from error
 
     def gives_way(self) -> None:
         """The next task of the pack begins: costs from now on do not belong to this task."""

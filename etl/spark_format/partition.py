@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kseg.etl.source.range_result import RangeResult
     from kseg.etl.source.tasks import RangeTask
     from kseg.etl.spark_format.options import ReadOptions
+    from kseg.etl.transform.step import BatchStep
 
 
 @dataclass
@@ -29,6 +31,7 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
 
     Raises as `etl.source.reader.RangeReader`, and Refused if not all offsets are accounted for.
     """
+    from kseg.etl.decoding.payload import in_parts
     from kseg.etl.source.reader import read_range
 
     if not isinstance(partition, KsegPartition):
@@ -40,9 +43,13 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
             if read.decode is None:
                 yield batch
             elif batch.num_rows:
-                offset = batch.column("offset")[0].as_py()
-                yield read.decode.apply(batch, {"topic": task.topic, "partition": task.partition, "offset": offset})
+                yield from in_parts(batch, partial(_decoded, read.decode, task))
         _check_counts(reader.result, read)
+
+
+def _decoded(step: BatchStep, task: RangeTask, batch: pa.RecordBatch) -> pa.RecordBatch:
+    offset = batch.column("offset")[0].as_py()
+    return step.apply(batch, {"topic": task.topic, "partition": task.partition, "offset": offset})
 
 
 def typed_schema(read: ReadOptions) -> pa.Schema:

@@ -86,7 +86,10 @@ class DecodeStep(BatchStep):
             raise ConfigurationError(faults)
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
-        """Raises UndecodablePayload at the first payload that has no row, unless they are set aside."""
+        """Raises UndecodablePayload at the first payload that has no row, unless they are set aside.
+
+        Raises TooLargeForOneBatch before anything is counted: see `etl.decoding.payload.in_parts`.
+        """
         bad_records = bad_records or BadRecords()
         # Without `output_schema`, whose checks are for the driver: the caller compares the types with what it gave.
         names: list[str] = []
@@ -100,9 +103,10 @@ class DecodeStep(BatchStep):
             failing = decoded.status > Status.NULL
             if failing.any():
                 if self.on_error == "fail":
-                    raise _undecodable(plan, batch, int(np.argmax(failing)))
+                    first = int(np.argmax(failing))
+                    raise _undecodable(plan, batch, first, Status(decoded.status[first]))
                 if self.on_error == "dead_letter":
-                    dead |= why.undecodable(plan, failing)
+                    dead |= why.undecodable(plan, decoded.status)
                 else:
                     nulled |= failing
             if plan.drop_nulls:
@@ -209,8 +213,9 @@ class _Reasons:
         self._batch = batch
         self._found: list[tuple[npt.NDArray[np.bool_], Callable[[int], BadRecord]]] = []
 
-    def undecodable(self, plan: PayloadPlan, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        self._found.append((rows, lambda row: _bad(plan, self._batch, row)))
+    def undecodable(self, plan: PayloadPlan, status: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+        rows = status > Status.NULL
+        self._found.append((rows, lambda row: _bad(plan, self._batch, row, Status(status[row]))))
         return rows
 
     def broken(self, expected: Expectation, column: pa.Array, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -222,13 +227,13 @@ class _Reasons:
         return next(reason(row) for rows, reason in self._found if rows[row])
 
 
-def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> UndecodablePayload:
-    error = plan.explain(batch, row)
+def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int, status: Status) -> UndecodablePayload:
+    error = plan.explain(batch, row, status)
     return UndecodablePayload(plan.source, error.status.name, error.path, error.message, **address_of(batch, row))
 
 
-def _bad(plan: PayloadPlan, batch: pa.RecordBatch, row: int) -> BadRecord:
-    error = plan.explain(batch, row)
+def _bad(plan: PayloadPlan, batch: pa.RecordBatch, row: int, status: Status) -> BadRecord:
+    error = plan.explain(batch, row, status)
     return BadRecord(row, plan.source, error.status.name, error.path, error.message, plan.schema_id(batch, row))
 
 

@@ -69,7 +69,10 @@ class PayloadDecoder(Protocol):
         """The rows' type: a struct of nullable fields for records, else the value's own."""
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
-        """Decode each payload from its byte `skip` on (a frame's header is before it)."""
+        """Decode each payload from its byte `skip` on (a frame's header is before it).
+
+        Raises TooLargeForOneBatch: the rows do not fit into one array; the plain decoders raise pyarrow's errors then.
+        """
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
         """The error of a payload whose status is none of DECODED and NULL: asked for failing payloads alone."""

@@ -6,6 +6,8 @@
     └── IncompatibleSchemas  the writer's schema cannot be read with the reader's
 
 None is retriable. Errors of single payloads are no exceptions: see `segment_reader.payload.decoder.PayloadError`.
+
+TooLargeForOneBatch is no error of a schema: payloads that have to be decoded in several calls.
 """
 
 from __future__ import annotations
@@ -46,3 +48,17 @@ class IncompatibleSchemas(PayloadSchemaError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.place, self.reader_place, self.reason)
+
+
+class TooLargeForOneBatch(Exception):
+    """The payloads of one call decode to more than an Arrow array can hold: 2 GiB of text, or 2^31 elements of lists.
+
+    Fewer payloads must be decoded at once.
+    """
+
+    def __init__(self, payloads: int) -> None:
+        super().__init__(f"{payloads:,} payloads decode to more than 2 GiB, or 2^31 elements, of one column")
+        self.payloads = payloads
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.payloads,)

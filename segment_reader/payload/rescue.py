@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
-from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
+from kseg.segment_reader.payload.errors import InvalidSchema, TooLargeForOneBatch, UnsupportedSchema
 from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType, aligned, to_arrow
 
 RESCUED: Final = "_kseg_rescued"
@@ -100,7 +100,7 @@ def has_unknown(writer: RowType, reader: RowType) -> bool:
 def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringArray:
     """For each row of the writer's type, the fields that the reader's type lacks, as JSON; null if there are none.
 
-    Raises OverflowError if this is more than 2 GiB of text.
+    Raises TooLargeForOneBatch: this is more than 2 GiB of text.
     """
     at_once = max(1, _AT_ONCE // _values_of(writer))
     if len(rows) <= at_once:
@@ -113,7 +113,7 @@ def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringAr
             found += _unknown(part, writer, reader)
     text = pa.array(found, pa.string())
     if isinstance(text, pa.ChunkedArray):
-        raise OverflowError("the payloads have more than 2 GiB of rescued fields: decode fewer at once")
+        raise TooLargeForOneBatch(len(rows))
     return text
 
 

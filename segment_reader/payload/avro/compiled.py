@@ -20,6 +20,7 @@ from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Resolution
 from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.text import SLACK
 
 Bytes = npt.NDArray[np.uint8]
@@ -113,7 +114,7 @@ class _Columns:
 
     def _grow(self, wanted: int, number: int, need: int) -> None:
         if need > MAX_OFFSET:
-            raise OverflowError("the payloads decode to more than 2 GiB of one column: decode fewer at once")
+            raise TooLargeForOneBatch(self._n)
         if wanted == op.GROW_SLOT:
             old = self._data[number]
             self._make_data(number, min(max(need, 2 * len(old)), MAX_OFFSET))

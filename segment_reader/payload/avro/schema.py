@@ -396,10 +396,14 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _checked(name: Any, at: _Context) -> str:
-    plain = isinstance(name, str) and name.replace("_", "a")
-    if not plain or not plain[0].isalpha() or not plain.isalnum():
+    if not isinstance(name, str) or not _is_name(name):
         raise at.error(f"{json.dumps(name)[:60]} is no name: letters, digits and _, not beginning with a digit")
     return name
+
+
+def _is_name(text: str) -> bool:
+    plain = text.replace("_", "a")
+    return plain.isalnum() and plain[0].isalpha()
 
 
 def _define(schema: Named, at: _Context) -> None:

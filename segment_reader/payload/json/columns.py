@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.json.shape import Kind
 from kseg.segment_reader.payload.json.strings import SLACK
 from kseg.segment_reader.payload.json.table import (
@@ -83,7 +84,7 @@ class Columns:
         Twice as large, or as all rows will need if these are enough to judge by, within what their bytes can give.
         """
         if need > MOST:
-            raise ValueError(f"{self._n} payloads have a column of more than {MOST} bytes: decode fewer at once")
+            raise TooLargeForOneBatch(self._n)
         expected = need * self._n // (row + 1) * 5 // 4 if row >= _SAMPLE else 0
         if answer == GROW_TEXT:
             size = max(need, 2 * len(self._data[node]), min(expected, self._total)) + 2 * SLACK

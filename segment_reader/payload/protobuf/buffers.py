@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.known import json_text
@@ -59,7 +60,7 @@ class Buffers:
     def grow(self, wanted: int, number: int, need: int) -> None:
         """number: of the slot (GROW_SLOT) or of the level (GROW_LEVEL)."""
         if need > MAX_OFFSET:
-            raise OverflowError("the payloads decode to more than 2 GiB of one column: decode fewer at once")
+            raise TooLargeForOneBatch(self._n)
         if wanted == op.GROW_SLOT:
             old = self._data[number]
             size = min(max(need, 2 * (len(old) - SLACK)), MAX_OFFSET)

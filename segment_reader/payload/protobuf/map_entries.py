@@ -46,7 +46,9 @@ def _of_file(data: bytes) -> bytes:
 
 
 def _of_message(data: bytes) -> bytes:
-    kept, nested, made = [], [], []
+    kept: list[bytes] = []
+    nested: list[bytes] = []
+    made: list[bytes] = []
     for number, content, whole in _fields(data):
         if number == _RESERVED and _is_mark(content):
             kept.append(written(_OPTIONS, _ENTRY))

@@ -12,10 +12,17 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.decoding.framed import FramedSchemas
-from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.payload import PayloadPlan, in_parts
 from kseg.etl.decoding.schema_formats import JsonSchemas, ProtobufSchemas
+from kseg.segment_reader.payload.avro import compiled as avro
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+from kseg.segment_reader.payload.json import columns
+from kseg.segment_reader.payload.json.decoder import json_decoder
+from kseg.segment_reader.payload.protobuf import buffers
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
+from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
+from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 
 
 def text(**row: Any) -> str:
@@ -128,3 +135,53 @@ def test_envelopes_of_protobuf() -> None:
         assert rows == [(1, None, "c"), None, (2, "b", "u"), (3, None, "d"), None, None]
         assert decoded.status.tolist()[4:] == [Status.MISSING_FIELD, Status.UNKNOWN_SYMBOL]
         assert plan.explain(batch(*own), 4).path == "after"
+
+
+def avro_plan() -> PayloadPlan:
+    """Rows with two bytes of text for each payload of two bytes; the compiled decoder's columns have room for 64."""
+    return PayloadPlan(source="value", format="avro", column="value", schema_text=TEXTS)
+
+
+TEXTS = json.dumps({"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]})
+
+
+def test_rows_that_do_not_fit_into_one_array_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error ended the job, at the same batch for ever."""
+    monkeypatch.setattr(avro, "MAX_OFFSET", 64)
+    texts = ["x" * 30, "y" * 20, None, "z" * 30, "u" * 60]
+    records = batch(*(text and avro_text(text) for text in texts))
+    with pytest.raises(TooLargeForOneBatch, match="5 payloads decode to more than 2 GiB"):
+        avro_plan().decode(records)
+    parts = list(in_parts(records, avro_plan().decode))
+    assert len(parts) > 1
+    assert [row and row["s"] for part in parts for row in part.rows.to_pylist()] == texts
+
+
+def test_a_row_that_does_not_fit_into_an_array_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro, "MAX_OFFSET", 64)
+    records = batch(*map(avro_text, ("a", "x" * 65, "b")))
+    decoded = list(in_parts(records, avro_plan().decode))
+    assert [status for part in decoded for status in part.status] == [Status.DECODED, Status.TOO_LARGE, Status.DECODED]
+    assert [row and row["s"] for part in decoded for row in part.rows.to_pylist()] == ["a", None, "b"]
+    error = avro_plan().explain(records, 1, Status.TOO_LARGE)
+    assert (error.status, error.message) == (
+        Status.TOO_LARGE,
+        "it decodes to more than 2 GiB, or 2^31 elements, of one column",
+    )
+
+
+def avro_text(text: str) -> bytes:
+    size = 2 * len(text)
+    return (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + text.encode()
+
+
+def test_the_other_formats_refuse_such_rows_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "MAX_OFFSET", 64)
+    monkeypatch.setattr(columns, "MOST", 64)
+    proto = parse_descriptors(compile_text('syntax = "proto3"; message M { string s = 1; }')).message("M")
+    many = [json.dumps({"s": 20 * "x"}).encode(), b"\x0a\x14" + 20 * b"x"]
+    decoders = [json_decoder(pa.struct({"s": pa.string()})), protobuf_decoder(proto)]
+    for decoder, payload in zip(decoders, many, strict=True):
+        payloads = pa.array([payload] * 1000, pa.binary())
+        with pytest.raises(TooLargeForOneBatch, match="1,000 payloads"):
+            decoder.decode(payloads)
