@@ -19,6 +19,7 @@ from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.spark.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.segment_reader.payload.decoder import Status
 
 ROWS = DecodeOptions(addresses=True).schema
 ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
@@ -113,9 +114,9 @@ def test_only_as_many_records_are_explained_as_may_be_dead_letters(monkeypatch: 
     asked: list[int] = []
     explained = PayloadPlan.explain
 
-    def counted(plan: PayloadPlan, records: pa.RecordBatch, row: int) -> Any:
+    def counted(plan: PayloadPlan, records: pa.RecordBatch, row: int, status: Status) -> Any:
         asked.append(row)
-        return explained(plan, records, row)
+        return explained(plan, records, row, status)
 
     monkeypatch.setattr(PayloadPlan, "explain", counted)
     many = batch([BAD] * 10_000)
