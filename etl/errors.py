@@ -14,7 +14,7 @@ its constructor's arguments, so a subclass may have any constructor. Pickling wo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Self
@@ -34,6 +34,8 @@ class ExitCode(IntEnum):
 
 
 _LONGEST_SUMMARY: Final = 300
+_DOCUMENT: Final = "(document)"
+_WHOLE: Final = f"{_DOCUMENT}: "
 
 
 def summary(error: BaseException) -> str:
@@ -93,6 +95,16 @@ class KsegError(Exception):
         return type(self).__name__
 
     @property
+    def without_remedy(self) -> str:
+        """What is wrong and where, without what to do."""
+        return str(self)
+
+    @property
+    def to_do(self) -> str | None:
+        """What the user can do, for those who keep or show an error as one message and one remedy."""
+        return self.remedy
+
+    @property
     def summary(self) -> str:
         """In one line."""
         first_line = str(self).partition("\n")[0]
@@ -124,7 +136,7 @@ class Fault:
     line: int | None = None
 
     def __str__(self) -> str:
-        place = self.path or "(document)"
+        place = self.path or _DOCUMENT
         where = f"{place} (line {self.line})" if self.line is not None else place
         return f"{where}: {self.message}" + (f" — {self.remedy}" if self.remedy else "")
 
@@ -161,7 +173,18 @@ class ConfigurationError(KsegError):
         """Errors and remedies. A single fault is in the first line, because Spark and logs show only this line."""
         if len(self.faults) > 1:
             return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
-        return self._addressed("".join(map(str, self.faults)).removeprefix("(document): "))
+        return self._addressed("".join(map(str, self.faults)).removeprefix(_WHOLE))
+
+    @property
+    def without_remedy(self) -> str:
+        """All faults in one line."""
+        return self._addressed("; ".join(str(replace(one, remedy=None)).removeprefix(_WHOLE) for one in self.faults))
+
+    @property
+    def to_do(self) -> str:
+        """The first line of each fault's remedy."""
+        remedies = dict.fromkeys(fault.remedy.partition("\n")[0] for fault in self.faults if fault.remedy)
+        return "; ".join(remedies) or self.remedy or "correct the job file, then run it again"
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "faults": [asdict(fault) for fault in self.faults]}

@@ -91,4 +91,4 @@ def table_problem(error: KsegError) -> Problem | None:
     """Why a run would refuse a table; None if its store is only unavailable at the moment."""
     if error.retriable:
         return None
-    return Problem(error.code if isinstance(error, Refused) else error.kind, str(error), error.remedy)
+    return Problem(error.code if isinstance(error, Refused) else error.kind, error.without_remedy, error.to_do)

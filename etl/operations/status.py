@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kseg.etl.config.job import Job
-from kseg.etl.errors import KsegError, Refused
+from kseg.etl.errors import ConfigurationError, KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
@@ -248,8 +249,10 @@ def _table(context: JobContext, state: JobState, table: str) -> tuple[TableLine,
     try:
         now = examine_tables(context.inputs, state, INCREMENTAL, [table])[table]
     except KsegError as error:
-        access = context.targets.access(table)
-        now, text, problem = access.state() if access is not None else None, str(error), table_problem(error)
+        text, problem = str(error), table_problem(error)
+        with suppress(ConfigurationError):  # the same one again, if its place cannot be a table's
+            access = context.targets.access(table)
+            now = access.state() if access is not None else None
     line = TableLine(
         path=table,
         version=now.version if now else None,

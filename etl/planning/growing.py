@@ -109,7 +109,7 @@ class Growing:
         raise Refused(
             "schema-conflict",
             f"{name} does not fit the table's columns: {conflict.place}: {conflict.reason}",
-            remedy=f"{remedy}. All columns:\n{side_by_side(rows, table)}",
+            remedy=f"{remedy}\nAll columns:\n{side_by_side(rows, table)}",
         ) from None
 
     def _widened(self, writer: Any) -> Any:

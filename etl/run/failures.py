@@ -54,11 +54,12 @@ def failure_note(error: BaseException, run_id: str) -> ev.RunRefused:
         message = f"stopped by {'Ctrl-C (SIGINT)' if interrupted else 'a signal (SIGTERM)'}"
         return ev.RunRefused(run_id=run_id, code=code, message=message, at=datetime.now(UTC))
     typed = isinstance(error, KsegError | KafkaError | LogFileError)
+    remedy = error.to_do if isinstance(error, KsegError) else getattr(error, "remedy", None) if typed else None
     return ev.RunRefused(
         run_id=run_id,
         code=error.code if isinstance(error, Refused) else type(error).__name__,
         message=_message(error) if typed else "an unexpected error: its log has the details",
-        remedy=getattr(error, "remedy", None) if typed else None,
+        remedy=remedy,
         at=datetime.now(UTC),
     )
 
@@ -72,8 +73,6 @@ def _stop(error: BaseException) -> BaseException | None:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, Refused):
-        return str(error)
-    if isinstance(error, ConfigurationError):
-        return "; ".join(f"{fault.path}: {fault.message}" if fault.path else fault.message for fault in error.faults)
+    if isinstance(error, Refused | ConfigurationError):
+        return error.without_remedy
     return summary(error).removeprefix(f"{type(error).__name__}: ")

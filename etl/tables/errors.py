@@ -133,7 +133,7 @@ class IncompatibleSchema(ConfigurationError):
         found = tuple(faults)
         if schemas:
             *others, (column, message, remedy) = found
-            found = (*others, (column, message, f"{remedy or ''}. All columns:\n{schemas}"))
+            found = (*others, (column, message, f"{remedy or ''}\nAll columns:\n{schemas}"))
         super().__init__([Fault(f"sink.{column}", message, remedy) for column, message, remedy in found], table=table)
         self.columns = tuple(column for column, _, _ in found)
         self.table = table

@@ -53,5 +53,5 @@ def both_schemas(sink: SinkSchema, table: pa.Schema) -> Iterator[None]:
         (fault, *more) = error.faults
         if more or fault.path != "sink":
             raise
-        remedy = f"{fault.remedy}. All columns:\n{side_by_side(sink.columns, table)}"
+        remedy = f"{fault.remedy}\nAll columns:\n{side_by_side(sink.columns, table)}"
         raise ConfigurationError.of(fault.path, fault.message, remedy) from error.__cause__

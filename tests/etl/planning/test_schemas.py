@@ -339,7 +339,7 @@ def test_columns_become_wider_as_far_as_tables_can(before: str, then: str, widen
             pinned_schemas(one, {"value": found(first, second)}, state)
         assert refused.value.code == "schema-conflict"
         assert ("sink.widen: true" in str(refused.value.remedy)) is widened
-        assert [line.split() for line in str(refused.value.remedy).splitlines()][1] == ["the", "rows", "the", "table"]
+        assert [line.split() for line in str(refused.value.remedy).splitlines()][2] == ["the", "rows", "the", "table"]
     if widened:
         event, pinned = pinned_schemas(wide, {"value": found(first, second)}, state)
         (field, _) = json.loads(after(state, event).lineages["value"].readers[-1])["fields"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.run.failures import failure_note
+from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.jobs.invocation.failures import TerminatedError
 
 
@@ -36,3 +38,15 @@ def test_an_unexpected_error_is_noted_by_its_class_alone() -> None:
     note = failure_note(ValueError("hunter2"), "")
     assert note.code == "ValueError"
     assert "hunter2" not in note.message
+
+
+def test_of_configuration_errors_the_faults_and_their_remedies_are_noted() -> None:
+    """`kseg status` advised to run the job again, which failed again: the remedy was in the faults."""
+    error = IncompatibleSchema("/lake/orders", [("id", "is string", "cast it")], schemas="id  string  bigint")
+    note = failure_note(error, "run")
+    assert note.message == "sink.id: is string (table=/lake/orders)"
+    assert note.remedy == "cast it"
+    assert failure_note(ConfigurationError("it is wrong"), "").remedy == "correct the job file, then run it again"
+    faults = [Fault("a", "is wrong", "mend a"), Fault("b", "is wrong"), Fault("c", "is wrong", "mend a")]
+    note = failure_note(ConfigurationError(faults), "")
+    assert (note.message, note.remedy) == ("a: is wrong; b: is wrong; c: is wrong", "mend a")
