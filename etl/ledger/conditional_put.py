@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.ledger.local_folders import nearest_existing
 from kseg.etl.ledger.object_store import is_local, local_path, open_store
 from kseg.etl.ledger.store_errors import store_error
 from kseg.etl.places import store_scheme
@@ -162,10 +163,7 @@ def store_of(location: str) -> tuple[str, str]:
     if not is_local(location):
         parts = urlsplit(location)
         return store_scheme(parts.scheme), parts.netloc
-    folder = Path(local_path(location)).absolute()
-    while not folder.exists():
-        folder = folder.parent
-    return "file", str(folder.stat().st_dev)
+    return "file", str(nearest_existing(Path(local_path(location)).absolute()).stat().st_dev)
 
 
 # --- obstore

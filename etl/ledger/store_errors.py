@@ -10,12 +10,14 @@ renewed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, RetriableFailure
+from kseg.etl.ledger.local_folders import MAY_WRITE, refuse_file
 from kseg.etl.ledger.object_store import is_local, place_of
 from kseg.etl.places import unusable
 
@@ -24,6 +26,12 @@ class _Cause(NamedTuple):
     words: re.Pattern[str]
     permanent: bool
     remedy: str
+
+
+def _errno(*numbers: int) -> re.Pattern[str]:
+    """Errors of the operating system, as Python, Rust's Display and Rust's Debug write them."""
+    one = "|".join(map(str, numbers))
+    return re.compile(rf"\[Errno ({one})\]|\(os error ({one})\)|\bOs \{{ code: ({one}),")
 
 
 _CAUSES = (
@@ -88,11 +96,7 @@ _CAUSES = (
         True,
         "give credentials that may read, list, write and delete below this path; the clock has to be right, too",
     ),
-    _Cause(
-        re.compile(r"\[Errno (1|13|30)\]"),
-        True,
-        "let the account that runs the job have a folder that it may read, list, write and delete in",
-    ),
+    _Cause(_errno(errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTDIR), True, MAY_WRITE),
     # The file was in a listing just before.
     _Cause(
         re.compile(r"File not found: \S*_delta_log/"),
@@ -102,7 +106,7 @@ _CAUSES = (
     ),
     # The store has completed the upload, but the response was lost: for the repeated request, the upload is unknown.
     _Cause(re.compile(r"NoSuchUpload"), False, "run it again: the store lost an answer while a file was uploaded"),
-    _Cause(re.compile(r"\[Errno (28|122)\]"), False, "free space there, or raise the quota"),
+    _Cause(_errno(errno.ENOSPC, errno.EDQUOT), False, "free space there, or raise the quota"),
 )
 
 _ENDPOINT_KEYS = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
@@ -128,7 +132,8 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
 
 
 def check_place(place: str, *, setting: str, may_escape: bool = True, **address: str) -> None:
-    """Refuse a place that delta-rs would open as another one, or that makes it panic. Symbolic links are resolved, too.
+    """Refuse a place that delta-rs would open as another one, or that makes it panic, and a file in place of a folder.
+    Symbolic links are resolved, too.
 
     place, setting: as in `check_endpoint`. may_escape: whether a URL may have percent escapes. A ledger may have a
     table under such a name; all readers and writers decode the escapes, except for Hadoop.
@@ -136,12 +141,12 @@ def check_place(place: str, *, setting: str, may_escape: bool = True, **address:
     Raises:
         ConfigurationError
     """
-    found = unusable(place, may_escape=may_escape)
+    found, named = unusable(place, may_escape=may_escape), place
     if found is None and is_local(place) and (leads_to := place_of(place)) != place:
-        found = unusable(leads_to)
-        place = f"leads to {leads_to}, which"
+        found, named = unusable(leads_to), f"leads to {leads_to}, which"
     if found is not None:
-        raise ConfigurationError([Fault(setting, f"{place} {found.message}", found.remedy)], **address)
+        raise ConfigurationError([Fault(setting, f"{named} {found.message}", found.remedy)], **address)
+    refuse_file(place, setting=setting, **address)
 
 
 def store_error(

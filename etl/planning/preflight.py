@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kseg.etl.config.paths import nearest_above
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.local_folders import refuse_unwritable
 from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.state import JobState
 from kseg.etl.places import one_scheme
@@ -19,10 +20,12 @@ from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
+from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
     from kseg.etl.planning.schemas import FoundSchemas
     from kseg.etl.planning.snapshot import SourceSnapshot
 
@@ -36,7 +39,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one.
         ConfigurationError, SchemaRegistryError: as `read_schemas`, and as `InputReader.sizes`; rows are routed by
-            something else than their topic into a table that needs Spark's own writer.
+            something else than their topic into a table that needs Spark's own writer; a local place of the ledger or a
+            table is a file, or this process may not write there.
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state)
@@ -47,6 +51,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         tables.add(job.dead_letters)
     if job.quarantine is not None:
         tables.add(job.quarantine)
+    _refuse_unwritable(job, tables)
     if not state.bases and not accept_group_offsets:
         known = {state.ledger_id, *state.lost_ledgers}
         parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, known))
@@ -58,6 +63,16 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     committed = () if group is None else committed_epochs(group, state)
     ends = ends_of_epochs(inputs.logs, snapshot, state, committed)
     return PlanInputs(job, snapshot, found, group, ends, schemas, sizes)
+
+
+def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:
+    """Before anything is read: the first write to a table is its commit, when the run's records are read."""
+    refuse_unwritable(job.ledger, setting="ledger", ledger=job.ledger)
+    if job.spark.remote is not None:  # the server may write where this process only reads
+        return
+    for table in sorted(tables):
+        if not is_name(table):
+            refuse_unwritable(table, setting="sink", table=table)
 
 
 def _read_schemas(inputs: InputReader, snapshot: SourceSnapshot, state: JobState) -> dict[str, FoundSchemas]:

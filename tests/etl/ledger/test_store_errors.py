@@ -197,6 +197,19 @@ ANSWER = "Server returned non-2xx status code\n  \x1b[31m↳\x1b[0m {}"
         ),
         ("Generic MicrosoftAzure error: Account must be specified", ConfigurationError, "options"),
         ("Unknown scheme: foo. Known schemes: s3, gs", ConfigurationError, "URL"),
+        (
+            "Generic LocalFileSystem error: Unable to create dir /l/_kseg: Permission denied (os error 13)",
+            ConfigurationError,
+            "may read, list, write and delete",
+        ),
+        (
+            'Could not create local directory: /l/t\nError: Os { code: 20, kind: NotADirectory, message: "Not a..." }',
+            ConfigurationError,
+            "may read, list, write and delete",
+        ),
+        ("[Errno 30] Failed to open local file '/l/t/a'. Detail: Read-only", ConfigurationError, "may read, list"),
+        ("Unable to copy data to file: No space left on device (os error 28)", RetriableFailure, "free space"),
+        ("Object at location /l/t/a not found: No such file or directory (os error 2)", RetriableFailure, None),
     ],
 )
 def test_stores_that_are_not_here_are_known_by_their_words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.preflight import examine_tables
+from kseg.etl.planning.preflight import examine_tables, preflight
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.targets import Targets
 
@@ -148,6 +149,30 @@ def test_what_happened_to_a_table_is_noticed_under_another_name(ledger: Ledger, 
     with pytest.raises(Refused) as caught:
         ledger.examine("alias")
     assert caught.value.code == "table-restored"
+
+
+# --- places
+
+
+def preflight_of(ledger: Ledger, **sink: Any) -> Any:
+    """Up to the examination of the tables, of which `ledger` alone is missing."""
+    job = ledger.job
+    job.sink = SimpleNamespace(routed=False, tables_of=lambda _: tuple(sink.values()))
+    job.spark, job.dead_letters, job.quarantine = SimpleNamespace(remote=None), None, None
+    inputs: Any = SimpleNamespace(job=job, tables=None, snapshot=lambda _: SimpleNamespace(topics=["t"]))
+    return preflight(inputs, ledger.state, ev.INCREMENTAL)
+
+
+@pytest.mark.parametrize("unwritable", ["ledger", "orders"])
+def test_a_place_without_the_right_to_write_fails_the_plan(
+    unwritable: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run read and decoded all its records before its commit failed; a dry run found nothing."""
+    (tmp_path / unwritable).mkdir()
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: Path(path).name != unwritable)
+    with pytest.raises(ConfigurationError, match=f"may not write to {tmp_path / unwritable}") as caught:
+        preflight_of(ledger, path=str(tmp_path / "orders"))
+    assert caught.value.faults[0].path == ("ledger" if unwritable == "ledger" else "sink")
 
 
 # --- an older ledger
