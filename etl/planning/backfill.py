@@ -33,7 +33,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import epoch_millis
-from kseg.etl.errors import ConfigurationError, Fault, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
@@ -44,6 +44,7 @@ from kseg.etl.planning.interval import BoundaryReader, now_millis
 from kseg.etl.planning.plan import Draft, PlanInputs
 from kseg.etl.planning.preflight import preflight
 from kseg.etl.planning.snapshot import SourceSnapshot, visible_end
+from kseg.etl.planning.unread_partitions import unread_fault
 from kseg.etl.planning.watermark import Decision
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import AtTime
@@ -263,11 +264,11 @@ class BackfillPlanner:
         named = self.request.partitions
         if named is None:
             return snapshot.partitions
-        unknown = sorted(TopicPartition(*tp) for tp in named if TopicPartition(*tp) not in snapshot.bounds)
-        if unknown:
-            raise ConfigurationError(
-                [Fault("--from", f"{tp.topic}:{tp.partition} is not read by this job") for tp in unknown]
-            )
+        faults = (
+            unread_fault("--from", *tp, snapshot.partitions) for tp in sorted(TopicPartition(*tp) for tp in named)
+        )
+        if unread := [fault for fault in faults if fault is not None]:
+            raise ConfigurationError(unread)
         return sorted(TopicPartition(*tp) for tp in named)
 
     def _refuse_what_files_lack(self, starts: Mapping[TopicPartition, int], snapshot: SourceSnapshot) -> None:

@@ -12,7 +12,7 @@ offset that means another record than before:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kseg.client.protocol.partition import TopicPartition
@@ -22,6 +22,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import SourceChange, log_changes, topic_changes
+from kseg.etl.planning.unread_partitions import unread_fault
 
 OPTION = "--accept-source"
 _NAMED = re.compile(r"(?P<topic>[^:]+)(:(?P<partition>\d+)(:(?P<offset>\d+))?)?")
@@ -61,11 +62,10 @@ def first_offsets(snapshot: SourceSnapshot, words: Sequence[str]) -> dict[TopicP
         if named.partition is not None and named.offset is None:
             message = f"without a ledger it is unknown from which offset on {word} has changed"
             raise ConfigurationError.of(OPTION, message, f"give TOPIC, or TOPIC:PARTITION:OFFSET: {word}:0")
-        found = [
+        _refuse_unread([named], snapshot.partitions)
+        found = (
             tp for tp in snapshot.partitions if tp.topic == named.topic and named.partition in (None, tp.partition)
-        ]
-        if not found:
-            raise ConfigurationError.of(OPTION, f"the job reads no {word}", "give a topic of the job")
+        )
         firsts |= dict.fromkeys(found, named.offset or 0)
     return firsts
 
@@ -76,9 +76,11 @@ def accept(
     """The event for what is named; None where nothing of it has changed.
 
     Raises:
-        ConfigurationError: a topic is another one and only a partition of it is named; an offset beyond a log's end.
+        ConfigurationError: a topic is another one and only a partition of it is named; an offset beyond a log's end;
+            neither the source nor the ledger has what is named.
         Refused: `run-unfinished`, where a run has yet to land offsets that would be reopened.
     """
+    _refuse_unread(named, _all_partitions(snapshot, state))
     changes = _named_changes(snapshot, state, ends, named)
     if not changes:
         return None
@@ -133,8 +135,17 @@ def _partitions(change: SourceChange, snapshot: SourceSnapshot, state: JobState)
     if change.partition is not None:
         yield TopicPartition(change.topic, change.partition)
         return
-    known: Iterable[TopicPartition] = {*snapshot.bounds, *state.bases, *state.landed_offsets}
-    yield from sorted(tp for tp in known if tp.topic == change.topic)
+    yield from sorted(tp for tp in _all_partitions(snapshot, state) if tp.topic == change.topic)
+
+
+def _all_partitions(snapshot: SourceSnapshot, state: JobState) -> set[TopicPartition]:
+    return {*snapshot.bounds, *state.bases, *state.landed_offsets}
+
+
+def _refuse_unread(named: Iterable[NamedSource], read: Collection[TopicPartition]) -> None:
+    faults = (unread_fault(OPTION, one.topic, one.partition, read) for one in named)
+    if found := [fault for fault in faults if fault is not None]:
+        raise ConfigurationError(found)
 
 
 def _known_to(state: JobState, tp: TopicPartition) -> int:

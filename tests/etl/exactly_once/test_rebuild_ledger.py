@@ -241,7 +241,7 @@ def test_a_log_that_is_another_one_is_named_whole_or_from_an_offset_on(topic, ho
     job = home(topic)
     job.ingest()
     lose_ledger(job)
-    for words, message in [(["nothing"], "the job reads no nothing"), ([f"{topic}:0"], "from which offset on")]:
+    for words, message in [(["nothing"], "the job reads no topic nothing"), ([f"{topic}:0"], "from which offset on")]:
         with pytest.raises(ConfigurationError, match=message):
             rebuild_ledger(job.job, accepted=words, dry_run=True)
     whole = {p.partition: p for p in rebuild_ledger(job.job, dry_run=True).partitions}

@@ -40,9 +40,7 @@ def theirs() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("below", "found"), [("", "is a file, not a folder"), ("/in/it", "is below .*, which is a file")]
 )
-def test_a_file_is_neither_a_ledger_nor_a_table(
-    tmp_path: Path, below: str, found: str, url: str, create: bool
-) -> None:
+def test_a_file_is_neither_a_ledger_nor_a_table(tmp_path: Path, below: str, found: str, url: str, create: bool) -> None:
     """delta-rs said that the path does not exist."""
     (tmp_path / "a file").write_text("")
     place = f"{url}{tmp_path / 'a file'}{below}"

@@ -222,6 +222,29 @@ def accepted(snapshot: SourceSnapshot, state: JobState, *named: str, **ends: int
     return accept(snapshot, state, found, [NamedSource.parse(word) for word in named])
 
 
+@pytest.mark.parametrize(
+    ("named", "message", "remedy"),
+    [
+        ("ordres", "the job reads no topic ordres", "did you mean orders?"),
+        ("nope:0:3", "the job reads no topic nope", "it reads: orders"),
+        ("orders:5", "the job reads no partition 5 of orders", "it reads partition 0"),
+    ],
+)
+def test_what_the_job_does_not_read_cannot_be_accepted(named: str, message: str, remedy: str) -> None:
+    """A misspelt topic looked as if it had been accepted: exit 0, nothing to do."""
+    with pytest.raises(ConfigurationError) as caught:
+        accepted(seen(12), known(), named)
+    [fault] = caught.value.faults
+    assert (fault.path, fault.message, fault.remedy) == ("--accept-source", message, remedy)
+
+
+def test_a_partition_that_only_the_ledger_has_can_be_named() -> None:
+    state = replace(known(), bases={TP: 0, OTHER: 0})
+    assert accepted(seen(), state, "orders:1") is None
+    with pytest.raises(ConfigurationError, match="it reads partitions 0 to 1"):
+        accepted(seen(), state, "orders:2")
+
+
 def test_a_truncated_log_is_reopened_from_its_truncation() -> None:
     event = accepted(seen(50, 7), known(), "orders:0", e5=12)
     assert event is not None
@@ -283,7 +306,7 @@ def test_a_start_beyond_the_end_is_moved_into_the_log() -> None:
 
 def test_what_has_not_changed_is_not_accepted() -> None:
     assert accepted(seen(), known(), "orders") is None
-    assert accepted(seen(12), known(), "orders:1", "other") is None
+    assert accepted(seen(12), replace(known(), bases={TP: 0, OTHER: 0}), "orders:1") is None
 
 
 def test_an_offset_beyond_the_log_is_none() -> None:
