@@ -5,8 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from kseg.etl.run.failures import failure_note
+from kseg.jobs.explanations.index import explanations
 from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.problems import PROBLEMS
 from kseg.jobs.explanations.refusals import REFUSALS
+from kseg.jobs.invocation.failures import TerminatedError
 from refusals import PARTS, refusal_codes
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +46,19 @@ def test_every_class_of_an_error_has_an_explanation() -> None:
     assert len(kinds) > 60
 
 
+def test_every_problem_of_a_status_has_an_explanation() -> None:
+    """Codes of `kseg status` that are no errors of a command: those of `Problem("…")`, and of a stop."""
+    tree = ast.parse((ROOT / "etl/operations/problems.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Problem"]
+    codes = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+    stops = {failure_note(stop, "").code for stop in (KeyboardInterrupt(), TerminatedError())}
+    assert set(PROBLEMS) == codes | stops
+    assert list(PROBLEMS) == sorted(PROBLEMS), "in order"
+    assert len(codes) == 4
+
+
 def test_an_explanation_has_a_cause_and_a_remedy() -> None:
-    for name, one in {**REFUSALS, **KINDS}.items():
+    for name, one in explanations().items():
         assert len(one.found) > 15, name
         assert len(one.remedy) > 10, name
 

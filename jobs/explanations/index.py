@@ -7,19 +7,20 @@ from typing import Final
 
 from kseg.jobs.explanations.explanation import Explanation
 from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.problems import PROBLEMS
 from kseg.jobs.explanations.refusals import REFUSALS
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
 def explanations() -> dict[str, Explanation]:
-    """All of them, by a refusal's code or the name of an error's class; refusals first."""
-    return {**REFUSALS, **KINDS}
+    """All of them, by a refusal's or a problem's code or the name of an error's class; refusals first."""
+    return {**REFUSALS, **PROBLEMS, **KINDS}
 
 
 def explanation_of(name: str) -> Explanation | None:
-    """Of a refusal's code, or of the name of an error's class; None for any other."""
-    return REFUSALS.get(name) or KINDS.get(name)
+    """Of a refusal's or a problem's code, or of the name of an error's class; None for any other."""
+    return explanations().get(name)
 
 
 def plain(text: str) -> str:

@@ -12,6 +12,11 @@ from typing import Final
 
 from kseg.jobs.explanations.explanation import Explanation
 
+_ALL_NEW: Final = (
+    "all records that the topic has now count as new, and those that have landed before land again; if it has old "
+    "records (a mirror), first see [another cluster](../guides/disaster-recovery.md#another-cluster)"
+)
+
 REFUSALS: Final[Mapping[str, Explanation]] = {
     "account-failed": Explanation(
         "offsets or rows of a run do not add up",
@@ -24,7 +29,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "another-cluster": Explanation(
         "the brokers are of another cluster than the ledger's",
-        "correct `bootstrap.servers`; if the new cluster replaces the old one, `kseg repair JOB --accept-source TOPIC`",
+        "correct `bootstrap.servers`; if the new cluster replaces the old one, `kseg repair JOB --accept-source "
+        f"TOPIC`: {_ALL_NEW}",
     ),
     "boundary-unproved": Explanation(
         "retention may have removed records of an interval",
@@ -289,8 +295,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "topic-recreated": Explanation(
         "the topic was deleted and created again",
-        "`kseg repair JOB --accept-source TOPIC` ([below](ledger.md#a-changed-source)); a query: a new "
-        "checkpoint, or `failOnDataLoss` `false`",
+        f"`kseg repair JOB --accept-source TOPIC` ([a changed source](ledger.md#a-changed-source)): {_ALL_NEW}; a "
+        "query: a new checkpoint, or `failOnDataLoss` `false`",
     ),
     "transaction-retention-set": Explanation(
         "the table forgets app transactions",

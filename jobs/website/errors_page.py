@@ -7,6 +7,7 @@ from typing import Final
 
 from kseg.jobs.explanations.explanation import Explanation
 from kseg.jobs.explanations.kinds import KINDS
+from kseg.jobs.explanations.problems import PROBLEMS
 from kseg.jobs.explanations.refusals import REFUSALS
 
 _HEAD: Final = """\
@@ -40,6 +41,7 @@ def page() -> str:
                 "Exit code 3: ledger, source, tables and group disagree, data is lost, or records cannot be decoded.",
                 REFUSALS,
             ),
+            _section("Problems", "Found by `kseg status`, which then ends with exit code 3.", PROBLEMS),
             _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
         ]
     )
