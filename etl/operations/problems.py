@@ -72,19 +72,25 @@ def _continues(run: RunState) -> str:
 def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Problem]:
     """Partitions whose group offsets are not those of the ledger."""
     if partitions:
-        listed = ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
-        text = f"offsets of group {group} are not the ledger's: {listed}"
+        text = f"offsets of group {group} are not the ledger's: {_listed(partitions)}"
         yield Problem("group-offsets-differ", text, f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`")
 
 
 def freshness_problem(found: Freshness) -> Iterator[Problem]:
-    """Partitions whose oldest record that has not landed is older than `reporting.freshness`."""
+    """Partitions whose oldest record that has not landed is older than `reporting.freshness`, or of unknown age."""
     if found.late:
         assert found.limit is not None
-        listed = ", ".join(found.late[:5]) + (f" and {len(found.late) - 5} more" if len(found.late) > 5 else "")
-        text = f"records older than reporting.freshness ({found.limit:g} s) have not landed: {listed}"
+        text = f"records older than reporting.freshness ({found.limit:g} s) have not landed: {_listed(found.late)}"
         remedy = "run the job; where it runs already, run it more often, or raise the limit"
         yield Problem("not-fresh", f"{text}; the oldest is {found.seconds or 0:.0f} s old", remedy)
+    if found.unknown and found.limit is not None:
+        text = f"reporting.freshness is set, and the age of records that have not landed is unknown: {found.why}"
+        remedy = "let the account read the topics (READ); where records have no timestamps, unset reporting.freshness"
+        yield Problem("freshness-unknown", f"{text} ({_listed(found.unknown)})", remedy)
+
+
+def _listed(partitions: Sequence[str]) -> str:
+    return ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
 
 
 def table_problem(error: KsegError) -> Problem | None:

@@ -4,6 +4,9 @@
     oldest          the largest timestamp of the first batch from there on: older records have landed
     seconds         the age of that batch now; 0 if everything readable has landed
 
+Where the batch cannot be read (the account lacks READ) or has no timestamp, the age is unknown, and counts neither as
+fresh nor as late.
+
 A partition without lag needs no request. A partition with lag needs one Fetch of a batch's header. If many partitions
 have lag, only those with the most lag are fetched: a job that is far behind everywhere is late in any case.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,7 +25,7 @@ from kseg.etl.errors import KsegError
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
-from kseg.etl.source.logs import Logs
+from kseg.etl.source.logs import UNREADABLE, Logs
 from kseg.segment_reader.log.errors import LogFileError
 
 MOST_ASKED: Final = 200
@@ -45,6 +48,7 @@ class PartitionFreshness:
 class Freshness:
     """at: when it was observed, ISO 8601, UTC. limit: `reporting.freshness` in seconds; None if it is not set.
     seconds: the age in the partition that is furthest behind. late: partitions further behind than the limit.
+    unknown: partitions with lag whose batch was fetched and gave no time; why: the cause for the first of them.
     not_asked: number of partitions with lag whose batches were not fetched."""
 
     at: str
@@ -53,6 +57,8 @@ class Freshness:
     late: list[str]
     not_asked: int
     partitions: list[PartitionFreshness]
+    unknown: list[str] = field(default_factory=list)
+    why: str | None = None
 
 
 def observed_freshness(context: JobContext, state: JobState) -> Freshness | None:
@@ -65,10 +71,13 @@ def observed_freshness(context: JobContext, state: JobState) -> Freshness | None
         return None
     inputs = context.inputs if context.clients.cluster_or_none is None else context.inputs.at_brokers()
     try:
-        return freshness_of(inputs.logs, inputs.snapshot(), state, limit)
+        found = freshness_of(inputs.logs, inputs.snapshot(), state, limit)
     except (KsegError, KafkaError, LogFileError) as error:
         context.progress.message(f"freshness is not known: {error}")
         return None
+    if found.unknown:
+        context.progress.message(f"freshness is not known of {', '.join(found.unknown[:5])}: {found.why}")
+    return found
 
 
 def freshness_of(logs: Logs, snapshot: SourceSnapshot, state: JobState, limit: timedelta | None) -> Freshness:
@@ -81,7 +90,18 @@ def freshness_of(logs: Logs, snapshot: SourceSnapshot, state: JobState, limit: t
         frontiers[tp] = bounds.start if frontier is None else frontier
         lags[tp] = max(0, snapshot.ends[tp] - frontiers[tp])
     behind = sorted((tp for tp, lag in lags.items() if lag), key=lambda tp: lags[tp], reverse=True)
-    times = {tp: logs.batch_time(tp, frontiers[tp]) for tp in behind[:MOST_ASKED]}
+    times: dict[TopicPartition, int] = {}
+    unknown: dict[TopicPartition, str] = {}
+    for tp in behind[:MOST_ASKED]:
+        try:
+            written = logs.batch_time(tp, frontiers[tp])
+        except UNREADABLE as error:
+            unknown[tp] = str(error)
+            continue
+        if written is None:
+            unknown[tp] = f"no batch with a timestamp at offset {frontiers[tp]}"
+        else:
+            times[tp] = written
     partitions = [_of(tp, frontiers[tp], lag, times, now) for tp, lag in sorted(lags.items())]
     partitions.sort(key=lambda one: (one.seconds if one.seconds is not None else 0.0, one.lag), reverse=True)
     known = [one.seconds for one in partitions if one.seconds is not None]
@@ -94,11 +114,13 @@ def freshness_of(logs: Logs, snapshot: SourceSnapshot, state: JobState, limit: t
         late=late,
         not_asked=max(0, len(behind) - MOST_ASKED),
         partitions=partitions,
+        unknown=[f"{tp.topic}-{tp.partition}" for tp in unknown],
+        why=next(iter(unknown.values()), None),
     )
 
 
 def _of(
-    tp: TopicPartition, frontier: int, lag: int, times: Mapping[TopicPartition, int | None], now: float
+    tp: TopicPartition, frontier: int, lag: int, times: Mapping[TopicPartition, int], now: float
 ) -> PartitionFreshness:
     written = times.get(tp)
     if not lag:

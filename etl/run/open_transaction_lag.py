@@ -10,7 +10,7 @@ import time
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.report import OpenTransactionLag
-from kseg.etl.source.logs import Logs
+from kseg.etl.source.logs import UNREADABLE, Logs
 
 
 def open_transaction_lags(logs: Logs, seen: dict[TopicPartition, ev.HeldBack]) -> list[OpenTransactionLag]:
@@ -29,6 +29,9 @@ def open_transaction_lags(logs: Logs, seen: dict[TopicPartition, ev.HeldBack]) -
 
 
 def _age(logs: Logs, tp: TopicPartition, offset: int) -> float | None:
-    """Seconds since the batch at this offset, by its timestamp; None where it has none."""
-    written = logs.batch_time(tp, offset)
+    """Seconds since the batch at this offset, by its timestamp; None where it has none, or cannot be read."""
+    try:
+        written = logs.batch_time(tp, offset)
+    except UNREADABLE:
+        return None  # it is only shown to users: nothing depends on it
     return None if written is None else max(0.0, time.time() - written / 1000)

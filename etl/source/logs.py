@@ -24,12 +24,18 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
+from kseg.client.errors import KafkaError
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
+from kseg.segment_reader.errors import RecordFormatError
+from kseg.segment_reader.log.errors import LogFileError
+
+UNREADABLE = (KafkaError, LogFileError, RecordFormatError)
+"""What `Logs.batch_time` raises."""
 
 
 class Logs(Protocol):
@@ -98,7 +104,11 @@ class Logs(Protocol):
         """The compacted topics; a topic without this information counts as not compacted."""
 
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
-        """The largest timestamp (ms) of the batch at an offset, aborted or not; None if unknown."""
+        """The largest timestamp (ms) of the batch at an offset, aborted or not; None if it has none, or is not there.
+
+        Raises:
+            RecordFormatError: the batch's header is corrupt.
+        """
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
         """The size of each partition's log on disk; partitions with an unknown size are left out."""

@@ -287,6 +287,7 @@ def _freshness(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "limit": duration(found["limit"]) if found["limit"] is not None else None,
         "seconds": duration(found["seconds"]) if found["seconds"] else None,
         "late": set(found["late"]),
+        "unknown": len(found.get("unknown", ())),
         "not_asked": found["not_asked"],
         "rows": [
             {

@@ -111,14 +111,14 @@ class BrokerLogs:
         from kseg.client.fetch.partition_reader import PartitionReader
         from kseg.segment_reader.decode.batch import FrameFault, frames
 
-        try:
-            with PartitionReader(
-                self._cluster, tp, isolation_level="read_uncommitted", max_bytes=ENOUGH_FOR_A_HEADER, max_wait_ms=0
-            ) as reader:
-                reader.request(offset, last=True)
+        with PartitionReader(
+            self._cluster, tp, isolation_level="read_uncommitted", max_bytes=ENOUGH_FOR_A_HEADER, max_wait_ms=0
+        ) as reader:
+            reader.request(offset, last=True)
+            try:
                 first = next(frames(reader.response().records), None)
-        except (KafkaError, FrameFault):
-            return None  # it is only shown to users: nothing depends on it
+            except FrameFault as fault:
+                raise fault.error(*tp) from None
         return first.max_timestamp if first is not None and first.max_timestamp >= 0 else None
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:

@@ -15,7 +15,6 @@ from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import FrameFault
-from kseg.segment_reader.log.errors import LogFileError
 
 
 class FileLogs:
@@ -108,8 +107,8 @@ class FileLogs:
     def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
         try:
             return self._catalog.batch_time(tp, offset)
-        except (LogFileError, FrameFault):
-            return None  # it is a word for people: nothing depends on it
+        except FrameFault as fault:
+            raise fault.error(*tp) from None
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogSize]:
         return {tp: self._catalog.size(tp) for tp in sorted(partitions)}

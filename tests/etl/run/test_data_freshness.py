@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from kseg.client.errors import BrokerError
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
+from kseg.etl.operations.problems import freshness_problem
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run import data_freshness
 from kseg.etl.run.data_freshness import Freshness, freshness_of
@@ -63,6 +66,26 @@ def test_without_a_limit_nothing_is_late_and_without_a_time_nothing_is_known() -
     assert observed(Times({0: 9e6}), {0: 1}, None).late == []
     found = observed(Times({0: None}), {0: 1})
     assert (found.seconds, found.late, found.partitions[0].oldest) == (None, [], None)
+    assert found.unknown == ["orders-0"]
+    assert "no batch with a timestamp at offset 100" in str(found.why)
+
+
+def test_an_unknown_age_is_a_problem_where_there_is_a_limit() -> None:
+    """Without READ on the topic nothing was late, and `kseg status` ended with exit 0."""
+
+    class Denied(Times):
+        def batch_time(self, tp: TopicPartition, offset: int) -> int | None:
+            if tp.partition == 1:
+                return super().batch_time(tp, offset)
+            raise BrokerError("Fetch: lacking: READ on topic orders", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    found = observed(Denied({1: 60}), {0: 5, 1: 5, 2: 0})
+    assert (found.late, found.unknown, found.seconds) == ([], ["orders-0"], pytest.approx(60, abs=30))
+    [problem] = freshness_problem(found)
+    assert problem.code == "freshness-unknown"
+    assert "READ on topic orders" in problem.message
+    assert "(orders-0)" in problem.message
+    assert not list(freshness_problem(observed(Denied({1: 60}), {0: 5}, None)))
 
 
 def test_a_time_of_no_calendar_is_no_error() -> None:

@@ -131,6 +131,10 @@ def test_freshness_says_up_to_when_each_partition_is_complete(told: Callable[...
     assert "At 2026-01-01 00:30:00 UTC the oldest record that had not landed was 20 min 00 s old." in words
     assert re.search(r"orders-2 late 100 2026-01-01 00:10:00 UTC 20 min 00 s 40", words), words
     assert re.search(r"orders-0 100 2026-01-01 00:30:00 UTC 0.00 s 0", words), words
+    run.report.freshness = replace(run.report.freshness, late=[], seconds=None, unknown=["orders-2"], why="no READ")
+    words = Page(render(outcome_of(run))).words
+    assert "Freshness ✕ 1 unknown" in words, "not within the limit"
+    assert "the age of records that had not landed was not known" in words
     run.report.freshness = None
     assert "Freshness" not in Page(render(outcome_of(run))).words
 
