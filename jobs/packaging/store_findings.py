@@ -7,9 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kseg.etl.config.paths import TOPIC_PLACEHOLDER
 from kseg.etl.errors import ConfigurationError, KsegError
 from kseg.etl.ledger.conditional_put import CONTENDERS, check_races, refuse_unsafe, store_of
-from kseg.etl.ledger.store_errors import check_endpoint
+from kseg.etl.ledger.object_store import is_local
+from kseg.etl.ledger.store_errors import check_endpoint, check_place
 from kseg.jobs.packaging.doctor import Finding
 
 if TYPE_CHECKING:
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def examine_stores(job: Job) -> list[Finding]:
-    """One finding for each store. Names in a catalog are left out: Spark alone knows where those tables are."""
+    """One finding for each store, and for each local folder: the right to write is that of a folder. Names in a catalog
+    are left out: Spark alone knows where those tables are."""
     found: dict[tuple[str, str], Finding] = {}
     for setting, location in _locations(job):
-        store = store_of(location)
-        if store not in found:
-            found[store] = _examine(setting, location)
+        examined = ("file", location) if is_local(location) else store_of(location)
+        if examined not in found:
+            found[examined] = _examine(setting, location)
     return list(found.values())
 
 
@@ -30,8 +33,8 @@ def _locations(job: Job) -> Iterator[tuple[str, str]]:
     yield "ledger", job.ledger
     for target in job.sink.targets.values():
         if target.path is not None:
-            # Up to the folder that depends on the topic.
-            yield "sink", target.path.partition("{topic}")[0].rpartition("/")[0] or target.path
+            above, named, _ = target.path.partition(TOPIC_PLACEHOLDER)  # up to the folder that depends on the topic
+            yield "sink", above.rpartition("/")[0] if named else above
     if job.dead_letters is not None:
         yield "sink.dead_letters", job.dead_letters
     if job.quarantine is not None:
@@ -42,6 +45,7 @@ def _examine(setting: str, location: str) -> Finding:
     subject = f"store of {setting}"
     made = [] if "://" in location else [p for p in (Path(location), *Path(location).parents) if not p.exists()]
     try:
+        check_place(location, setting=setting)
         refuse_unsafe(location, {}, lambda message, remedy: ConfigurationError.of(setting, message, remedy))
         check_endpoint(location, {}, setting=setting)
         races = check_races(location, {}, setting=setting)

@@ -80,6 +80,28 @@ def test_with_a_job_it_tells_whether_the_stores_keep_two_writers_apart(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["job.yaml"]
 
 
+def test_each_local_folder_of_a_job_is_tested(tmp_path: Path) -> None:
+    """The ledger's folder could be written to, so that of the table, which is a file, was not looked at."""
+    job = tmp_path / "job.yaml"
+    local = JOB.replace("s3://logs/lake/{topic}", "./lake/orders")
+    local = local.replace("sink: {", "sink: {quarantine: {path: ./aside}, ")
+    job.write_text(local.replace("topics: [orders]", "topics: [orders], on_corruption: quarantine"))
+    (tmp_path / "lake").mkdir()
+
+    def found() -> dict[str, tuple[str, str]]:
+        findings = json.loads(CliRunner().invoke(cli, ["doctor", str(job), "--json"]).stdout)["findings"]
+        return {f["subject"]: (f["level"], f["found"]) for f in findings if f["subject"].startswith("store of")}
+
+    assert {subject: level for subject, (level, _) in found().items()} == dict.fromkeys(
+        ("store of ledger", "store of sink", "store of sink.quarantine"), "ok"
+    )
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["job.yaml", "lake"]
+    (tmp_path / "lake/orders").write_text("")
+    level, text = found()["store of sink"]
+    assert level == "missing"
+    assert text.endswith("lake/orders is a file, not a folder")
+
+
 def test_with_a_job_file_that_is_wrong_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("version: 1\n")
     result = CliRunner().invoke(cli, ["doctor", str(tmp_path / "job.yaml")])
