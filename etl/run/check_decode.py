@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
@@ -12,7 +11,7 @@ from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.read_options import read_options
-from kseg.etl.run.sink_rows import check_batch_rows
+from kseg.etl.run.sink_rows import ROUTED, check_batch_rows
 from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.transform import transform_of
 
@@ -73,9 +72,6 @@ def _tables(job: Job) -> None:
     transform = transform_of(job)
     tables = {topic: table_of(job, topic) for topic in transform.on_batches.topics or (CATCH_ALL,)}
     check_batch_rows(job, transform.on_batches, tables, merge=job.sink.merge_schema)
-
-
-ROUTED: Final = ""
 
 
 def table_of(job: Job, topic: str) -> str:

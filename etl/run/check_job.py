@@ -1,8 +1,9 @@
 """What `kseg check`, `kseg plan` and a dry run check of a job besides its ranges, and what they leave unchecked.
 
-    always        functions of the transform can be imported; without steps on the DataFrame, the rows fit the sink
-    with Spark    SQL and Python steps work on the rows' columns, and what they give fits the sink
-    connected     brokers, registry, ledger and tables answer, the group has no members, the account may read the topics
+    always        functions of the transform can be imported; without steps on the DataFrame, the rows can be landed
+    with Spark    SQL and Python steps work on the rows' columns, and what they give can be landed
+    connected     brokers, registry, ledger and tables answer, the group has no members, the account may read the
+                  topics; without steps on the DataFrame, the rows fit the tables as they are (`etl.run.check_planned`)
 
 What a run needs and none of this shows is listed by `not_checked`, so that no silence is taken for an approval.
 """

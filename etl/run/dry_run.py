@@ -11,7 +11,6 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.cap import runs_for
-from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
@@ -22,7 +21,6 @@ from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
-from kseg.etl.telemetry.stopwatch import Stopwatch
 from kseg.etl.transform.plan_warnings import sql_warnings
 from kseg.etl.transform.transform import transform_of
 
@@ -49,7 +47,7 @@ def plan_only(
         warnings = () if checked_at_plan(job) else check_steps(job, with_spark=with_spark)
         if request is None or request.commit_offsets:
             context.refuse_live_group()
-        dry_run = _DryRun(context.inputs, context.stopwatch, accept_group_offsets, drain)
+        dry_run = _DryRun(context, accept_group_offsets, drain)
         report = read_without_lease(
             context.clients.read_state,
             dry_run.ingest if request is None else lambda state: dry_run.backfill(request, state),
@@ -61,10 +59,10 @@ def plan_only(
 
 
 class _DryRun:
-    def __init__(self, inputs: InputReader, stopwatch: Stopwatch, accept_group_offsets: bool, drain: bool) -> None:
-        self._inputs, self._stopwatch, self._accept = inputs, stopwatch, accept_group_offsets
-        self._drain = drain
-        self._job = inputs.job.name
+    def __init__(self, context: JobContext, accept_group_offsets: bool, drain: bool) -> None:
+        self._inputs, self._targets, self._stopwatch = context.inputs, context.targets, context.stopwatch
+        self._accept, self._drain = accept_group_offsets, drain
+        self._job = context.job.name
 
     def ingest(self, state: JobState) -> RunReport:
         unfinished = state.unfinished()
@@ -110,11 +108,16 @@ class _DryRun:
     def _report(self, draft: Draft, plan: ev.RunPlan | None, mode: ev.Mode) -> RunReport:
         if plan is None:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
-        check_planned_rows(self._inputs.job, plan, draft.state)
+        unchecked = [*check_planned_rows(self._inputs.job, self._targets, plan, draft.state)]
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
         report.unread = draft.left_to_later_runs
-        report.notes += [*planned_losses(draft.events), *draft.notes, *sql_warnings(transform_of(self._inputs.job))]
+        report.notes += [
+            *planned_losses(draft.events),
+            *draft.notes,
+            *sql_warnings(transform_of(self._inputs.job)),
+            *unchecked,
+        ]
         report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
         report.seconds = self._stopwatch.seconds()
         return report

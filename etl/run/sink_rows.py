@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,11 +12,15 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.routing import names_records
 from kseg.etl.decoding.kinds import RecordColumns, columns_named, is_of_kinds
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger import events as ev
 from kseg.etl.run.read_options import read_options
 from kseg.etl.tables.parquet.schema import OnlyColumns, SinkSchema, sink_schema
 from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import BatchSteps, derived_columns
+
+ROUTED: Final = ""
+"""The name that tables have together whose rows may come from any topic."""
 
 
 def sink_schema_of(
@@ -65,6 +70,39 @@ def record_columns(steps: BatchSteps, topics: Iterable[str]) -> RecordColumns | 
             return None
         found = of_topic if found is None else found.beside(of_topic)
     return found
+
+
+def topics_of(plan: ev.RunPlan) -> dict[str, str]:
+    """Topic -> table, of all topics that a run reads. Topics whose rows may go to any of several tables are together
+    as those of one table are: their rows have one schema."""
+    if plan.routed:
+        return {r.topic: ROUTED for r in plan.ranges}
+    return {r.topic: r.table for r in plan.ranges if r.table is not None}
+
+
+def batch_schemas(job: Job, plan: ev.RunPlan, steps: BatchSteps, tables: Collection[str]) -> dict[str, pa.Schema]:
+    """What the steps on batches give for each of these tables of a run.
+
+    Raises ConfigurationError: a step does not work, or topics of one table have conflicting columns.
+    """
+    topics = {topic: table for topic, table in topics_of(plan).items() if table in tables or plan.routed}
+    schemas = table_schemas(steps, read_options(job, plan).schema, topics, merge=job.adds_columns)
+    return dict.fromkeys(tables, schemas[ROUTED]) if plan.routed else schemas
+
+
+def planned_sinks(
+    job: Job, plan: ev.RunPlan, steps: BatchSteps, schemas: Mapping[str, pa.Schema]
+) -> dict[str, SinkSchema]:
+    """What a run lands in each of these tables. steps: on batches, of the run's schemas. schemas: of what the job's
+    last step gives, by table.
+
+    Raises ConfigurationError: rows cannot be landed.
+    """
+    records = None if job.transform else record_columns(steps, topics_of(plan))
+    return {
+        table: sink_schema_of(job, rows, table, late=plan.marks_late, records=records)
+        for table, rows in schemas.items()
+    }
 
 
 def _of_kind(

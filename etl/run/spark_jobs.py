@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
@@ -27,7 +27,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
 from kseg.etl.run.schemas import framed_schemas
-from kseg.etl.run.sink_rows import record_columns, sink_schema_of
+from kseg.etl.run.sink_rows import batch_schemas, planned_sinks, topics_of
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
@@ -52,7 +52,6 @@ from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
-from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import BatchSteps, transform_of
 from kseg.segment_reader.decode.engine import Limits
 
@@ -61,9 +60,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kseg.etl.spark.range_results import RangeResults
-
-_ROUTED: Final = ""
-"""What topics are together under whose rows may go to any of a run's tables."""
 
 TO_JVM = Limits(max_rows=8_000)
 """Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
@@ -116,24 +112,13 @@ class SparkJobs:
             ConfigurationError: a step does not work, or its rows cannot be landed.
         """
         if not self.transform.on_frame:
-            schemas = table_schemas(
-                self.transform.on_batches,
-                self.options.schema,
-                {topic: group for topic, group in self._topics.items() if group in tables or self.plan.routed},
-                merge=self.job.adds_columns,
-            )
-            if self.plan.routed:
-                schemas = dict.fromkeys(tables, schemas[_ROUTED])
+            schemas = batch_schemas(self.job, self.plan, self.transform.on_batches, tables)
         else:
             from pyspark.sql.pandas.types import to_arrow_schema
 
             frame, _ = self.frame(self.context.spark.session(), ())
             schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
-        records = record_columns(self.transform.on_batches, self._topics) if not self.job.transform else None
-        made = {
-            table: sink_schema_of(self.job, schema, table, late=self.plan.marks_late, records=records)
-            for table, schema in schemas.items()
-        }
+        made = planned_sinks(self.job, self.plan, self.transform.on_batches, schemas)
         for table, sink in made.items():
             columns = {column.name: str(column.type) for column in sink.columns}
             self.context.progress.event(OutputSchema(table, columns))
@@ -141,11 +126,7 @@ class SparkJobs:
 
     @property
     def _topics(self) -> dict[str, str]:
-        """Topic -> table, of all topics that the run reads. Topics whose rows may go to any of several tables are
-        together as those of one table are: their rows have one schema."""
-        if self.plan.routed:
-            return {r.topic: _ROUTED for r in self.plan.ranges}
-        return {r.topic: r.table for r in self.plan.ranges if r.table is not None}
+        return topics_of(self.plan)
 
     def frame(
         self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE

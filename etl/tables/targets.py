@@ -144,6 +144,26 @@ class Targets:
             return False
         return access.readable and not access.spark_reasons()
 
+    def check_fit(self, table: str, rows: SinkSchema) -> bool:
+        """Whether rows fit a table as it is now; False where only Spark's own writer knows. Nothing is written.
+
+        Raises:
+            IncompatibleSchema: they do not.
+        """
+        if self._needs_spark(table, removing=False) or self._widens(table, rows):
+            return False
+        from kseg.etl.tables.parquet.align import align, new_table
+
+        sink, access = self._job.sink, self._at_path(table)
+        there, asked = access.schema(), sink.partition_columns
+        if there is None:
+            new_table(rows, asked, table=table)
+        else:
+            partitioned = access.partition_columns()
+            merge = self._job.adds_columns
+            align(rows, there, partitioned, table=table, asked_partition_by=asked, merge_schema=merge)
+        return True
+
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
         for table in tables:

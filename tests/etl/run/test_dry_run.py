@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
@@ -16,11 +18,18 @@ from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
+from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 
 @pytest.fixture
-def job(spark: Any, log_files: Any, tmp_path: Path) -> Job:
+def job(spark: Any, planned_job: Job) -> Job:
+    """The same, that can be run."""
+    return planned_job
+
+
+@pytest.fixture
+def planned_job(log_files: Any, tmp_path: Path) -> Job:
     """Forty records, one a minute from 1970 on."""
     batch = encode_batch([Record(None, b"v%d" % n, (), n * 60_000) for n in range(40)])
     log_files.write_partition(tmp_path / "log" / "orders-0", [[batch]])
@@ -79,8 +88,39 @@ def test_what_a_run_would_refuse_is_refused(job: Job) -> None:
         plan_only(without, request)
 
 
+@pytest.mark.parametrize(
+    ("sink", "table", "said"),
+    [
+        ({"partition_by": ["topic"]}, {"value": pa.binary()}, "the table is partitioned by nothing"),
+        ({}, {"value": pa.binary(), "offset": pa.string()}, "the rows have int64, the table has string"),
+        ({}, {"value": pa.binary()}, "the table has no such column"),
+        ({"merge_schema": True}, {"value": pa.binary()}, None),
+    ],
+)
+def test_rows_that_do_not_fit_their_table_are_found(
+    planned_job: Job, tmp_path: Path, sink: dict[str, Any], table: dict[str, pa.DataType], said: str | None
+) -> None:
+    """The plan was good, and the run ended with exit 2: without a transform the table was not compared."""
+    write_deltalake(tmp_path / "lake/orders", pa.schema(table).empty_table())
+    job = changed(tmp_path, sink={"path": "./lake/orders", **sink})
+    if said is None:
+        assert not [note for note in plan_only(job).notes if "rows fit" in note]
+        return
+    with pytest.raises(IncompatibleSchema, match=said):
+        plan_only(job)
+
+
+def test_rows_of_steps_on_the_dataframe_are_named_as_not_compared(planned_job: Job, tmp_path: Path) -> None:
+    sql = with_transform(planned_job, tmp_path, "SELECT * FROM __rows__")
+    assert "not checked: whether the rows fit the tables" in plan_only(sql).notes
+
+
 def with_transform(job: Job, folder: Path, sql: str) -> Job:
-    document = json.loads((folder / "job.yaml").read_text()) | {"transform": [{"sql": sql}]}
+    return changed(folder, transform=[{"sql": sql}])
+
+
+def changed(folder: Path, **sections: Any) -> Job:
+    document = json.loads((folder / "job.yaml").read_text()) | sections
     (folder / "job.yaml").write_text(json.dumps(document))
     return load_job(folder / "job.yaml")
 
