@@ -166,11 +166,22 @@ class Draft:
         start = self.inputs.job.source.starting_offsets
         if isinstance(start, AtTime) and "configured" in pinned:
             self.note_cut_logs(start.timestamp, pinned["configured"])
+        if start == "committed" and group is not None and "configured" in pinned:
+            self._note_uncommitted(group.group, pinned["configured"])
         events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
         if group is not None and group.watched and taken:
             # Until the first commit the group keeps offsets that others committed: this is no change by another client.
             events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))
         return events
+
+    def _note_uncommitted(self, group: str, starts: Mapping[TopicPartition, int]) -> None:
+        """Add a note, because a misspelt group has no offsets either, and reads the whole topic."""
+        shown = [f"{tp} at {at}" for tp, at in sorted(starts.items())]
+        more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
+        self.notes.append(
+            f"group {group} has no committed offset for {len(shown)} of {len(self.inputs.snapshot.partitions)} "
+            f"partitions, which start at the earliest: {', '.join(shown[:10])}{more}"
+        )
 
     def note_cut_logs(self, start: datetime, offsets: Mapping[TopicPartition, int]) -> None:
         """Add a note if the offset of a time is at the log's start, because retention may have deleted earlier records.

@@ -205,6 +205,21 @@ def test_a_topic_of_the_pattern_that_is_not_listed_any_more_is_told() -> None:
     assert notes(topics=None, pattern="^orders") == notes() == []
 
 
+@pytest.mark.parametrize(
+    ("start", "group", "noted"), [("committed", -1, True), ("committed", 5, False), ("earliest", -1, False)]
+)
+def test_a_group_without_offsets_that_the_job_is_to_start_at_is_noted(start: str, group: int, noted: bool) -> None:
+    """A misspelt group read the whole topic without a word."""
+    found = draft(group=group)
+    source = JOB.source.model_copy(update={"starting_offsets": start})
+    found.inputs = replace(found.inputs, job=JOB.model_copy(update={"source": source}))
+    assert plan_incremental(found) is not None
+    assert (
+        found.notes
+        == ["group g has no committed offset for 1 of 1 partitions, which start at the earliest: orders-0 at 0"] * noted
+    )
+
+
 def request_id(state: JobState, *, mode: str = "missing") -> str:
     return run_id_of(BackfillRequest.parse(["orders:0:10"], ["orders:0:20"], mode=mode, label="x"), state)
 
