@@ -9,7 +9,7 @@ Unsupported properties are rejected, not ignored: setting `ssl.truststore.locati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from kseg.client.cluster.retry import RetryPolicy
 from kseg.client.errors import ConfigError, ConfigFault
 from kseg.client.security.config import NAMES as SECURITY_NAMES
 from kseg.client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
+from kseg.client.suggestion import did_you_mean
 from kseg.client.wire.negotiation import parse_fallback
 
 INT32_MAX = 2**31 - 1
@@ -49,8 +50,11 @@ class ClientConfig:
     client_rack: str = ""
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str], *, client_id: str) -> ClientConfig:
-        """Java property names to a config. `client_id` is used where `client.id` is not set.
+    def from_properties(
+        cls, properties: Mapping[str, str], *, client_id: str, others: Collection[str] = ()
+    ) -> ClientConfig:
+        """Java property names to a config. `client_id` is used where `client.id` is not set. others: names that the
+        caller takes besides, for suggestions.
 
         Raises ConfigError with every fault at once; the text of a fault never has a property's value in it if the
         property may be a secret.
@@ -73,7 +77,7 @@ class ClientConfig:
                 continue
             property_ = _PROPERTIES.get(key)
             if property_ is None:
-                faults.append(_unknown(key))
+                faults.append(_unknown(key, others))
                 continue
             try:
                 value = property_.parse(_text(raw))
@@ -215,9 +219,10 @@ _WITHOUT_MEANING = frozenset(
 )
 
 
-def _unknown(key: str) -> ConfigFault:
+def _unknown(key: str, others: Collection[str]) -> ConfigFault:
     if key in _WITHOUT_MEANING:
         return ConfigFault(
             key, "this client does not use it", "remove it; the job file's own keys may have this setting"
         )
-    return ConfigFault(key, "unknown property", "check the spelling against the Kafka consumer's configuration")
+    nearest = did_you_mean(key, [*NAMES, *others])
+    return ConfigFault(key, "unknown property", nearest or "check the spelling against Kafka's documentation")

@@ -72,7 +72,7 @@ class ProducerConfig:
             else:
                 fields[name] = value
         try:
-            fields["client"] = ClientConfig.from_properties(rest, client_id=client_id)
+            fields["client"] = ClientConfig.from_properties(rest, client_id=client_id, others=_OWN)
         except ConfigError as error:
             faults += error.faults
         if "client" in fields:

@@ -29,6 +29,7 @@ from kseg.client.security.property_names import SSL_NAMES
 from kseg.client.security.secret import Secret
 from kseg.client.security.sslconfig import parse_tls
 from kseg.client.security.tls import TlsConfig
+from kseg.client.suggestion import did_you_mean
 
 _BASIC: Final = ("basic.auth.credentials.source", "basic.auth.user.info")
 _OAUTH: Final = ("bearer.auth.issuer.endpoint.url", "bearer.auth.client.id", "bearer.auth.client.secret")
@@ -84,7 +85,8 @@ class RegistryConfig:
             if name in NAMES:
                 known[name] = str(value)
             else:
-                remedy = "write it without schema.registry." if name.startswith("schema.registry.") else "see the guide"
+                bare = name.startswith("schema.registry.")
+                remedy = "write it without schema.registry." if bare else did_you_mean(name, NAMES) or "see the guide"
                 faults.append(ConfigFault(name, "unknown property of a schema registry", remedy))
         urls, in_url = _urls(known.get("url", ""), faults)
         basic = _basic(known, in_url, faults)

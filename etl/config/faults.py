@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from kseg.client.suggestion import did_you_mean
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.values import FAULT, fields_by_key, models_in
 
@@ -54,13 +54,6 @@ def findings_of(error: ValidationError, model: type[BaseModel], raw: Any) -> lis
     raw: the value as written, references unresolved: it alone may be quoted.
     """
     return [_finding(details, model, raw) for details in error.errors(include_url=False, include_input=True)]
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """`did you mean …?` for the nearest of the known words, if one is near."""
-    words = {candidate.lower(): candidate for candidate in known}
-    nearest = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    return f"did you mean {words[nearest[0]]}?" if nearest else None
 
 
 def unknown_key_remedy(word: str, known: Sequence[str]) -> str:

@@ -11,13 +11,13 @@ Names may be written dotted or nested. Values are kept as written; `resolved()` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kseg.etl.config.document import PathKey
-from kseg.etl.config.faults import Finding, did_you_mean, kind_of
+from kseg.etl.config.faults import Finding, kind_of
 from kseg.etl.config.references import ReferenceFault, resolve
 from kseg.etl.config.secrets import SecretProperties, anchored, has_reference, sounds_secret, stands_in_clear
 from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
@@ -145,23 +145,21 @@ def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
     for key in _ELSEWHERE.keys() & values.keys():
         del values[key]
         yield Finding(kafka.places[key], "is set by another key of the job file", f"use `{_ELSEWHERE[key]}`")
-    from kseg.client.config import NAMES, ClientConfig
+    from kseg.client.config import ClientConfig
 
-    yield from _client_findings(
-        kafka, values, lambda known: ClientConfig.from_properties(known, client_id=client_id), NAMES
-    )
+    yield from _client_findings(kafka, values, lambda known: ClientConfig.from_properties(known, client_id=client_id))
 
 
 def check_registry(registry: Properties) -> Iterator[Finding]:
     """What the client of a schema registry would reject."""
-    from kseg.client.registry.config import NAMES, RegistryConfig
+    from kseg.client.registry.config import RegistryConfig
 
     url = registry.written.get("url", "")
     if "@" in url and not has_reference(url):
         place = registry.places["url"]
         yield Finding(place, "has a password in plain text", "write it as basic.auth.user.info: ${NAME}")
         return
-    yield from _client_findings(registry, dict(registry.resolved()), RegistryConfig.from_properties, NAMES)
+    yield from _client_findings(registry, dict(registry.resolved()), RegistryConfig.from_properties)
 
 
 def check_spark_conf(conf: Properties) -> Iterator[Finding]:
@@ -175,7 +173,7 @@ def check_spark_conf(conf: Properties) -> Iterator[Finding]:
 
 
 def _client_findings(
-    section: Properties, values: Mapping[str, str], parse: Callable[[Mapping[str, str]], object], names: Iterable[str]
+    section: Properties, values: Mapping[str, str], parse: Callable[[Mapping[str, str]], object]
 ) -> Iterator[Finding]:
     from kseg.client.errors import ConfigError
 
@@ -191,8 +189,6 @@ def _client_findings(
         place = section.places.get(key, (*section.base, key))
         if key in section.referring and not sounds_secret(key):  # the client quotes no secret, but other values
             yield Finding(place, "its value, resolved from a reference, is not valid", "check what it refers to")
-        elif "unknown" in message:
-            yield Finding(place, message, did_you_mean(key, names) or remedy)
         else:
             yield Finding(place, message, remedy)
 

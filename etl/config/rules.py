@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kseg.client.suggestion import did_you_mean
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
-from kseg.etl.config.faults import Finding, did_you_mean
+from kseg.etl.config.faults import Finding
 from kseg.etl.config.partitioning import DerivedPartition
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, nearest_above, scheme_of, topic_that_leads_to
 from kseg.etl.config.rules_beside import (

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from kseg.client.config import ClientConfig
+from kseg.etl.errors import Fault
 from kseg.jobs.api import bad_argument
 from kseg.jobs.output.redaction import REDACTOR
 
 CLIENT_ID = "kseg-api"
+OPTION: Final = "--command-config"
 
 _SECRET = re.compile(r"password|secret|jaas|token|\.key$|credential", re.IGNORECASE)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
@@ -36,10 +40,7 @@ def client_properties(
     """
     properties: dict[str, str] = {}
     if file is not None:
-        try:
-            properties |= read_properties(Path(file).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as fault:
-            raise bad_argument("--command-config", f"{file} cannot be read: {fault}") from fault
+        properties |= PropertiesFile.read(file).values
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found or not key.strip():
@@ -59,33 +60,65 @@ def may_be_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class PropertiesFile:
+    """The file of `--command-config`. lines: the line of each name, from 1 on."""
+
+    file: str
+    values: Mapping[str, str]
+    lines: Mapping[str, int]
+
+    @classmethod
+    def read(cls, file: str) -> PropertiesFile:
+        """Raises ConfigurationError: it cannot be read."""
+        remedy = "give the path of a properties file"
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except OSError as error:
+            raise bad_argument(
+                OPTION, f"cannot read {file}: {error.strerror or type(error).__name__}", remedy
+            ) from None
+        except UnicodeDecodeError:
+            raise bad_argument(OPTION, f"{file} is not UTF-8 text", remedy) from None
+        return cls(file, read_properties(text), {name: line for line, name, _ in _entries(text)})
+
+    def fault(self, name: str, fault: Fault) -> Fault:
+        """A fault of one of its properties, at its line of this file."""
+        return replace(fault, path=f"{OPTION} {self.file}", message=f"{name}: {fault.message}", line=self.lines[name])
+
+
 def read_properties(text: str) -> dict[str, str]:
     """A Java properties file: comments, continued lines, `=`, `:` or blanks between key and value, escapes.
 
     https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html#load(java.io.Reader)
     """
-    properties: dict[str, str] = {}
-    for line in _logical_lines(text):
+    return {name: value for _, name, value in _entries(text)}
+
+
+def _entries(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line, name and value."""
+    for number, line in _logical_lines(text):
         parts = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, flags=re.DOTALL)
         assert parts is not None  # every part may be empty
-        properties[_unescaped(parts[1])] = _unescaped(parts[2])
-    return properties
+        yield number, _unescaped(parts[1]), _unescaped(parts[2])
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    held = ""
-    for line in text.splitlines():
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each with the number of its first line."""
+    held, first = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
         part = line.lstrip()
         if not held and (not part or part[0] in "#!"):
             continue
+        first = first if held else number
         slashes = len(part) - len(part.rstrip("\\"))
         if slashes % 2:
             held += part[:-1]
             continue
-        yield held + part
+        yield first, held + part
         held = ""
     if held:
-        yield held
+        yield first, held
 
 
 def _unescaped(text: str) -> str:

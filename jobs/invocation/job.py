@@ -10,8 +10,6 @@ job file referred to them: the job's repr, its ledger and the process' output sh
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kseg.jobs.invocation.invocation import Invocation
@@ -20,6 +18,8 @@ from kseg.jobs.output.redaction import REDACTOR
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
+    from kseg.etl.errors import ConfigurationError
+    from kseg.jobs.api.properties import PropertiesFile
 
 
 def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = False, decodes: bool = False) -> Job:
@@ -36,14 +36,18 @@ def load_job(invocation: Invocation, job_file: str, *, starts_spark: bool = Fals
     from kseg.etl.config.load import load_job as load
     from kseg.etl.errors import ConfigurationError
     from kseg.etl.telemetry.events import JobRead
+    from kseg.jobs.api.properties import PropertiesFile
     from kseg.jobs.python_api import prepare_spark
 
+    given = PropertiesFile.read(invocation.command_config) if invocation.command_config is not None else None
     try:
-        job = load(job_file, kafka=_client_properties(invocation.command_config))
-    except ConfigurationError:
+        job = load(job_file, kafka=given.values if given is not None else {})
+    except ConfigurationError as error:
+        if given is not None:
+            error = _in_their_file(error, given)
         if (name := job_name(job_file)) is not None:
             invocation.progress.event(JobRead(name, None))
-        raise
+        raise error from None
     REDACTOR.learn(job.secret_values())
     invocation.progress.event(JobRead(job.name, job))
     if decodes and (job.decode is not None or job.transform):
@@ -62,6 +66,15 @@ def _check_steps(job: Job, job_file: str) -> None:
 
     if faults := with_lines([*decode_faults(job), *import_faults(job)], job_file):
         raise ConfigurationError(faults, file=job_file)
+
+
+def _in_their_file(error: ConfigurationError, given: PropertiesFile) -> ConfigurationError:
+    """The error with the properties' own file and lines where it is about properties of `--command-config`."""
+    from kseg.etl.errors import ConfigurationError
+
+    names = {f"kafka.{name}": name for name in given.values}
+    faults = [given.fault(names[f.path], f) if f.path in names else f for f in error.faults]
+    return ConfigurationError(faults, file=error.file if any(f in error.faults for f in faults) else given.file)
 
 
 def with_remote(job: Job, remote: str | None) -> Job:
@@ -88,17 +101,3 @@ def with_remote(job: Job, remote: str | None) -> Job:
         return job.on_remote(connect_url(remote))
     except PydanticCustomError:
         raise ConfigurationError.of(setting, "is not an address of a Spark Connect server", EXAMPLE) from None
-
-
-def _client_properties(file: str | None) -> Mapping[str, str]:
-    """The properties of `--command-config`. Raises ConfigurationError."""
-    from kseg.etl.errors import ConfigurationError
-    from kseg.jobs.api.properties import read_properties
-
-    if file is None:
-        return {}
-    try:
-        return read_properties(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigurationError.of("--command-config", f"{file} cannot be read: {reason}") from None

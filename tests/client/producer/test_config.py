@@ -84,3 +84,17 @@ def test_a_level_belongs_to_its_codec():
 def test_javas_class_names_of_partitioners_are_understood():
     name = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     assert config(partitioner_class=name).partitioner == "round_robin"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("compression.typ", "did you mean compression.type?"),
+        ("request.timout.ms", "did you mean request.timeout.ms?"),
+        ("zzz", "check the spelling against Kafka's documentation"),
+    ],
+)
+def test_a_misspelt_property_is_told_with_the_one_that_is_near(name: str, remedy: str):
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_properties({"bootstrap.servers": "a:1", name: "x"})
+    assert [(fault.key, fault.remedy) for fault in caught.value.faults] == [(name, remedy)]

@@ -8,7 +8,7 @@ import pytest
 
 from kseg.client.errors import ConfigError
 from kseg.etl.errors import ConfigurationError
-from kseg.jobs.api.properties import client_config, read_properties
+from kseg.jobs.api.properties import PropertiesFile, client_config, read_properties
 from kseg.jobs.output.redaction import REDACTOR
 
 
@@ -63,8 +63,19 @@ def test_a_pair_without_a_value_is_refused_without_being_shown() -> None:
 
 
 def test_a_file_that_is_not_there_is_told() -> None:
-    with pytest.raises(ConfigurationError, match=r"nowhere\.properties"):
+    with pytest.raises(ConfigurationError) as caught:
         client_config(None, "nowhere.properties", [])
+    assert str(caught.value) == (
+        "--command-config: cannot read nowhere.properties: No such file or directory — give the path of a properties "
+        "file"
+    )
+    assert caught.value.__cause__ is None, "which said it once more"
+
+
+def test_each_property_has_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# no\na=1,\\\n  2\n\nb=2\n")
+    assert PropertiesFile.read(str(file)).lines == {"a": 2, "b": 5}
 
 
 def test_no_bootstrap_servers_is_a_fault_of_the_configuration() -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kseg.etl.config.load import job_from_document, load_job
+from kseg.etl.config.load import job_from_document
+from kseg.etl.config.load import load_job as load_job_with
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.cli import cli
+from kseg.jobs.invocation.invocation import Invocation
+from kseg.jobs.invocation.job import load_job
 
 JOB = """\
 version: 1
@@ -41,35 +44,35 @@ def job_file(tmp_path: Path) -> Path:
 
 
 def test_properties_are_laid_over_those_of_the_file(job_file: Path) -> None:
-    job = load_job(job_file, kafka=OVER)
+    job = load_job_with(job_file, kafka=OVER)
     assert dict(job.kafka_properties()) == OVER
     assert job.client_config().bootstrap_servers == (("far", 9093),)
 
 
 def test_a_job_file_may_leave_brokers_to_it(job_file: Path) -> None:
     job_file.write_text(JOB.replace("kafka:\n  bootstrap.servers: localhost:9092\n  client: {id: mine}\n", ""))
-    job = load_job(job_file, kafka=OVER)
+    job = load_job_with(job_file, kafka=OVER)
     assert dict(job.kafka_properties()) == OVER
     assert job.group_commit == "transactional"
 
 
 def test_no_secret_is_in_the_jobs_repr_or_in_what_its_ledger_keeps(job_file: Path) -> None:
-    job = load_job(job_file, kafka=OVER)
+    job = load_job_with(job_file, kafka=OVER)
     kept = json.dumps(job.pinned())
     assert "hunter2" not in repr(job) + repr(job.kafka_properties()) + kept
     assert "${KSEG_COMMAND_CONFIG_SASL_PASSWORD}" in kept
-    assert job.config_hash == load_job(job_file).config_hash
+    assert job.config_hash == load_job_with(job_file).config_hash
 
 
 def test_a_pinned_job_connects_as_the_one_that_is_asked_now(job_file: Path) -> None:
-    job = load_job(job_file, kafka=OVER)
+    job = load_job_with(job_file, kafka=OVER)
     pinned = job_from_document({**job.pinned(), "kafka": job.kafka}, env=job.environment())
     assert dict(pinned.kafka_properties()) == OVER
 
 
 def test_faults_are_told_by_the_keys_name_alone(job_file: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load_job(job_file, kafka={**OVER, "sasl.mechansim": "hunter2", "group.id": "x"})
+        load_job_with(job_file, kafka={**OVER, "sasl.mechansim": "hunter2", "group.id": "x"})
     assert {fault.path for fault in caught.value.faults} == {"kafka.sasl.mechansim", "kafka.group.id"}
     assert "hunter2" not in str(caught.value)
 
@@ -90,6 +93,23 @@ def test_a_file_that_is_not_there_is_a_fault(job_file: Path, tmp_path: Path) -> 
     (fault,) = json.loads(result.stdout)["error"]["faults"]
     assert fault["path"] == "--command-config"
     assert missing in fault["message"]
+
+
+def test_a_fault_of_the_file_has_its_place_there(job_file: Path, tmp_path: Path) -> None:
+    """They had the job file's name, and the line of its section `kafka:`."""
+    lines = tmp_path / "o.jsonl"
+    lines.write_text('# records\n{"id": 1}\n')
+    with pytest.raises(ConfigurationError) as caught:
+        load_job(Invocation(command="plan", command_config=str(lines)), str(job_file))
+    [fault] = caught.value.faults
+    assert (fault.path, fault.line) == (f"--command-config {lines}", 2)
+    assert fault.message == '{"id": unknown property'
+    assert caught.value.address["file"] == str(lines)
+    job_file.write_text(JOB + "groups: x\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_job(Invocation(command="plan", command_config=str(lines)), str(job_file))
+    assert [fault.path for fault in caught.value.faults] == [f"--command-config {lines}", "groups"]
+    assert caught.value.address["file"] == str(job_file)
 
 
 @pytest.mark.parametrize("command", ["ingest", "backfill", "verify", "repair", "plan", "status", "interval", "audit"])
