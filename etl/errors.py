@@ -34,8 +34,6 @@ class ExitCode(IntEnum):
 
 
 _LONGEST_SUMMARY: Final = 300
-_DOCUMENT: Final = "(document)"
-_WHOLE: Final = f"{_DOCUMENT}: "
 
 
 def summary(error: BaseException) -> str:
@@ -136,9 +134,15 @@ class Fault:
     line: int | None = None
 
     def __str__(self) -> str:
-        place = self.path or _DOCUMENT
-        where = f"{place} (line {self.line})" if self.line is not None else place
-        return f"{where}: {self.message}" + (f" — {self.remedy}" if self.remedy else "")
+        place = f"{self.place}: " if self.place else ""
+        return place + self.message + (f" — {self.remedy}" if self.remedy else "")
+
+    @property
+    def place(self) -> str:
+        """Path and line, as far as there are any."""
+        if self.line is None:
+            return self.path
+        return f"{self.path} (line {self.line})" if self.path else f"line {self.line}"
 
 
 class ConfigurationError(KsegError):
@@ -173,12 +177,12 @@ class ConfigurationError(KsegError):
         """Errors and remedies. A single fault is in the first line, because Spark and logs show only this line."""
         if len(self.faults) > 1:
             return "\n".join([super().__str__(), *(f"  {fault}" for fault in self.faults)])
-        return self._addressed("".join(map(str, self.faults)).removeprefix(_WHOLE))
+        return self._addressed("".join(map(str, self.faults)))
 
     @property
     def without_remedy(self) -> str:
         """All faults in one line."""
-        return self._addressed("; ".join(str(replace(one, remedy=None)).removeprefix(_WHOLE) for one in self.faults))
+        return self._addressed("; ".join(str(replace(one, remedy=None)) for one in self.faults))
 
     @property
     def to_do(self) -> str:

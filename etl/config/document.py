@@ -89,7 +89,7 @@ def read_document(file: Path) -> Document:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        return Document(faults=[Fault("", f"cannot read {file}: {reason}", "give the path to a job file")])
+        return Document(faults=[Fault("", f"cannot be read: {reason}", "give the path to a job file")])
     if len(data) > MAX_BYTES:
         return Document(faults=[Fault("", f"is larger than {MAX_BYTES} bytes", "check that this is a job file")])
     try:

@@ -303,7 +303,9 @@ def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segmen
         return [Fault("--interval", "cannot be combined with --segments", remedy)]
     if not (has_interval or has_from or has_to):
         if not has_segments:
-            return [Fault("", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR")]
+            return [
+                Fault("--from", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR")
+            ]
         if mode != "missing":
             return [
                 Fault(

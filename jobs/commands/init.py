@@ -12,6 +12,7 @@ from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import common_options
 from kseg.jobs.invocation.result import Result
+from kseg.jobs.output.files import writing_to
 
 if TYPE_CHECKING:
     from kseg.jobs.inference.job_text import Draft
@@ -111,8 +112,9 @@ def init(
         raise bad_argument("--format", "no sampled value is a JSON object with a field", "leave it out")
     if partition_by:
         _check_partitions(partition_by, drafted.draft)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(drafted.text, encoding="utf-8")
+    with writing_to("-o"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(drafted.text, encoding="utf-8")
     document: dict[str, Any] = {
         "file": str(place),
         "topic": topic,

@@ -12,6 +12,7 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
 from kseg.jobs.invocation.options import debug_option, json_option
 from kseg.jobs.invocation.result import Result
+from kseg.jobs.output.files import writing_to
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
@@ -73,7 +74,8 @@ def package(
     from kseg.jobs.packaging.wheel import wheel_bytes, wheel_name, zip_name
 
     job = load_job(invocation, job_file) if job_file else None
-    out.mkdir(parents=True, exist_ok=True)
+    with writing_to("--out"):
+        out.mkdir(parents=True, exist_ok=True)
     invocation.progress.message("packing kseg")
     wheel = wheel_bytes()
     written = [_write(out / wheel_name(), wheel), _write(out / zip_name(), wheel)]
@@ -116,8 +118,9 @@ def package(
 
 def _write(path: Path, data: bytes) -> Path:
     scratch = path.with_name(f".{path.name}")
-    scratch.write_bytes(data)
-    return scratch.replace(path).absolute()
+    with writing_to("--out"):
+        scratch.write_bytes(data)
+        return scratch.replace(path).absolute()
 
 
 def _entry() -> bytes:

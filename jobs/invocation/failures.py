@@ -162,8 +162,9 @@ def print_failure(failure: Failure, *, debug: bool) -> None:
     if document["address"]:
         _line("where", ", ".join(f"{name}={value}" for name, value in document["address"].items()))
     for fault in failure.faults:
-        place = (fault.path or "(document)") + (f" (line {fault.line})" if fault.line is not None else "")
-        _line(place, REDACTOR.clean(fault.message), "yellow", indent=2)
+        message = REDACTOR.clean(fault.message)
+        if fault.place or message != document["message"]:
+            _line(fault.place or document["address"].get("file", "the command"), message, "yellow", indent=2)
         if fault.remedy:
             _line("do", REDACTOR.clean(fault.remedy), indent=4)
     if document["cause"] and document["cause"] not in document["message"]:

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+from kseg.etl.errors import ConfigurationError
+
+_OF_ANOTHER_PLACE: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG}
+)
+
+
+@contextmanager
+def writing_to(option: str) -> Iterator[None]:
+    """Around what writes to the place that an option names.
+
+    Raises:
+        ConfigurationError: nothing can be written there, as far as another place would help. Other OSErrors pass.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_ANOTHER_PLACE:
+            raise
+        message = f"cannot write {error.filename}: {error.strerror}"
+        raise ConfigurationError.of(option, message, "choose a folder that you may write to") from None
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:

@@ -55,7 +55,7 @@ def test_a_topic_named_like_a_date_is_a_topic() -> None:
 @pytest.mark.parametrize(
     ("words", "path", "message"),
     [
-        ({}, "", "no offsets are given"),
+        ({}, "--from", "no offsets are given"),
         ({"from_": ["o:0:1"]}, "--to", "is missing"),
         ({"to": ["o:0:1"]}, "--from", "is missing"),
         ({"from_": ["o:0"], "to": ["o:0:1"]}, "--from", "neither an offset nor a time"),
@@ -138,7 +138,7 @@ def test_where_records_are_read_from_is_no_part_of_what_is_asked() -> None:
         ({"segments": ["/d"], "from_": ["o:0:1"]}, "--to", "is missing"),
         ({"segments": ["/d"], "interval": "2026-01-01T00:00:00Z/2026-01-02T00:00:00Z"}, "--interval", "--segments"),
         ({"segments": ["~/d"]}, "--segments", "only a shell"),
-        ({}, "", "no offsets are given"),
+        ({}, "--from", "no offsets are given"),
     ],
 )
 def test_what_does_not_go_with_files_is_told(words: dict[str, Any], path: str, message: str) -> None:

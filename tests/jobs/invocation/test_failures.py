@@ -10,11 +10,12 @@ import pytest
 
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, KsegError
+from kseg.etl.errors import ConfigurationError, Fault, KsegError
 from kseg.etl.source.errors import ArrowStepError, PythonStepError, WorkerError
 from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.job_session import JobSession
 from kseg.jobs.invocation.execution import execute
+from kseg.jobs.invocation.failures import failure_of, print_failure
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.redaction import REDACTOR
@@ -269,3 +270,23 @@ def test_an_exception_of_sparks_is_one_line_and_its_place(
 def test_what_is_no_exception_of_sparks_passes_as_it_is(job: Job):
     error = KeyError("x")
     assert through_session(error, job) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (
+            ConfigurationError([Fault("", "cannot be read: No such file", "give the path")], file="no.yaml"),
+            ["error: 1 error in the configuration", "where: file=no.yaml", "  no.yaml: cannot be read: No such file"],
+        ),
+        (
+            ConfigurationError([Fault("", "is not YAML", None, 4)], file="job.yaml"),
+            ["error: 1 error in the configuration", "where: file=job.yaml", "  line 4: is not YAML"],
+        ),
+        (ConfigurationError("nothing to draw", remedy="measure"), ["error: nothing to draw", "    do: measure"]),
+    ],
+)
+def test_a_fault_without_a_key_has_no_place_of_its_own(capsys: Any, error: ConfigurationError, lines: list[str]):
+    """It had the place `(document)`, also where there was none."""
+    print_failure(failure_of(error), debug=False)
+    assert capsys.readouterr().err.splitlines()[: len(lines)] == lines
