@@ -115,18 +115,27 @@ def parse_document(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         document.value = None
-        document.faults.append(
-            Fault("", f"is not YAML: {_without_quotes(error.problem)}", None, mark.line + 1 if mark else None)
-        )
+        line = mark.line + 1 if mark else None
+        if mark is not None and _is_tab(error, mark, text):
+            document.faults.append(Fault("", "is not YAML: it has a tab", "indent with spaces", line))
+        else:
+            remedy = "check the indentation, and whether quotes and brackets are closed, here and in the lines above"
+            document.faults.append(Fault("", f"is not YAML: {_without_quotes(error.problem)}", remedy, line))
     except yaml.YAMLError:
         document.value = None
-        document.faults.append(Fault("", "is not YAML: it has characters that YAML does not allow"))
+        remedy = "remove control characters; save it as UTF-8"
+        document.faults.append(Fault("", "is not YAML: it has characters that YAML does not allow", remedy))
     except (RecursionError, _TooLargeError):
         document.value = None
         document.faults.append(
             Fault("", "is nested too deeply, or expands to too many values", "write the values without anchors")
         )
     return document
+
+
+def _is_tab(error: yaml.MarkedYAMLError, mark: yaml.Mark, text: str) -> bool:
+    """Whether the parser has stopped at a tab, where it accepts only spaces."""
+    return "cannot start any token" in (error.problem or "") and text[mark.index : mark.index + 1] == "\t"
 
 
 def _without_quotes(problem: str | None) -> str:

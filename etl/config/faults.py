@@ -30,6 +30,15 @@ _EXPECTED = {
     "datetime_type": ("a time", "as in 2026-01-01T00:00:00Z"),
 }
 
+_WHERE_TEXT = "write one text"
+_WHERE_LIST = "begin each entry with `- `"
+
+_SECTIONS = {
+    "kafka": "write `kafka: {bootstrap.servers: host:9092}`",
+    "source": "write `source: {topics: [orders]}`",
+    "sink": "write `sink: {path: ./lake/orders}`",
+}
+
 _MISSING = {
     "version": "add `version: 1`",
     "name": "add a name, as in `name: orders`: it identifies runs and ledger entries",
@@ -86,10 +95,12 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding
     if kind == "missing":
         return Finding(path, "is missing", _MISSING.get(str(path[-1]), "add it"))
     if kind == "literal_error":
-        return _not_among(path, value, str(context.get("expected", "")))
+        return _not_among(path, value, str(context.get("expected", "")), by_time="<bound>" in details["loc"])
     if kind in _EXPECTED:
         expected, remedy = _EXPECTED[kind]
-        return Finding(path, f"{name}is {kind_of(details['input'])} where {expected} is expected", remedy)
+        found = details["input"]
+        message = f"{name}is {kind_of(found)} where {expected} is expected"
+        return Finding(path, message, _remedy_of_type(expected, path, found) or remedy)
     if kind in ("greater_than_equal", "less_than_equal"):
         low = kind == "greater_than_equal"
         limit = context["ge" if low else "le"]
@@ -99,12 +110,25 @@ def _finding(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Finding
     return Finding(path, f"{name}is not valid", None)  # pydantic's own words may quote the value
 
 
-def _not_among(path: PathKey, value: Any, expected: str) -> Finding:
+def _remedy_of_type(expected: str, path: PathKey, found: Any) -> str | None:
+    """The remedy for this wrong type; None: that of `_EXPECTED` fits."""
+    if expected == "text" and isinstance(found, Mapping | list | tuple):
+        return _WHERE_TEXT
+    if expected == "a list" and isinstance(found, Mapping):
+        return _WHERE_LIST
+    if expected == "a mapping" and isinstance(found, str) and len(path) == 1:
+        return _SECTIONS.get(str(path[0]))
+    return None
+
+
+def _not_among(path: PathKey, value: Any, expected: str, *, by_time: bool) -> Finding:
+    """by_time: of offsets, which may be given by a time as well."""
     choices = [choice.strip("'") for choice in expected.replace(" or ", ", ").split(", ")]
     problem = f"is not {' or '.join(choices)}" if len(choices) < 3 else f"is not one of {', '.join(choices)}"
+    remedy = f"write {' or '.join(choices)}" + (" or {timestamp: 2026-01-01T00:00:00Z}" if by_time else "")
     if isinstance(value, str) and len(value) <= _SHOWN and value.isprintable():
-        return Finding(path, f"{value!r} {problem}", did_you_mean(value, choices) or f"write {' or '.join(choices)}")
-    return Finding(path, problem, f"write {' or '.join(choices)}")
+        return Finding(path, f"{value!r} {problem}", did_you_mean(value, choices) or remedy)
+    return Finding(path, problem, remedy)
 
 
 def _walk(loc: Sequence[str | int], raw: Any) -> tuple[PathKey, Any]:

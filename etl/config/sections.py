@@ -73,7 +73,7 @@ def _offsets_form(value: Any) -> str | None:
     if isinstance(value, AtTime):
         return "<time>"
     if not isinstance(value, Mapping):
-        return "<name>"
+        return "<bound>"
     by_time = "timestamp" in value and not isinstance(value["timestamp"], Mapping)
     return "<time>" if by_time else "<offsets>"
 
@@ -87,7 +87,7 @@ def _offsets_shape(value: Any) -> Any:
 
 
 OffsetSpec = Annotated[
-    Annotated[Literal["earliest", "latest", "committed"], Tag("<name>")]
+    Annotated[Literal["earliest", "latest", "committed"], Tag("<bound>")]
     | Annotated[AtTime, Tag("<time>")]
     | Annotated[TopicOffsets, Tag("<offsets>")],
     Discriminator(_offsets_form),
@@ -96,7 +96,7 @@ OffsetSpec = Annotated[
 """A name, an `AtTime`, or `{topic: {partition: offset}}`."""
 
 EndSpec = Annotated[
-    Annotated[Literal["earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"], Tag("<name>")]
+    Annotated[Literal["earliest", "latest", "committed", "log_end", "high_watermark", "last_stable"], Tag("<bound>")]
     | Annotated[AtTime, Tag("<time>")]
     | Annotated[TopicOffsets, Tag("<offsets>")],
     Discriminator(_offsets_form),

@@ -22,6 +22,10 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"name": "a/b"}, "name", "is not a job name", "letters"),
     ({"name": "x" * 101}, "name", "is not a job name", "1 to 100"),
     ({"name": 5}, "name", "is a number where text is expected", "quotes"),
+    ({"name": ["orders"]}, "name", "is a list where text is expected", "write one text"),
+    ({"sink": "./lake/orders"}, "sink", "is text where a mapping is expected", "{path: ./lake/orders}"),
+    ({"source/starting_offsets": "yesterday"}, "source.starting_offsets", "is not one of earliest", "or {timestamp: 2"),
+    ({"source/ending_offsets": "now"}, "source.ending_offsets", "is not one of", "or {timestamp: 2026"),
     ({"nmae": "x"}, "nmae", "unknown key", "did you mean name?"),
     ({7: "x"}, "7", "unknown key", "valid keys"),
     # kafka
@@ -132,7 +136,7 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"source/provenance": "yes please"}, "source.provenance", "is text where true or false", "without quotes"),
     ({"source/provenanc": True}, "source.provenanc", "unknown key", "did you mean provenance?"),
     # transform
-    ({"transform": {"sql": "x"}}, "transform", "is a mapping where a list", "brackets"),
+    ({"transform": {"sql": "x"}}, "transform", "is a mapping where a list", "begin each entry with `- `"),
     ({"transform": ["x"]}, "transform[0]", "is not a step", "arrow"),
     ({"transform": [{"sqll": "x"}]}, "transform[0]", "is not a step", "sql"),
     (
@@ -394,6 +398,20 @@ def test_a_broken_document_is_one_plain_fault(faults: Faults, text: str, message
     first = faults(text)[0]
     assert message in first.message
     assert first.line == line or line is None
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("a: 1\nb:\n\tc: 2\n", "indent with spaces"),
+        ("a: [1, 2\nb: 3", "brackets"),
+        ("a: \x01", "UTF-8"),
+    ],
+)
+def test_what_is_not_yaml_has_a_remedy(faults: Faults, text: str, remedy: str) -> None:
+    first = faults(text)[0]
+    assert "is not YAML" in first.message
+    assert remedy in str(first.remedy)
 
 
 def test_a_document_may_not_expand_without_bound(faults: Faults) -> None:
