@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import UnknownTopic
+from kseg.client.errors import KafkaError, UnknownTopic
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.suggestion import did_you_mean
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, KsegError, Refused
 from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.group_reconciliation import GroupView
@@ -25,6 +26,7 @@ from kseg.etl.source.origin import LogFiles
 from kseg.etl.tables.values import KnownTable, TableDescription
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
+from kseg.segment_reader.log.errors import LogFileError
 
 if TYPE_CHECKING:
     from kseg.client.registry.registry import SchemaRegistry
@@ -154,12 +156,26 @@ class InputReader:
                     topic=error.topic,
                     partition=error.partition,
                 ) from error
-            name = error.topic or "?" if error.partition is None else f"{error.topic}:{error.partition}"
-            raise ConfigurationError.of(
-                "source",
-                f"there is no topic {name}: {error.message}",
-                "kseg never creates topics; check the topic's name and the brokers or files",
-            ) from error
+            raise self._no_such_topic(error) from None  # which says no more
+
+    def _no_such_topic(self, error: UnknownTopic) -> ConfigurationError:
+        source = self.job.source
+        setting = next(key for key in ("topics", "assign", "pattern") if getattr(source, key) is not None)
+        where = " in the files" if isinstance(self.logs.origin, LogFiles) else ""
+        if error.partition is not None:
+            message, near = f"the topic {error.topic} has no partition {error.partition}{where}", None
+        else:
+            message = f"there is no topic {error.topic}{where}"
+            near = did_you_mean(error.topic or "", self._topics_there())
+        remedy = near or "check the topic's name and the brokers or files: kseg never creates topics"
+        return ConfigurationError.of(f"source.{setting}", message, remedy)
+
+    def _topics_there(self) -> frozenset[str]:
+        """For a suggestion: none where they cannot be listed."""
+        try:
+            return frozenset(tp.topic for tp in self.logs.topics(pattern=""))
+        except (KafkaError, LogFileError, KsegError):
+            return frozenset()
 
 
 def _last_planned(state: JobState) -> Collection[str]:

@@ -12,7 +12,7 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.config import ClientConfig
-from kseg.client.errors import AuthorizationFailed, KafkaError, UnsupportedVersion
+from kseg.client.errors import AuthorizationFailed, UnsupportedVersion
 from kseg.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, IsolationLevel, end_of_epoch, list_offsets
 from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.partition import TopicPartition

@@ -1,4 +1,5 @@
-"""Requests that are repeated while a broker's responses lack something that the ledger, or the job file, has."""
+"""Requests that are repeated while a broker's responses lack something that the ledger, or the job file, has; and what
+of the job file the source does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
-from kseg.client.errors import KafkaError, LeaderNotAvailable, UnknownTopic
+from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, UnknownTopic
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
@@ -41,7 +42,9 @@ class Answers:
     def __init__(self, *answers: dict[str, int] | KafkaError) -> None:
         self.answers, self.count = list(answers), 0
 
-    def topics(self, *, topics: Any, pattern: Any, assign: Any) -> dict[TopicPartition, TopicMetadata]:
+    def topics(
+        self, *, topics: Any = None, pattern: Any = None, assign: Any = None
+    ) -> dict[TopicPartition, TopicMetadata]:
         answer = self.answers[min(self.count, len(self.answers) - 1)]
         self.count += 1
         if isinstance(answer, KafkaError):
@@ -142,3 +145,58 @@ def test_a_topic_of_a_pattern_that_was_deleted_stops_nothing() -> None:
     logs = Answers({"orders": 1})
     assert inputs(logs, pattern="orders").snapshot(since).partitions
     assert logs.count == 1
+
+
+# --- what the source does not have
+
+
+class Topics:
+    """Logs of a cluster with some topics."""
+
+    origin = None
+
+    def __init__(self, *there: str, missing: UnknownTopic) -> None:
+        self.there, self.missing = there, missing
+
+    def topics(self, *, pattern: str | None = None, **_: Any) -> dict[TopicPartition, None]:
+        if pattern is None:
+            raise self.missing
+        if not self.there:
+            raise BrokerUnavailable("none")
+        return {TopicPartition(name, 0): None for name in self.there}
+
+
+@pytest.mark.parametrize(
+    ("source", "there", "missing", "said"),
+    [
+        (
+            {"topics": ["rev4-order"]},
+            ["rev4-orders", "other"],
+            {"topic": "rev4-order"},
+            "source.topics: there is no topic rev4-order — did you mean rev4-orders?",
+        ),
+        (
+            {"topics": ["orders"]},
+            [],
+            {"topic": "orders"},
+            "source.topics: there is no topic orders — check the topic's name and the brokers or files: kseg "
+            "never creates topics",
+        ),
+        (
+            {"assign": {"orders": [7]}},
+            ["orders"],
+            {"topic": "orders", "partition": 7},
+            "source.assign: the topic orders has no partition 7 — check the topic's name and the "
+            "brokers or files: kseg never creates topics",
+        ),
+    ],
+)
+def test_a_missing_topic_is_told_once_and_with_the_one_that_is_near(
+    source: dict[str, Any], there: list[str], missing: dict[str, Any], said: str
+) -> None:
+    logs: Any = Topics(*there, missing=UnknownTopic("Metadata: UNKNOWN_TOPIC_OR_PARTITION", **missing))
+    reader = inputs(logs, **source)
+    with pytest.raises(ConfigurationError) as caught:
+        reader.snapshot()
+    assert str(caught.value) == said
+    assert caught.value.__cause__ is None
