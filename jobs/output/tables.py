@@ -1,7 +1,8 @@
 """Results of `kseg` as tables on stdout. Progress, on stderr, is in `jobs.progress`.
 
 A result is the same document that `--json` prints, as text: plain values as lines, lists of records as tables (numbers
-right-aligned; in a narrow terminal, cells wrap and are not cut off). So new fields of a report are shown by themselves.
+right-aligned; in a narrow terminal, cells wrap and are not cut off; in a pipe or a file only sentences wrap, so that
+`grep` finds names). So new fields of a report are shown by themselves.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 50
 _PIPED_WIDTH = 100
+_SENTENCE = 40
+"""A cell with blanks that is longer than this may be wrapped in a pipe, too, down to this width."""
 _NARROWEST_TEXT = 8
 _NAMES = ("run", "run_id")  # not wrapped, because users copy them
 _ADDRESSES = ("partition", "start", "end", "version")  # 0 is an ordinary value of these
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
-def console_for(stream: IO[str]) -> Console:
+def console_for(stream: IO[str], *, piped_width: int = _PIPED_WIDTH) -> Console:
     """A console on this stream: as wide as the terminal, or with a fixed width for a log."""
     from kseg.jobs.output.console import PlainConsole
 
     terminal = stream.isatty()
-    return PlainConsole(file=stream, width=None if terminal else _PIPED_WIDTH, highlight=False, soft_wrap=False)
+    return PlainConsole(file=stream, width=None if terminal else piped_width, highlight=False, soft_wrap=False)
 
 
 def show(document: Mapping[str, Any], headline: str, *, stream: IO[str], rows: int = ROWS_SHOWN) -> None:
@@ -86,6 +89,11 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
     numeric = {c for c in columns if all(_is_number(item.get(c)) or item.get(c) is None for item in items)}
     longest = {c: max(len(_table_cell(item.get(c))) for item in items[:rows]) for c in columns}
     digits = {c: longest[c] for c in columns if c in numeric or c in _NAMES or _is_time(items, c)}
+    sentences = {c for c in columns if any(_is_sentence(_table_cell(item.get(c))) for item in items[:rows])}
+    if not console.file.isatty():
+        digits = {c: max(longest[c], len(_words(c))) for c in columns if c not in sentences}
+        width = sum(digits.values()) + len(sentences) * _SENTENCE + len(columns) * 3
+        console = console_for(console.file, piped_width=max(console.width, width))
     # Numbers, times and ids are not wrapped as long as the columns of text stay wide enough.
     roomy = sum(digits.values()) + (len(columns) - len(digits)) * _NARROWEST_TEXT + len(columns) * 3 <= console.width
     for column in columns:
@@ -124,6 +132,10 @@ def _is_address(column: str) -> bool:
 def _is_time(items: Sequence[Mapping[str, Any]], column: str) -> bool:
     values = [item[column] for item in items if item.get(column) is not None]
     return all(isinstance(value, str) and _TIME.fullmatch(value) for value in values)
+
+
+def _is_sentence(cell: str) -> bool:
+    return len(cell) > _SENTENCE and " " in cell
 
 
 def _is_zero(value: Any) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from kseg.jobs.output.status import status_headline, status_view
 from kseg.jobs.output.tables import show
@@ -35,10 +38,16 @@ DOCUMENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_tables_fit_100_columns_without_breaking_a_number() -> None:
-    stream = io.StringIO()
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_tables_fit_100_columns_without_breaking_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    stream = Terminal()
     show(status_view(DOCUMENT, NOW), status_headline(DOCUMENT), stream=stream)
-    text = stream.getvalue()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
     assert max(map(len, text.splitlines())) <= 100
     for whole in ("4be1f00c52-1234567-9a3e11d0", "1234567890", "9123456999"):
         assert whole in text

@@ -69,6 +69,19 @@ def test_nothing_is_cut_off_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch
     assert "…" not in text
 
 
+def test_in_a_pipe_names_are_not_wrapped() -> None:
+    """A name of 11 letters was, so that `kseg topics | grep rev4-orders` found nothing."""
+    row = {"topic": "rev4-orders" * 9, "partitions": 1, "last record": "2026-11-27T02:50:00.123Z", "took": "0.17 s"}
+    lines = shown({"topics": [row, row | {"partitions": 2}], "notes": ["word " * 40]}).splitlines()
+    found = [line for line in lines if "rev4-orders" * 9 in line]
+    assert len(found) == 2
+    assert all("2026-11-27T02:50:00.123Z" in line and "0.17 s" in line for line in found)
+    assert lines.index(found[1]) == lines.index(found[0]) + 1, "each record is one line"
+    lines = shown({"tables": [row | {"state": "long " * 30}], "notes": ["word " * 40]}).splitlines()
+    assert max(len(line.rstrip()) for line in lines) < 99 + 10 + 24 + 6 + 40 + 5 * 3, "sentences still are"
+    assert max(len(line) for line in lines if "word" in line) <= 100
+
+
 def test_markup_in_a_value_is_text() -> None:
     assert "[red]x[/red]" in shown({"note": "[red]x[/red]", "rows": [{"path": "[bold]y"}]})
 
