@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from kseg.jobs.invocation.cluster_options import cluster_options
+from kseg.jobs.invocation.execution import tracing
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import debug_option
+from kseg.jobs.invocation.options import debug_option, trace_option
 
 if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition
@@ -69,6 +70,7 @@ Examples:
 @click.option("--log-dir", "log_dirs", multiple=True, metavar="DIR", help="Read a broker's log files; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line, for `kseg produce --format json`.")
 @cluster_options
+@trace_option
 @debug_option
 def peek(
     names: tuple[str, ...],
@@ -85,6 +87,7 @@ def peek(
     bootstrap_servers: str | None,
     command_config: str | None,
     properties: tuple[str, ...],
+    trace: bool,
     debug: bool,
 ) -> int:
     """Show records: address, timestamp, headers, key, value. Records of several partitions are sorted by timestamp.
@@ -119,6 +122,7 @@ def peek(
     wanted = Wanted(offset, count, partitions, isolation_level)
     known = nullcontext() if log_dirs else topics_exist()
     with (
+        tracing(trace),
         suppress(KeyboardInterrupt),
         known,
         open_logs(origin) as logs,

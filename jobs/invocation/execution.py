@@ -45,7 +45,7 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
     run_file = RunFile(Path(invocation.run_file)) if invocation.run_file is not None else None
     reporter, subject = _reporter(invocation), Subject()
     form = "none" if invocation.quiet else invocation.progress_form
-    with _tracing(invocation.trace), _stdout(invocation.as_json) as out, stoppable() as stop:  # noqa: SIM117
+    with tracing(invocation.trace), _stdout(invocation.as_json) as out, stoppable() as stop:  # noqa: SIM117
         with run_file or contextlib.nullcontext():
             try:
                 with progress_for(form=form) as shown, waits_shown(shown):
@@ -125,7 +125,7 @@ def _print_json(document: dict[str, Any], stream: IO[str]) -> None:
 
 
 @contextlib.contextmanager
-def _tracing(wanted: bool) -> Iterator[None]:
+def tracing(wanted: bool) -> Iterator[None]:
     """With --trace, log requests and responses of this process and of Spark's local workers."""
     if not wanted:
         yield

@@ -53,6 +53,14 @@ def test_the_last_records_without_aborted_ones(kafka: Any, filled: str) -> None:
     assert values(uncommitted) == ["aborted"] * 3
 
 
+def test_requests_can_be_traced(kafka: Any, filled: str) -> None:
+    command = ["peek", "--bootstrap", kafka.bootstrap_servers, "--json", filled, "--count", "1", "--trace"]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 0, result.output
+    assert "Fetch v" in result.stderr
+    assert len(result.stdout.splitlines()) == 1
+
+
 def test_from_an_offset_of_a_partition(kafka: Any, filled: str) -> None:
     found = peek(kafka, filled, "--partition", "0", "--offset", "5", "--count", "2")
     assert [(row["partition"], row["offset"], row["value"]) for row in found] == [(0, 5, "v5"), (0, 6, "v6")]
