@@ -19,6 +19,7 @@ from kseg.client.protocol.enums import AclOperation, ResourceType
 from kseg.client.protocol.permissions import Permission
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.ledger.object_store import is_local
 from kseg.etl.transform.transform import transform_of
 from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
@@ -63,7 +64,8 @@ def not_checked(job: Job, *, with_spark: bool, connected: bool) -> Iterator[str]
         if job.group_commit == "transactional":
             allowed.append("WRITE on the transactional id")
         yield f"not checked: whether the account has {' and '.join(allowed)}"
-    yield "not checked: whether tasks reach the brokers and may write to the tables' stores"
+    ledger = "" if is_local(job.ledger) else ", and this account to the ledger's"  # local folders are checked
+    yield f"not checked: whether tasks reach the brokers and may write to the tables' stores{ledger}"
 
 
 def refuse_unreadable(cluster: Cluster, topics: Collection[str]) -> None:

@@ -79,7 +79,7 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
         with while_read(sys.stderr):
             click.echo("".join(faults + warnings), nl=False, err=True)
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
-    shown = document if invocation.as_json else {"files": [{"file": one.file, "sound": one.ok} for one in checked]}
+    shown = document if invocation.as_json else {"files": [{"file": one.file, "valid": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
 
 

@@ -8,7 +8,7 @@ from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
 from kseg.jobs.invocation.options import command_config_option, common_options, job_argument, with_spark_option
-from kseg.jobs.invocation.result import Result
+from kseg.jobs.invocation.result import Result, planned_result
 
 
 @click.command(cls=KsegCommand, epilog="Example:  kseg plan orders.yaml --with-spark")
@@ -26,7 +26,4 @@ def plan(invocation: Invocation, job_file: str, with_spark: bool) -> Result:
     job = load_job(invocation, job_file, starts_spark=with_spark, decodes=True)
     from kseg.etl.run.dry_run import plan_only
 
-    document = plan_only(job, with_spark=with_spark).to_json()
-    ranges = document.get("ranges", [])
-    offsets = sum(r["end"] - r["start"] for r in ranges)
-    return Result(document, f"{job.name}: {offsets} offsets in {len(ranges)} range(s) to read")
+    return planned_result(plan_only(job, with_spark=with_spark).to_json())

@@ -32,6 +32,8 @@ class Result:
 def run_result(report: Report) -> Result:
     """A run's report with the line that sums it up."""
     document = report.to_json()
+    if document.get("status") == "dry-run":
+        return planned_result(document)
     counts, tables = document.get("counts", {}), document.get("tables", [])
     headline = f"{document.get('job')}: {document.get('status')}"
     if document.get("status") == "done":
@@ -42,6 +44,17 @@ def run_result(report: Report) -> Result:
     if document.get("unread"):
         headline += f"; {document['unread']} offsets left to later runs"
     return Result(document, headline, people=_without_columns(document))
+
+
+def planned_result(document: dict[str, Any]) -> Result:
+    """A plan's report: of what a run counts, people see only the offsets, since nothing has been read."""
+    ranges = document.get("ranges", [])
+    offsets = sum(planned["end"] - planned["start"] for planned in ranges)
+    headline = f"{document.get('job')}: {offsets} offsets in {len(ranges)} range(s) to read"
+    if document.get("unread"):
+        headline += f"; {document['unread']} offsets left to later runs"
+    people = {name: value for name, value in document.items() if name not in ("status", "counts")}
+    return Result(document, headline, people=people if document.get("status") == "dry-run" else None)
 
 
 def _without_columns(document: Mapping[str, Any]) -> dict[str, Any]:

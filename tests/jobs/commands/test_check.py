@@ -63,6 +63,7 @@ def test_a_sound_file_is_valid(file: Path) -> None:
     result = CliRunner().invoke(cli, ["check", str(file)])
     assert result.exit_code == 0
     assert "1 of 1 job files are valid" in result.stdout
+    assert result.stdout.splitlines()[3].split() == ["file", "valid"]
 
 
 STEPS = """transform:
