@@ -15,9 +15,9 @@ from typing import Any
 
 from kseg.client.cluster.retry import RetryPolicy
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.security.config import NAMES as SECURITY_NAMES
 from kseg.client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
-from kseg.client.suggestion import did_you_mean
 from kseg.client.wire.negotiation import parse_fallback
 
 INT32_MAX = 2**31 - 1

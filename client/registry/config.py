@@ -24,12 +24,12 @@ from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.security.endpoint import ClientCredentials
 from kseg.client.security.property_names import SSL_NAMES
 from kseg.client.security.secret import Secret
 from kseg.client.security.sslconfig import parse_tls
 from kseg.client.security.tls import TlsConfig
-from kseg.client.suggestion import did_you_mean
 
 _BASIC: Final = ("basic.auth.credentials.source", "basic.auth.user.info")
 _OAUTH: Final = ("bearer.auth.issuer.endpoint.url", "bearer.auth.client.id", "bearer.auth.client.secret")

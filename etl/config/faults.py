@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from kseg.client.suggestion import did_you_mean
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.values import FAULT, fields_by_key, models_in
 

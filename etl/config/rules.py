@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kseg.client.suggestion import did_you_mean
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding

@@ -14,7 +14,7 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from kseg.client.suggestion import did_you_mean
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.times import DURATION_PATTERN, format_instant, parse_duration

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.protocol.topic_names import is_topic_name
-from kseg.client.suggestion import did_you_mean
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER
 from kseg.etl.config.sections import CATCH_ALL, Sink, Source, Target

@@ -11,7 +11,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import KafkaError, UnknownTopic
 from kseg.client.groups.offsets import committed_offsets
 from kseg.client.protocol.partition import TopicPartition
-from kseg.client.suggestion import did_you_mean
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, KsegError, Refused
 from kseg.etl.ledger.events import TableState

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.client.suggestion import did_you_mean
+from kseg.client.protocol.suggestion import did_you_mean
 from kseg.etl.errors import Fault
 
 _MOST_SHOWN: Final = 10

@@ -247,21 +247,6 @@ def test_plan_tells_the_ranges(facade: Any, job_file: Path) -> None:
     assert only_json(run("plan", job_file, "--json")) == {"ranges": ranges}
 
 
-@pytest.mark.parametrize("command", [["plan"], ["ingest", "--dry-run"]])
-def test_a_plan_shows_no_counts_of_what_it_has_not_read(facade: Any, job_file: Path, command: list[str]) -> None:
-    """`counts records 0 control 0 …` looked as if nothing were there."""
-    planned = RunReport(
-        "orders", None, "incremental", "dry-run", [RangeReport("orders", 0, 5, 25)], notes=["not checked"]
-    )
-    facade("kseg.etl.run.dry_run.plan_only", planned)
-    shown = run(*command, job_file).stdout
-    assert shown.startswith("orders: 20 offsets in 1 range(s) to read\n")
-    assert "not checked" in shown
-    for word in ("counts", "records", "dry-run"):
-        assert word not in shown
-    assert only_json(run(*command, job_file, "--json")) == planned.to_json()
-
-
 def test_backfill_hands_over_what_was_asked(facade: Any, job_file: Path) -> None:
     calls = facade("kseg.etl.operations.backfill.run_backfill", REPORT)
     args = ["--from", "orders:0:5", "--from", "orders:1:0", "--to", "orders:0:9", "--to", "orders:1:3"]

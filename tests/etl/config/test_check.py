@@ -34,7 +34,7 @@ def test_the_faults_of_every_file_are_told(tmp_path: Path) -> None:
     sound, faulty, missing = check_files(files, env={})
     assert sound.ok
     assert [fault.path for fault in faulty.faults] == ["sink", "version"]
-    assert "cannot read" in missing.faults[0].message
+    assert "cannot be read" in missing.faults[0].message
     shown = sound.to_json()
     assert (shown["job"], shown["airflow"]["schedule"], shown["airflow"]["retry_delay"]) == ("orders", "@daily", "300s")
     assert faulty.to_json()["airflow"] is None

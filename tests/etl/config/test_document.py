@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,3 +46,17 @@ def test_numbers_with_colons_are_text() -> None:
         document = parse_document(f"a: {text}")
         assert document.value == {"a": text}
         assert not document.faults
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("a: 1\nb:\n\tc: 2\n", "is not YAML: it has a tab", "indent with spaces"),
+        ("a: [1, 2\nb: 3", "is not YAML", "brackets"),
+        ("a: \x01", "is not YAML", "UTF-8"),
+    ],
+)
+def test_what_is_not_yaml_has_a_remedy(text: str, message: str, remedy: str) -> None:
+    [fault] = parse_document(text).faults
+    assert message in fault.message
+    assert remedy in str(fault.remedy)

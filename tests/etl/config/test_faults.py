@@ -400,20 +400,6 @@ def test_a_broken_document_is_one_plain_fault(faults: Faults, text: str, message
     assert first.line == line or line is None
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("a: 1\nb:\n\tc: 2\n", "indent with spaces"),
-        ("a: [1, 2\nb: 3", "brackets"),
-        ("a: \x01", "UTF-8"),
-    ],
-)
-def test_what_is_not_yaml_has_a_remedy(faults: Faults, text: str, remedy: str) -> None:
-    first = faults(text)[0]
-    assert "is not YAML" in first.message
-    assert remedy in str(first.remedy)
-
-
 def test_a_document_may_not_expand_without_bound(faults: Faults) -> None:
     text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     text += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
