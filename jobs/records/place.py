@@ -72,7 +72,8 @@ def topics_exist(option: str = "TOPIC", partition: str = "--partition") -> Itera
     try:
         yield
     except UnknownTopic as error:
-        being_made = error.retriable and error.code is None  # a producer waits for it
+        # Of a topic without partitions, for which a producer waits.
+        being_made = error.retriable and error.code is None and error.partition is None
         if being_made or error.topic is None:
             raise
         if error.partition is None:
