@@ -90,7 +90,8 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
     longest = {c: max(len(_table_cell(item.get(c))) for item in items[:rows]) for c in columns}
     digits = {c: longest[c] for c in columns if c in numeric or c in _NAMES or _is_time(items, c)}
     sentences = {c for c in columns if any(_is_sentence(_table_cell(item.get(c))) for item in items[:rows])}
-    if not console.file.isatty():
+    terminal = console.file.isatty()
+    if not terminal:
         digits = {c: max(longest[c], len(_words(c))) for c in columns if c not in sentences}
         width = sum(digits.values()) + len(sentences) * _SENTENCE + len(columns) * 3
         console = console_for(console.file, piped_width=max(console.width, width))
@@ -100,7 +101,8 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
         number = column in numeric
         justify: Literal["left", "right"] = "right" if number else "left"
         whole = column in digits and roomy
-        heading = _words(column).replace(" ", "\n") if whole else _words(column)  # no_wrap is for headings, too
+        # no_wrap is for headings, too
+        heading = _words(column).replace(" ", "\n") if whole and terminal else _words(column)
         narrowest = None if column in digits else min(longest[column], _NARROWEST_TEXT)
         table.add_column(heading, justify=justify, overflow="fold", no_wrap=whole, min_width=narrowest)
     for item in items[:rows]:
