@@ -201,13 +201,14 @@ class EmbeddedKafka(Server[int]):
         self._launch(node.id, command, log_file=node.log_file)
 
     def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
+        # All of them: the first one may wait for the quorum of one that has ended, because its port was taken.
+        children = {f"Node {node.id}": self._processes[node.id] for node in nodes}
         for node in nodes:
-            child, port = self._processes[node.id], node.port
 
-            def knows_all(port: int = port) -> bool:
+            def knows_all(port: int = node.port) -> bool:
                 return (live_brokers(port) or frozenset()) >= expected
 
-            await_ready({f"Node {node.id}": child}, knows_all, within=self._start_timeout)
+            await_ready(children, knows_all, within=self._start_timeout)
         if self._detached:
             for node in nodes:
                 self._processes[node.id].leave_running()
