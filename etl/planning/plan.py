@@ -127,10 +127,9 @@ class Draft:
         absent = absent_topics(self.inputs.snapshot, self.inputs.job.source, self.state.topics)
         if absent:
             self.notes.append(
-                f"not read, because the source does not list them any more: {', '.join(absent[:10])}"
-                + (f" and {len(absent) - 10} more" if len(absent) > 10 else "")
-                + ". They were deleted, or the user may no longer describe them; if they return, reading continues "
-                "where it ended (a source.pattern without them ends this note)"
+                f"not read, because the source does not list them any more: {_listed(absent)}. They were "
+                "deleted, or the user may no longer describe them; if they return, reading continues where it ended "
+                "(a source.pattern without them ends this note)"
             )
 
     def _is_added(self, tp: TopicPartition) -> bool:
@@ -177,10 +176,9 @@ class Draft:
     def _note_uncommitted(self, group: str, starts: Mapping[TopicPartition, int]) -> None:
         """Add a note, because a misspelt group has no offsets either, and reads the whole topic."""
         shown = [f"{tp} at {at}" for tp, at in sorted(starts.items())]
-        more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
         self.notes.append(
             f"group {group} has no committed offset for {len(shown)} of {len(self.inputs.snapshot.partitions)} "
-            f"partitions, which start at the earliest: {', '.join(shown[:10])}{more}"
+            f"partitions, which start at the earliest: {_listed(shown)}"
         )
 
     def note_cut_logs(self, start: datetime, offsets: Mapping[TopicPartition, int]) -> None:
@@ -193,8 +191,7 @@ class Draft:
         if cut and not snapshot.copy:
             self.notes.append(
                 f"possibly lost: reading starts at {format_instant(start)}, and no older record shows that the log has "
-                f"all records since; it begins at offset {', '.join(cut[:10])}"
-                + (f" and {len(cut) - 10} more" if len(cut) > 10 else "")
+                f"all records since; it begins at offset {_listed(cut)}"
             )
 
     def _check_configured_start(self, tp: TopicPartition, start: int) -> None:
@@ -381,6 +378,6 @@ def _lost(lost: Sequence[OffsetRange]) -> Refused:
     )
 
 
-def _listed(ranges: Iterable[OffsetRange], most: int = 10) -> str:
-    listed = [str(r) for r in ranges]
+def _listed(found: Iterable[object], most: int = 10) -> str:
+    listed = [str(one) for one in found]
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
