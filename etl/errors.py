@@ -36,6 +36,12 @@ class ExitCode(IntEnum):
 _LONGEST_SUMMARY: Final = 300
 
 
+def listed(items: Iterable[object], most: int = 10) -> str:
+    """Items for a message: the first ones with commas between them, then " and 3 more" where others follow."""
+    texts = [str(item) for item in items]
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
 def summary(error: BaseException) -> str:
     """An error in one line: its class, and the first line of its text."""
     if isinstance(error, KsegError):

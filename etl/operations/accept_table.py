@@ -13,10 +13,10 @@ every run that has landed in the table, and an unfinished run with rows in the t
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from kseg.etl.config.job import Job
-from kseg.etl.errors import Refused
+from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.verdicts import Finding
@@ -28,9 +28,6 @@ from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
-
-_MOST_FILES: Final = 3
-"""How many missing files a message names."""
 
 
 @dataclass(slots=True)
@@ -131,10 +128,9 @@ def _incident(context: JobContext, state: JobState, name: str) -> str:
 
 def _refuse_missing_files(name: str, access: TableAccess, *, routed: bool) -> None:
     if missing := access.missing_files():
-        more = f" and {len(missing) - _MOST_FILES} more" if len(missing) > _MOST_FILES else ""
         raise Refused(
             "table-lacks-files",
-            f"{len(missing)} data files of the table are not in the store: {', '.join(missing[:_MOST_FILES])}{more}",
+            f"{len(missing)} data files of the table are not in the store: {listed(missing, most=3)}",
             remedy="put them back; or take them out of the table's log, with deltalake's `DeltaTable.repair()`, and "
             f"land their offsets again, which `kseg verify` then lists: {land_again(routed=routed)}",
             table=name,

@@ -23,7 +23,7 @@ from typing import Literal
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, listed
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.state import NO_END, JobState, RunState
 
@@ -357,15 +357,14 @@ def miscounted(
         faults += too_many
         if vague.intersection(members):
             if exact:
-                notes.append(f"rows of {_listed(members)} could not be compared with the ledger's counts")
+                notes.append(f"rows of {_named(members)} could not be compared with the ledger's counts")
         elif exact and not too_many and are != due:
             faults.append(CountFault(tuple(members), due, are))
     return faults, notes
 
 
-def _listed(runs: list[str]) -> str:
-    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
-    return ("run " if len(runs) == 1 else "runs ") + ", ".join(runs[:5]) + more
+def _named(runs: list[str]) -> str:
+    return ("run " if len(runs) == 1 else "runs ") + listed(runs, most=5)
 
 
 def _meet(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition, OffsetSet]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kseg.etl.errors import KsegError, Refused
+from kseg.etl.errors import KsegError, Refused, listed
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.holder_process import known_dead
@@ -72,7 +72,7 @@ def _continues(run: RunState) -> str:
 def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Problem]:
     """Partitions whose group offsets are not those of the ledger."""
     if partitions:
-        text = f"offsets of group {group} are not the ledger's: {_listed(partitions)}"
+        text = f"offsets of group {group} are not the ledger's: {listed(partitions)}"
         yield Problem("group-offsets-differ", text, f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`")
 
 
@@ -80,17 +80,13 @@ def freshness_problem(found: Freshness) -> Iterator[Problem]:
     """Partitions whose oldest record that has not landed is older than `reporting.freshness`, or of unknown age."""
     if found.late:
         assert found.limit is not None
-        text = f"records older than reporting.freshness ({found.limit:g} s) have not landed: {_listed(found.late)}"
+        text = f"records older than reporting.freshness ({found.limit:g} s) have not landed: {listed(found.late)}"
         remedy = "run the job; where it runs already, run it more often, or raise the limit"
         yield Problem("not-fresh", f"{text}; the oldest is {found.seconds or 0:.0f} s old", remedy)
     if found.unknown and found.limit is not None:
         text = f"reporting.freshness is set, and the age of records that have not landed is unknown: {found.why}"
         remedy = "let the account read the topics (READ); where records have no timestamps, unset reporting.freshness"
-        yield Problem("freshness-unknown", f"{text} ({_listed(found.unknown)})", remedy)
-
-
-def _listed(partitions: Sequence[str]) -> str:
-    return ", ".join(partitions[:5]) + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+        yield Problem("freshness-unknown", f"{text} ({listed(found.unknown)})", remedy)
 
 
 def table_problem(error: KsegError) -> Problem | None:

@@ -11,7 +11,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import epoch_millis, format_instant, format_millis
-from kseg.etl.errors import Refused, RetriableFailure
+from kseg.etl.errors import Refused, RetriableFailure, listed
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.backfill_request import Interval
@@ -52,11 +52,10 @@ class BoundaryUnproved(Refused):
     def __init__(self, time_ms: int, partitions: Mapping[TopicPartition, OffsetSet]) -> None:
         self.partitions = dict(partitions)
         ranges = [str(r) for tp, offsets in partitions.items() for r in offsets.ranges(tp)]
-        more = f" and {len(ranges) - _SHOWN} more" if len(ranges) > _SHOWN else ""
         super().__init__(
             "boundary-unproved",
             f"records at or after {format_millis(time_ms)} are possibly lost: the log no longer holds "
-            f"{', '.join(ranges[:_SHOWN])}{more}, and no older record after these offsets shows that they belong "
+            f"{listed(ranges)}, and no older record after these offsets shows that they belong "
             "before it",
             remedy="set source.on_data_loss: record to land what is left and record the possible loss; or land these "
             "offsets from a copy of the log first (`kseg backfill JOB --segments DIR`)",

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kseg.etl.config.times import format_millis
+from kseg.etl.errors import listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState
-
-_SHOWN = 10
 
 
 def planned_losses(events: Iterable[ev.Event]) -> Iterator[str]:
     """What the events of one plan put on record."""
     for event in events:
         if isinstance(event, ev.OffsetsGivenUp) and event.reason == "retention":
-            yield f"lost: the log no longer has {_listed(event.ranges)}, which no run has read"
+            yield f"lost: the log no longer has {listed(event.ranges)}, which no run has read"
         if isinstance(event, ev.BoundaryUnproved):
-            starts = ", ".join(f"{tp} {offset}" for tp, offset in sorted(event.log_starts.items())[:_SHOWN])
+            starts = listed(f"{tp} {offset}" for tp, offset in sorted(event.log_starts.items()))
             yield (
                 f"possibly lost: records at or after {format_millis(event.time_ms)} may have been removed before the "
                 f"log's start ({starts}); the boundary is not pinned"
@@ -29,7 +28,7 @@ def recorded_losses(state: JobState) -> Iterator[str]:
     """What the ledger has on record, and what has not landed since."""
     given_up = [r for tp in sorted(state.given_up_offsets) for r in state.given_up(tp).ranges(tp)]
     if given_up:
-        yield f"no run has read {_listed(given_up)}: they were skipped, and could not be compared"
+        yield f"no run has read {listed(given_up)}: they were skipped, and could not be compared"
     for time_ms in sorted({at for _, at in state.unproved}):
         around = state.neighbours(time_ms)
         possible: list[OffsetRange] = []
@@ -39,11 +38,6 @@ def recorded_losses(state: JobState) -> Iterator[str]:
                 possible += below.subtract(state.landed(tp)).ranges(tp)
         if possible:
             yield (
-                f"possibly lost to the intervals that meet at {format_millis(time_ms)}: {_listed(possible)}, which the "
+                f"possibly lost to the intervals that meet at {format_millis(time_ms)}: {listed(possible)}, which the "
                 "log no longer had when they were planned"
             )
-
-
-def _listed(ranges: Iterable[OffsetRange]) -> str:
-    listed = [str(r) for r in ranges]
-    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

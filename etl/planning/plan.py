@@ -25,7 +25,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import AtTime
 from kseg.etl.config.times import format_instant
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
@@ -127,7 +127,7 @@ class Draft:
         absent = absent_topics(self.inputs.snapshot, self.inputs.job.source, self.state.topics)
         if absent:
             self.notes.append(
-                f"not read, because the source does not list them any more: {_listed(absent)}. They were "
+                f"not read, because the source does not list them any more: {listed(absent)}. They were "
                 "deleted, or the user may no longer describe them; if they return, reading continues where it ended "
                 "(a source.pattern without them ends this note)"
             )
@@ -178,7 +178,7 @@ class Draft:
         shown = [f"{tp} at {at}" for tp, at in sorted(starts.items())]
         self.notes.append(
             f"group {group} has no committed offset for {len(shown)} of {len(self.inputs.snapshot.partitions)} "
-            f"partitions, which start at the earliest: {_listed(shown)}"
+            f"partitions, which start at the earliest: {listed(shown)}"
         )
 
     def note_cut_logs(self, start: datetime, offsets: Mapping[TopicPartition, int]) -> None:
@@ -191,7 +191,7 @@ class Draft:
         if cut and not snapshot.copy:
             self.notes.append(
                 f"possibly lost: reading starts at {format_instant(start)}, and no older record shows that the log has "
-                f"all records since; it begins at offset {_listed(cut)}"
+                f"all records since; it begins at offset {listed(cut)}"
             )
 
     def _check_configured_start(self, tp: TopicPartition, start: int) -> None:
@@ -370,14 +370,9 @@ def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = 
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
     return Refused(
         "data-lost",
-        f"the log no longer has {_listed(lost)}: retention removed them before they were read",
+        f"the log no longer has {listed(lost)}: retention removed them before they were read",
         remedy="to continue from the log's start and record the loss, set source.on_data_loss: record",
         topic=lost[0].topic,
         partition=lost[0].partition,
         offset=lost[0].start,
     )
-
-
-def _listed(found: Iterable[object], most: int = 10) -> str:
-    listed = [str(one) for one in found]
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

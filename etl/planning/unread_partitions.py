@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.suggestion import did_you_mean
-from kseg.etl.errors import Fault
-
-_MOST_SHOWN: Final = 10
+from kseg.etl.errors import Fault, listed
 
 
 def unread_fault(option: str, topic: str, partition: int | None, read: Collection[TopicPartition]) -> Fault | None:
@@ -20,13 +17,12 @@ def unread_fault(option: str, topic: str, partition: int | None, read: Collectio
     of_topic = sorted(tp.partition for tp in read if tp.topic == topic)
     if not of_topic:
         topics = sorted({tp.topic for tp in read})
-        more = f" and {len(topics) - _MOST_SHOWN} more" if len(topics) > _MOST_SHOWN else ""
-        listed = f"it reads: {', '.join(topics[:_MOST_SHOWN])}{more}" if topics else "it reads no topic now"
-        return Fault(option, f"the job reads no topic {topic}", did_you_mean(topic, topics) or listed)
+        there = f"it reads: {listed(topics)}" if topics else "it reads no topic now"
+        return Fault(option, f"the job reads no topic {topic}", did_you_mean(topic, topics) or there)
     if partition is None or partition in of_topic:
         return None
     if of_topic == list(range(of_topic[0], of_topic[-1] + 1)):
-        listed = f"partitions {of_topic[0]} to {of_topic[-1]}" if len(of_topic) > 1 else f"partition {of_topic[0]}"
+        there = f"partitions {of_topic[0]} to {of_topic[-1]}" if len(of_topic) > 1 else f"partition {of_topic[0]}"
     else:
-        listed = f"partitions {', '.join(map(str, of_topic))}"
-    return Fault(option, f"the job reads no partition {partition} of {topic}", f"it reads {listed}")
+        there = f"partitions {', '.join(map(str, of_topic))}"
+    return Fault(option, f"the job reads no partition {partition} of {topic}", f"it reads {there}")

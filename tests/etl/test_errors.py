@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure, listed
 
 CASES = [
     (KsegError("odd", remedy="look", topic="orders", partition=3, offset=None), 1, False),
@@ -77,3 +77,11 @@ def test_every_fault_is_in_the_text() -> None:
     assert "2 errors in the configuration (file=job.yaml)" in text
     assert "a.b (line 3): wrong — fix" in text
     assert text.endswith("\n  worse")
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [([], ""), (["a"], "a"), ([1, 2], "1, 2"), ([1, 2, 3], "1, 2 and 1 more"), (range(12), "0, 1 and 10 more")],
+)
+def test_a_list_says_how_many_of_its_items_it_leaves_out(items: list[object], text: str) -> None:
+    assert listed(items, most=2) == text
