@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import light_java
 from kseg.jobs.bench import floor
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
 from kseg.jobs.bench.matrix import WORKLOADS
+from long_commands import printed
 from skips import full_scale_only
 
 
@@ -85,9 +84,7 @@ def workloads(scale: Callable[[Any, Any], Any]) -> list[str]:
 def least(workloads: list[str], scale: Callable[[Any, Any], Any]) -> dict[str, Any]:
     sections = scale(SECTIONS, (*SECTIONS, "typed", "floor"))
     program = f"WORKLOADS = {workloads!r}\nSECTIONS = {sections!r}\n{MEASURE}"
-    command, environment = [sys.executable, "-c", program], os.environ | light_java.ALL
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=560, env=environment)
-    document: dict[str, Any] = json.loads(told.stdout)
+    document: dict[str, Any] = json.loads(printed(program))
     return document
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-import light_java
 from kseg.jobs.bench import day, far, lake
 from kseg.jobs.bench.figures import OURS, SPARK, TUNED
+from long_commands import printed
 from skips import full_scale_only
 
 pytestmark = [pytest.mark.slow, full_scale_only]
@@ -33,9 +30,7 @@ print(json.dumps(measure(effort, ("far", "lake", "day"), NULL_PROGRESS)))
 
 @pytest.fixture(scope="module")
 def least() -> dict[str, Any]:
-    command, environment = [sys.executable, "-c", MEASURE], os.environ | light_java.ALL
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=560, env=environment)
-    document: dict[str, Any] = json.loads(told.stdout)
+    document: dict[str, Any] = json.loads(printed(MEASURE))
     return document
 
 

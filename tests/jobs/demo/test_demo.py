@@ -6,34 +6,26 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-import light_java
 from kseg.jobs.demo.group import partition_states
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.jobs.demo.verify import read_topic
+from long_commands import LIMIT, long_command
 from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
 
 
-# A shell's background jobs ignore SIGINT, and so would whatever the tests start there.
-HEARS_INTERRUPTIONS = """import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
-
-
-def _demo(tmp_path: Path, **how: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", HEARS_INTERRUPTIONS, "-m", "kseg.jobs.demo"]
-    command += ["--dir", str(tmp_path / "out"), "--scale", "0.05"]
-    env = os.environ | light_java.ALL
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, **how)
+def _demo(tmp_path: Path, **how: Any) -> AbstractContextManager[subprocess.Popen[str]]:
+    words = ["-m", "kseg.jobs.demo", "--dir", str(tmp_path / "out"), "--scale", "0.05"]
+    return long_command(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **how)
 
 
 def test_the_hard_topic_holds_back_what_is_open_and_frees_it_in_the_next_round(kafka: Any) -> None:
@@ -62,8 +54,8 @@ def test_the_hard_topic_holds_back_what_is_open_and_frees_it_in_the_next_round(k
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_demo_ends_with_its_line(tmp_path: Path) -> None:
-    process = _demo(tmp_path)
-    out, _ = process.communicate(timeout=400)
+    with _demo(tmp_path) as process:
+        out, _ = process.communicate(timeout=LIMIT)
     last = out.rstrip().splitlines()[-1]
     assert process.returncode == 0, out
     told = re.fullmatch(
@@ -82,17 +74,17 @@ def test_the_demo_ends_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 @full_scale_only
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
-    process = _demo(tmp_path, start_new_session=True)
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + 200
-    # Spark's JVM and Kafka's: then the first run is at work.
-    while sum(_is_java(member) for member in family.values()) < 2:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        family |= {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
-        time.sleep(0.2)
-    os.killpg(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=200)
+    with _demo(tmp_path, start_new_session=True) as process:
+        # Spark's JVM and Kafka's: then the first run is at work.
+        while sum(_is_java(member) for member in family.values()) < 2:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            family |= {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
+            time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=200)
     assert process.returncode == 130
     assert out.rstrip().endswith("demo: interrupted; nothing runs any more")
     _, alive = psutil.wait_procs(list(family.values()), timeout=120)

@@ -1,0 +1,46 @@
+"""Commands that work for minutes and start brokers and Spark sessions: these end with them, whatever ends the test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import light_java
+
+#: Seconds. Only a hang takes so long.
+LIMIT = 1100
+
+# A shell's background jobs ignore SIGINT, and so would whatever the tests start there.
+_HEARS_INTERRUPTIONS = """import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
+
+
+@contextmanager
+def long_command(words: list[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """Python with `words`; how: options of `Popen`. Where it still runs at the end, because the test fails, it is
+    interrupted, and ends what it has started as it does for a user."""
+    command = [sys.executable, "-c", _HEARS_INTERRUPTIONS, *words]
+    with subprocess.Popen(command, text=True, env=os.environ | light_java.ALL, **how) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.communicate(timeout=60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def printed(program: str) -> str:
+    """What a Python program prints."""
+    with long_command(["-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, errors[-4000:]
+    return out
