@@ -183,7 +183,7 @@ def _read(servers: str) -> list[tuple[Address, bytes]]:
         consumer.assign(places)
         found: list[tuple[Address, bytes]] = []
         while len(found) < due:
-            messages = consumer.consume(20_000, _TIMEOUT)
+            messages = consumer.consume(min(20_000, due - len(found)), _TIMEOUT)
             if not messages:
                 raise TimeoutError(f"no order within {_TIMEOUT:.0f} s")
             for message in messages:
