@@ -75,24 +75,22 @@ class SchemaRegistry:
         """All URLs, for messages and the ledger: without credentials."""
         return ",".join(connection.server.place for connection in self._connections)
 
-    def schema(self, schema_id: int, subject: str = "") -> Schema:
-        """The schema of an id. subject: any of the id's context, since each context has ids of its own.
+    def schema(self, key: int | str, subject: str = "") -> Schema:
+        """The schema of an id, or of a GUID (Confluent Platform 8).
 
-        Raises SchemaNotFound where the registry does not know it.
+        subject: any of the context in which the id is known, since each has ids of its own, or of that in which the
+        GUID's references are. Raises SchemaNotFound where the registry does not know it; ValueError: no GUID.
         """
         context = context_of(subject)
-        path = f"/schemas/ids/{schema_id}" + (f"?subject={_quoted(context)}" if context else "")
-        return self._kept(self._by_id, (context, schema_id), lambda: self._schema(path, schema_id, context))
-
-    def schema_by_guid(self, guid: str, subject: str = "") -> Schema:
-        """The schema of a GUID (Confluent Platform 8). subject: any of the context of its references.
-
-        Raises SchemaNotFound.
-        """
-        if not is_guid(guid):
-            raise ValueError(f"{guid!r} is no GUID")
-        key, path = (context_of(subject), guid.lower()), f"/schemas/guids/{guid.lower()}"
-        return self._kept(self._by_guid, key, lambda: self._schema(path, context=key[0]))
+        if isinstance(key, int):
+            path = f"/schemas/ids/{key}" + (f"?subject={_quoted(context)}" if context else "")
+            return self._kept(self._by_id, (context, key), lambda: self._schema(path, key, context))
+        if not is_guid(key):
+            raise ValueError(f"{key!r} is no GUID")
+        guid = key.lower()
+        return self._kept(
+            self._by_guid, (context, guid), lambda: self._schema(f"/schemas/guids/{guid}", context=context)
+        )
 
     def subjects(self) -> list[str]:
         return [str(name) for name in self._get("/subjects", list)]

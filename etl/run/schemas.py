@@ -116,7 +116,7 @@ def _schema(registry: SchemaRegistry, key: str, subjects: Iterable[str]) -> Sche
     name, missing = schema_key(key), None
     for context in dict.fromkeys(map(context_of, subjects)):
         try:
-            return registry.schema(name, context) if isinstance(name, int) else registry.schema_by_guid(name, context)
+            return registry.schema(name, context)
         except SchemaNotFound as error:
             missing = missing or error
     assert missing is not None

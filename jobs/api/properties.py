@@ -80,19 +80,21 @@ class PropertiesFile:
             ) from None
         except UnicodeDecodeError:
             raise bad_argument(OPTION, f"{file} is not UTF-8 text", remedy) from None
-        return cls(file, read_properties(text), {name: line for line, name, _ in _entries(text)})
+        return cls.of_text(file, text)
+
+    @classmethod
+    def of_text(cls, file: str, text: str) -> PropertiesFile:
+        """A Java properties file: comments, continued lines, `=`, `:` or blanks between key and value, escapes.
+
+        https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html#load(java.io.Reader)
+        """
+        entries = list(_entries(text))
+        values = {name: value for _, name, value in entries}
+        return cls(file, values, {name: line for line, name, _ in entries})
 
     def fault(self, name: str, fault: Fault) -> Fault:
         """A fault of one of its properties, at its line of this file."""
         return replace(fault, path=f"{OPTION} {self.file}", message=f"{name}: {fault.message}", line=self.lines[name])
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """A Java properties file: comments, continued lines, `=`, `:` or blanks between key and value, escapes.
-
-    https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html#load(java.io.Reader)
-    """
-    return {name: value for _, name, value in _entries(text)}
 
 
 def _entries(text: str) -> Iterator[tuple[int, str, str]]:

@@ -112,10 +112,7 @@ def _payload(
 def _schema_type(found: Recognised, registry: Mapping[str, str]) -> str | None:
     """The type of all schemas; None if they have several types."""
     with SchemaRegistry(RegistryConfig.from_properties(registry)) as client:
-        types = {
-            (client.schema(schema) if isinstance(schema, int) else client.schema_by_guid(schema)).type
-            for schema in found.schemas
-        }
+        types = {client.schema(schema).type for schema in found.schemas}
     return types.pop() if len(types) == 1 else None
 
 

@@ -120,7 +120,7 @@ class ByRegistry:
         registry = self.registry
         with accepted():
             try:
-                found = registry.schema(key, subject) if isinstance(key, int) else registry.schema_by_guid(key, subject)
+                found = registry.schema(key, subject)
             except SchemaNotFound:
                 return None
             return registry.resolve(found)

@@ -47,9 +47,9 @@ def test_a_guid_is_checked_before_it_is_part_of_a_path(registry_server: Any) -> 
     guid = "89791762-2336-4186-9674-299b90a802e2"
     registry_server.answers[f"/schemas/guids/{guid}"] = (200, {"schema": ORDER, "guid": guid})
     with opened(registry_server) as registry:
-        assert registry.schema_by_guid(guid.upper()).guid == guid
+        assert registry.schema(guid.upper()).guid == guid
         with pytest.raises(ValueError, match="is no GUID"):
-            registry.schema_by_guid("../config")
+            registry.schema("../config")
 
 
 @pytest.mark.parametrize("body", [{"error_code": 404, "message": "HTTP 404 Not Found"}, {"detail": "nothing"}, "text"])
@@ -111,7 +111,7 @@ def test_references_are_in_the_context_of_what_uses_them(registry_server: Any, b
         schemas = {
             "version": lambda: registry.version(":.prod:o", 1).schema,
             "id": lambda: registry.schema(5, ":.prod:o"),
-            "guid": lambda: registry.schema_by_guid(guid, ":.prod:o"),
+            "guid": lambda: registry.schema(guid, ":.prod:o"),
         }
         resolved = registry.resolve(schemas[by]())
     assert [schema.text for _, schema in resolved.references] == ["u", "i", "r", "m"]

@@ -20,14 +20,13 @@ class Contexts:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def schema(self, schema_id: int, subject: str = "") -> Schema:
+    def schema(self, key: int | str, subject: str = "") -> Schema:
+        if isinstance(key, str):
+            return Schema(f"{key} {subject}")
         self.asked.append(subject)
         if not subject.startswith(":.eu:"):
-            raise SchemaNotFound(f"schema {schema_id} not found", url="http://sr", status=404)
+            raise SchemaNotFound(f"schema {key} not found", url="http://sr", status=404)
         return Schema("eu")
-
-    def schema_by_guid(self, guid: str, subject: str = "") -> Schema:
-        return Schema(f"{guid} {subject}")
 
     def resolve(self, schema: Schema) -> Schema:
         return schema

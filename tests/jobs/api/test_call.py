@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from kseg.client.protocol.registry import API_BY_KEY
 from kseg.jobs.api.calling import find_api
-from kseg.jobs.api.properties import read_properties
+from kseg.jobs.api.properties import PropertiesFile
 from kseg.jobs.cli import cli
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
@@ -234,7 +234,7 @@ def test_a_named_broker(kafka: Broker) -> None:
 
 
 def test_controllers_instead_of_brokers(kafka: Broker) -> None:
-    settings = read_properties((kafka.log_dirs[0].parent / "server.properties").read_text())
+    settings = PropertiesFile.read(str(kafka.log_dirs[0].parent / "server.properties")).values
     controllers = ["--bootstrap-controllers", settings["controller.quorum.bootstrap.servers"]]
     log = {"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}
     result = CliRunner().invoke(

@@ -8,7 +8,7 @@ import pytest
 
 from kseg.client.errors import ConfigError
 from kseg.etl.errors import ConfigurationError
-from kseg.jobs.api.properties import PropertiesFile, client_config, read_properties
+from kseg.jobs.api.properties import PropertiesFile, client_config
 from kseg.jobs.output.redaction import REDACTOR
 
 
@@ -33,7 +33,7 @@ from kseg.jobs.output.redaction import REDACTOR
     ],
 )  # fmt: skip
 def test_a_properties_file_is_read_as_java_reads_it(text: str, properties: dict[str, str]) -> None:
-    assert read_properties(text) == properties
+    assert PropertiesFile.of_text("", text).values == properties
 
 
 def test_what_is_given_later_wins(tmp_path: Path) -> None:
