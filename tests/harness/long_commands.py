@@ -15,18 +15,13 @@ import light_java
 #: Seconds. Only a hang takes so long.
 LIMIT = 1100
 
-# A shell's background jobs ignore SIGINT, and so would whatever the tests start there.
-_HEARS_INTERRUPTIONS = """import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
-
 
 @contextmanager
 def long_command(words: list[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
     """Python with `words`; how: options of `Popen`. Where it still runs at the end, because the test fails, it is
     interrupted, and ends what it has started as it does for a user."""
-    command = [sys.executable, "-c", _HEARS_INTERRUPTIONS, *words]
-    with subprocess.Popen(command, text=True, env=os.environ | light_java.ALL, **how) as process:
+    command, environment = [sys.executable, *words], os.environ | light_java.ALL
+    with subprocess.Popen(command, text=True, env=environment, **how) as process:
         try:
             yield process
         finally:
