@@ -42,10 +42,6 @@ def fetch_jars(*names: str) -> None:
 
 def compile_decoders() -> None:
     """Compile the functions that decode records and payloads, those that are not compiled yet."""
-    from kseg.segment_reader.payload.cached import decoders_are_compiled
-
-    if not decoders_are_compiled():
-        print("Compiling the decoders …", file=sys.stderr)
     compile_decoder()
     compile_payload_decoders()
 

@@ -23,6 +23,7 @@ from kseg.segment_reader.codecs.native import AVAILABLE, zstd_context
 from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, CODEC_MASK, MAGIC_AT, RECORDS_AT, TIMESTAMP_TYPE_BIT, frames
 from kseg.segment_reader.decode.column_builder import ColumnBuilder
 from kseg.segment_reader.decode.engine import AbortedTransactions, DecodeCounts, Options
+from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.decode.kernel import fill
 from kseg.segment_reader.decode.legacy import RecordFault, decompress, flatten, message_fields, open_wrapper
 from kseg.segment_reader.decode.scan import P_CLOSED, P_EDGE, PLAN_SIZE, plan, scan, scan_messages
@@ -232,6 +233,7 @@ class CompiledEngine:
     def _fill(self, data: Bytes, n: int) -> Iterator[pa.RecordBatch]:
         """Decodes the table's units below n that are not decoded yet."""
         state, builder = self._state, self._builder
+        warn_if_compiling(fill)
         while True:
             status = fill(data, self._unpacked, self._table, n, builder.columns, self._gaps, state, self._rules)
             if status <= RANGE_DONE:

@@ -8,6 +8,7 @@ contains a hash of the module and of all modules of this package that it imports
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,6 +17,8 @@ import numba as nb
 
 from kseg.segment_reader.decode.sources import PACKAGE, fingerprint, source_file
 
+_LOG = logging.getLogger(__name__)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Without numba's reference counting (_nrt), which took 250 of 310 ns a row: atomic counts on every array that a record
@@ -23,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _ROOT = Path(__file__).parents[1]
+_announced: set[Callable[..., Any]] = set()
 
 
 def compiled(function: F) -> F:
@@ -53,6 +57,16 @@ def is_cached(function: Callable[..., Any]) -> bool:
         return True
     file = getattr(getattr(function, "_cache", None), "_cache_file", None)
     return file is not None and Path(file._index_path).exists()
+
+
+def warn_if_compiling(function: Callable[..., Any]) -> None:
+    """Before a call of a compiled function: log that this takes long, where it does. Once for each process.
+
+    A worker's log is its standard error, which Spark shows in the driver's terminal or in the executor's log.
+    """
+    if not is_cached(function) and function not in _announced:
+        _announced.add(function)
+        _LOG.warning("kseg: compiling a decoder; later runs on this machine do not wait for it …")
 
 
 def cache_entries() -> Iterator[Path]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.avro import opcodes as op
 from kseg.segment_reader.payload.avro.kernel import run
 from kseg.segment_reader.payload.avro.program import Program, Slot, build
@@ -89,6 +90,7 @@ class _Columns:
 
     def run(self, source: npt.NDArray[np.int64], status: Bytes) -> None:
         program = self._program
+        warn_if_compiling(run)
         while True:
             wanted = run(
                 self._instructions.ctypes.data,

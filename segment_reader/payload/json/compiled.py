@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.json.columns import Bytes, Columns
@@ -125,6 +126,7 @@ class _Call:
 
     def run(self, data: Bytes, offsets: Int64s, columns: Columns, status: Bytes) -> None:
         nodes, state = self._nodes, self.state
+        warn_if_compiling(decode)
         while True:
             answer = decode(
                 data.ctypes.data,

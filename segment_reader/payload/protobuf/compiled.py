@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.protobuf import opcodes as op
@@ -64,6 +65,7 @@ class CompiledDecoder:
         scratch = np.empty(_SCRATCH, np.int64)
         state = np.zeros(op.STATE_SIZE, np.int64)
         state[op.SEED] = secrets.randbits(63)
+        warn_if_compiling(run)
         while True:
             wanted = run(
                 buffers.instructions.ctypes.data,

@@ -9,23 +9,28 @@ from pathlib import Path
 
 LOOK = """
 import sys
-from kseg.segment_reader.decode.jit import is_cached
+from kseg.segment_reader.decode.jit import is_cached, warn_if_compiling
 from kseg.segment_reader.decode.primitives import crc32
 import numpy as np
 print(is_cached(crc32))
 if sys.argv[1:]:
-    crc32(np.zeros(8, np.uint8), 0, 8)
+    for _ in range(2):
+        warn_if_compiling(crc32)
+        crc32(np.zeros(8, np.uint8), 0, 8)
     print(is_cached(crc32))
 """
 
 
 def answers(cache: Path, *words: str) -> list[str]:
-    done = subprocess.run(
+    return look(cache, *words).stdout.split()
+
+
+def look(cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", LOOK, *words],
         env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
-    return done.stdout.split()
 
 
 def test_a_function_is_cached_from_its_first_call_on_for_all_processes(tmp_path: Path) -> None:
@@ -33,3 +38,8 @@ def test_a_function_is_cached_from_its_first_call_on_for_all_processes(tmp_path:
     assert answers(tmp_path, "call it") == ["False", "True"]
     assert answers(tmp_path) == ["True"]
     assert answers(tmp_path / "another") == ["False"]
+
+
+def test_a_process_that_has_to_compile_says_so_once(tmp_path: Path) -> None:
+    assert look(tmp_path, "call it").stderr.count("kseg: compiling a decoder") == 1
+    assert look(tmp_path, "call it").stderr == ""
