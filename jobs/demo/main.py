@@ -2,7 +2,7 @@
 then Avro orders by a real Schema Registry, with a schema change, dead letters and a redrive, checked likewise.
 
 Everything it leaves lies in ``demo-output/``: the job files, the Delta tables, the ledgers, and the broker's files.
-Broker and registry are gone at the end, also after Ctrl-C.
+Broker and registry are gone at the end, also after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.jobs.demo.runner import RunFailed, ingest, redrive, write_job, write_orders_job
 from kseg.jobs.demo.typed_orders import Verified
 from kseg.jobs.demo.verify import Comparison, compare, read_topic
+from kseg.jobs.invocation.failures import TerminatedError
+from kseg.jobs.invocation.stopping import stoppable
 from kseg.jobs.registry.process import EmbeddedRegistry
 from kseg.jobs.setup import fetch_jars
 
@@ -67,10 +69,11 @@ def main(directory: Path, scale: float) -> None:
     """Run a real job on a real Kafka, from nothing to a verified Delta table."""
     console = Console(highlight=False)
     try:
-        run(directory, scale, console)
-    except KeyboardInterrupt:
+        with stoppable():
+            run(directory, scale, console)
+    except (KeyboardInterrupt, TerminatedError) as error:
         console.print("demo: interrupted; nothing runs any more")
-        sys.exit(130)
+        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 143)
     except (KsegError, RunFailed) as error:
         remedy = getattr(error, "remedy", None)
         console.print(f"demo: FAILED {error}" + (f"\n{remedy}" if remedy else ""), markup=False)

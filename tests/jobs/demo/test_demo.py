@@ -73,7 +73,8 @@ def test_the_demo_ends_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @full_scale_only
-def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + 200
     with _demo(tmp_path, start_new_session=True) as process:
@@ -83,9 +84,9 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
             assert process.poll() is None
             family |= {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
             time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         out, _ = process.communicate(timeout=200)
-    assert process.returncode == 130
+    assert process.returncode == exit_code
     assert out.rstrip().endswith("demo: interrupted; nothing runs any more")
     _, alive = psutil.wait_procs(list(family.values()), timeout=120)
     assert [member.cmdline() for member in alive] == []
