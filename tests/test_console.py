@@ -14,10 +14,11 @@ import pytest
 
 import light_java
 from console import Command, Reader, commands, missing_line, steps
+from kseg.etl.spark.cache import DELTA, jar_folder
 from kseg.jobs.broker import detached
 from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.registry import detached as detached_registry
-from skips import FULL
+from skips import FULL, full_scale_only
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -84,6 +85,17 @@ def test_the_guide_to_topics_runs(reader_of: Any, kseg_folder: Path, kafka: Any)
     reader = reader_of({"localhost:9092": kafka.bootstrap_servers, "orders": kafka.topic()}, kseg_folder)
     for page in (RECORDS, (ROOT / "docs" / "guides" / "topics.md").read_text()):
         reader.follow(page)
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@full_scale_only
+def test_the_guide_to_newest_rows_runs(reader_of: Any, kseg_folder: Path) -> None:
+    delta = ",".join(map(str, sorted(jar_folder(DELTA).glob("*.jar"))))
+    here = {"--packages io.delta:delta-spark_4.2_2.13:4.4.0": f"--jars {delta} --conf spark.sql.shuffle.partitions=2"}
+    reader_of(here, kseg_folder).follow((ROOT / "docs" / "guides" / "newest-per-key.md").read_text())
 
 
 def test_every_tutorial_has_something_to_do() -> None:
