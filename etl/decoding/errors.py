@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kseg.etl.errors import KsegError, Refused
+from kseg.etl.errors import KsegError, Refused, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +25,9 @@ class UnknownSchemas(KsegError):
     def __init__(
         self, source: str, found: Mapping[str, tuple[str, ...]], topic: str, partition: int, offset: int
     ) -> None:
-        listed = ", ".join(key for keys in found.values() for key in keys[:10])
+        schemas = listed(key for keys in found.values() for key in keys)
         super().__init__(
-            f"the {source} names a schema that the plan does not know: {listed}",
+            f"the {source} names a schema that the plan does not know: {schemas}",
             remedy="run the job or the query again: it asks the registry when it is planned",
             topic=topic,
             partition=partition,

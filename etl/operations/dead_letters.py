@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import listed
 from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates
 from kseg.etl.ledger.expired_letters import has_expired
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
@@ -108,8 +109,8 @@ class DeadLetters:
             if number
         ]
         for path, by_run in gone.items():
-            first = ", ".join(f"run {run_id}: {number}" for run_id, number in list(by_run.items())[:3])
-            notes.append(f"{sum(by_run.values())} dead letters are not in {path} any more ({first})")
+            runs = listed((f"run {run_id}: {number}" for run_id, number in by_run.items()), most=3)
+            notes.append(f"{sum(by_run.values())} dead letters are not in {path} any more ({runs})")
         return notes
 
     def excused(self, landed: TableLandings) -> dict[TopicPartition, OffsetSet]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates
 from kseg.etl.ledger.ranges import OffsetSet
@@ -174,10 +174,9 @@ def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
         if not found:
             raise
         if len(found) > 1:
-            listed = ", ".join(found[:5])
             raise Refused(
                 "ambiguous-run",
-                f"dead letters of {len(found)} runs match {given}: {listed}",
+                f"dead letters of {len(found)} runs match {given}: {listed(found, most=5)}",
                 remedy="give more of the part after the first dash, or the whole id",
                 run=given,
             ) from None

@@ -21,6 +21,7 @@ from typing import Any
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
+from kseg.etl.errors import listed
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
@@ -252,7 +253,7 @@ def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
             "table is not known any more: not compared"
         )
     if landed.open_runs:
-        yield f"{len(landed.open_runs)} runs have not ended ({', '.join(landed.open_runs[:3])}): not compared"
+        yield f"{len(landed.open_runs)} runs have not ended ({listed(landed.open_runs, most=3)}): not compared"
 
 
 def _compared(job: Job, letters: DeadLetters) -> Compared:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import Refused
+from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -177,23 +177,21 @@ def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int 
 
 def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> Refused:
     lost = any(ledger_of(found.metadata) is not None and state.frontier(tp) is None for tp, found in differing.items())
-    listed = ", ".join(
-        f"{tp.topic}-{tp.partition}: group {found.offset}, ledger {'-' if f is None else f}"
-        for tp, found in list(differing.items())[:20]
-        for f in (state.frontier(tp),)
-    )
+    ends = ((tp, found.offset, state.frontier(tp)) for tp, found in differing.items())
+    each = (f"{tp.topic}-{tp.partition}: group {offset}, ledger {'-' if to is None else to}" for tp, offset, to in ends)
+    told = listed(each, most=20)
     first = next(iter(differing))
     if lost:
         return Refused(
             "ledger-lost",
-            f"offsets of group {group} were committed from another ledger ({listed})",
+            f"offsets of group {group} were committed from another ledger ({told})",
             remedy=ledger_lost_remedy(group),
             topic=first.topic,
             partition=first.partition,
         )
     return Refused(
         "group-offsets-differ",
-        f"offsets of group {group} were changed by another client ({listed})",
+        f"offsets of group {group} were changed by another client ({told})",
         remedy=f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`: offsets that are skipped are "
         "recorded as given up, and offsets that have landed do not land again",
         topic=first.topic,

@@ -21,7 +21,7 @@ from typing import Final
 
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import KsegError
+from kseg.etl.errors import KsegError, listed
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
@@ -76,7 +76,7 @@ def observed_freshness(context: JobContext, state: JobState) -> Freshness | None
         context.progress.message(f"freshness is not known: {error}")
         return None
     if found.unknown:
-        context.progress.message(f"freshness is not known of {', '.join(found.unknown[:5])}: {found.why}")
+        context.progress.message(f"freshness is not known of {listed(found.unknown, most=5)}: {found.why}")
     return found
 
 

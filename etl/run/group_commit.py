@@ -30,7 +30,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure, listed
 from kseg.etl.ledger.events import GroupOffset
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.state import JobState
@@ -73,7 +73,7 @@ def refuse_live_group(cluster: Cluster, group: str) -> None:
     """Raises Refused (`group-has-members`) where consumers are in the group: their commits and ours would race."""
     described = describe_group(cluster, group)
     if described.has_members:
-        members = ", ".join(f"{member.client_id} on {member.client_host}" for member in described.members[:5])
+        members = listed((f"{member.client_id} on {member.client_host}" for member in described.members), most=5)
         raise Refused(
             "group-has-members",
             f"group {group} has live members ({members or described.state})",

@@ -13,7 +13,7 @@ from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.schema_formats import schema_format
-from kseg.etl.errors import Refused
+from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.schemas import SchemaText
@@ -66,7 +66,7 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
         SchemaRegistryError: the registry cannot be asked.
     """
     resolved = resolve(context, context.clients.read_state(), run.plan, unknown)
-    names = ", ".join(key for keys in unknown.found.values() for key in keys[:10])
+    names = listed(key for keys in unknown.found.values() for key in keys)
     context.progress.message(f"records name schemas that the plan does not have ({names}): reading again with them")
     job, plan = context.job, run.plan
     after = lease.transition(lambda state: [extended(job, plan, resolved, state)])

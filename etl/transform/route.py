@@ -29,7 +29,7 @@ from kseg.etl.decoding.errors import NoRouteForRecord, address_of
 from kseg.etl.decoding.framed import record_columns, record_names
 from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.decoding.payload import PayloadPlan
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, listed
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import as_landed as decode_as_landed
@@ -141,8 +141,8 @@ class RouteStep(BatchStep):
         for named, *within in ((self.name,), (first, *below)):  # a name may have dots itself
             if (field := renamed.get(named, named)) in fields:
                 return (plan.column, field, *within) if whole else (field, *within)
-        known = ", ".join(fields[:20])
-        raise ConfigurationError.of(PLACE, f"names the field {self.name}, which no {self.kind} has", f"one of {known}")
+        known = f"one of {listed(fields, most=20)}"
+        raise ConfigurationError.of(PLACE, f"names the field {self.name}, which no {self.kind} has", known)
 
     def apply(self, batch: pa.RecordBatch, address: Address, bad_records: BadRecords | None = None) -> pa.RecordBatch:
         """Raises NoRouteForRecord at the first record without a route, unless it is a dead letter."""

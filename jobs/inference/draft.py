@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kseg.client.registry.config import SECRETS, RegistryConfig
 from kseg.client.registry.registry import SchemaRegistry
+from kseg.etl.errors import listed
 from kseg.jobs.api.properties import may_be_secret
 from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown, uses_registry
 from kseg.jobs.inference.json_seen import seen_in
@@ -131,7 +132,7 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
         yield f"before a run, set {', '.join(secrets)} in the environment"
     left = [column.name for column in draft.value.columns if column.type is None]
     if left:
-        names = ", ".join(map(shown, left[:5])) + (", …" if len(left) > 5 else "")
+        names = listed(map(shown, left), most=5)
         yield f"{len(left)} field(s) are not declared and land in _kseg_rescued: {names}"
     columns = {column.name: column.type for column in draft.value.columns if column.type is not None}
     if columns:

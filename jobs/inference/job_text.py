@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from kseg.etl.errors import listed
 from kseg.jobs.inference.json_types import Column
 from kseg.jobs.inference.payloads import Recognised
 
@@ -140,7 +141,7 @@ def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
     if found.format == "none":
         return []
     if found.format == "framed" and payload.schema_type in _BY_REGISTRY:
-        ids = ", ".join(str(schema) for schema in found.schemas[:5])
+        ids = listed(found.schemas, most=5)
         return [_commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}")] + [
             f"    {line}"
             for line in (

@@ -14,7 +14,7 @@ from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import SCHEMA_TYPES, Resolved, Schema, Version
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.registered import registered_type
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.schema_check import (
@@ -107,8 +107,7 @@ def _near(registry: SchemaRegistry) -> str:
         known = registry.subjects()
     except SchemaNotFound:
         return "is it the base of the registry's REST API? Apicurio's ends with /apis/ccompat/v7"
-    listed = ", ".join(sorted(known)[:20]) + (", …" if len(known) > 20 else "")
-    return f"it has {listed}" if known else "it has none"
+    return f"it has {listed(sorted(known), most=20)}" if known else "it has none"
 
 
 def _shown(registry: SchemaRegistry, version: Version) -> ShownVersion:
