@@ -10,7 +10,7 @@ letters. If a later step is interrupted, the next maintenance repeats it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.expired_letters import LettersExpired, has_expired
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.operations.dead_letters import addresses_of, dead_letter_tables
 from kseg.etl.run.context import JobContext
 
@@ -102,10 +102,12 @@ def _event(state: JobState, table: str, letters: Iterable[Letter], before: datet
         by_run.setdefault(letter.run_id, []).append(letter)
     runs: dict[str, dict[TopicPartition, OffsetSet]] = {}
     counts: Counter[str] = Counter()
+    dropped = _dropped_until(state)
     for run_id, of_run in by_run.items() if before is not None else ():
         assert before is not None
         planned = any(one.offset in reserved.get(one.tp, EMPTY) for one in of_run)
-        if planned or not states.is_own(run_id) or not _ended_before(state, run_id, before):
+        ended = _ended_before(state.runs[run_id], before) if run_id in state.runs else dropped < before
+        if planned or not ended or not states.is_own(run_id):
             continue
         new = [one for one in of_run if not has_expired(state.expired_letters, run_id, one.tp, one.offset)]
         if new:
@@ -114,15 +116,22 @@ def _event(state: JobState, table: str, letters: Iterable[Letter], before: datet
     return LettersExpired(table=table, runs=runs, counts=dict(sorted(counts.items())))
 
 
-def _ended_before(state: JobState, run_id: str, before: datetime) -> bool:
-    """Whether a run ended before this time. A run that a summary has dropped is older than all runs in the ledger.
+def _ended_before(run: RunState, before: datetime) -> bool:
+    """Whether a run ended before this time.
 
     False for an abandoned backfill: it may run again with the same id, and write the same dead letters again.
     """
-    run = state.runs.get(run_id)
-    if run is not None:
-        if run.abandoned and run.chain != INCREMENTAL:
-            return False
-        return run.ended and run.ended_at is not None and run.ended_at < before
-    ends: Mapping[str, datetime] = {one.run_id: one.ended_at for one in state.runs.values() if one.ended_at is not None}
-    return bool(ends) and min(ends.values()) < before
+    if run.abandoned and run.chain != INCREMENTAL:
+        return False
+    return run.ended and run.ended_at is not None and run.ended_at < before
+
+
+def _dropped_until(state: JobState) -> datetime:
+    """A time before which all runs ended that a summary has dropped.
+
+    Only incremental runs are dropped, the oldest first, and each ends before the next one is planned. Runs of other
+    chains stay in the ledger for ever: they may be older than a dropped run.
+    """
+    lease = state.lease(INCREMENTAL)
+    last = lease.until if lease is not None else datetime.max.replace(tzinfo=UTC)
+    return next((run.planned_at for run in state.runs.values() if run.chain == INCREMENTAL), last)
