@@ -240,7 +240,8 @@ class BackfillPlanner:
         runs = draft.state.runs
         again = runs.get(self.run_id) or runs.get(self.request.digest(self.job.name))
         asked_before = again is not None and again.abandoned and _still_answers(again, draft.state)
-        if again is not None and asked_before and not again.archived and self.request.interval is None:
+        by_time = isinstance(self.request.from_, datetime) or isinstance(self.request.to, datetime)
+        if again is not None and asked_before and not again.archived and by_time:
             # Abandoned, and asked again: times must not mean other offsets than the first time.
             return {tp: offsets for tp, offsets in again.plan.offsets().items() if tp in chosen}
         if self.request.interval is not None:

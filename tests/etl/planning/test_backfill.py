@@ -131,6 +131,14 @@ def test_an_abandoned_one_means_the_same_offsets_as_before() -> None:
     assert planned(BY_TIMES, abandoned(BY_TIMES, run_id_of(BY_TIMES, EMPTY_STATE))) == [(10, 20)]
 
 
+def test_offsets_that_were_asked_for_by_name_are_asked_for_again() -> None:
+    """Others of them had landed when the abandoned run was planned, and were abandoned since."""
+    request = BackfillRequest.parse(from_=["orders:0:5"], to=["orders:0:30"])
+    state = abandoned(request, run_id_of(request, EMPTY_STATE))
+    assert planned(request, state) == [(5, 30)]
+    assert planned(request, replace(state, landed_offsets={TP: OffsetSet.single(0, 15)})) == [(15, 30)]
+
+
 @pytest.mark.parametrize(("request_", "ranges"), [(BY_OFFSETS, (10, 20)), (BY_TIMES, (3, 8))])
 def test_one_that_was_abandoned_so_long_ago_that_its_ranges_are_forgotten_is_planned_anew(
     request_: BackfillRequest, ranges: tuple[int, int]
