@@ -47,7 +47,7 @@ def run_backfill(
         adopted_jobs(request)  # raises if a ledger that it names does not exist, before a run is planned with it
         if not request.unbounded:
             return _run(context, request, take_over=take_over)
-        left = unfinished_from_files(context.clients.read_state())
+        left = unfinished_from_files(context.clients.read_state(), request.segments)
         if left is not None:
             report = _run(context, replace(left, commit_offsets=request.commit_offsets), take_over=take_over)
             report.notes.append(

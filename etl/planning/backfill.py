@@ -24,7 +24,7 @@ have grown make another run.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
@@ -95,12 +95,18 @@ def all_in_files(inputs: InputReader, request: BackfillRequest, state: JobState)
     )
 
 
-def unfinished_from_files(state: JobState) -> BackfillRequest | None:
-    """The request of an unfinished backfill of all offsets of some files; no other run can plan these offsets."""
+def unfinished_from_files(state: JobState, files: Collection[str]) -> BackfillRequest | None:
+    """The request of an unfinished backfill of all offsets of these files; no other run can plan these offsets."""
     for run in state.unfinished_runs():
-        if run.mode == "backfill-missing" and json.loads(run.plan.pinned_config)["source"].get("segments"):
+        if run.mode == "backfill-missing" and files_of(run) == frozenset(files):
             return BackfillRequest.from_json(json.loads(run.plan.asked))
     return None
+
+
+def files_of(run: RunState) -> frozenset[str]:
+    """The folders of log files that a run was planned to read; none if it was to read the brokers."""
+    segments = json.loads(run.plan.pinned_config).get("source", {}).get("segments") or {}
+    return frozenset(segments.get("paths", ()))
 
 
 def readable_end(draft: Draft, tp: TopicPartition) -> int:

@@ -86,7 +86,8 @@ class _DryRun:
     def backfill(self, request: BackfillRequest, state: JobState) -> RunReport:
         bounded: BackfillRequest | None = request
         if request.unbounded:
-            bounded = unfinished_from_files(state) or all_in_files(self._inputs, request, state)
+            bounded = unfinished_from_files(state, request.segments)
+            bounded = bounded or all_in_files(self._inputs, request, state)
         if bounded is None:
             return RunReport(self._job, None, MODES[request.mode], "nothing-to-do", seconds=self._stopwatch.seconds())
         planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded, run_id_of(bounded, state))

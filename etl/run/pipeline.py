@@ -28,6 +28,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, examine_tables, preflight
 from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.changed_plan import change_since
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
@@ -132,18 +133,17 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) 
     if run.abandoning:
         abandon_run(context, lease, run, "an abandonment that was interrupted")
         return False
-    if run.accounted is None and run.config_hash != context.job.config_hash:
+    changed = None if run.accounted is not None else change_since(context.job, run, copy=context.inputs.copy)
+    if changed is not None:
         if run.landed or _landed_in_a_table(context, run):
             raise Refused(
                 "configuration-changed",
-                f"run {run.run_id} has landed in some of its tables, and the job file has changed since",
+                f"run {run.run_id} has landed in some of its tables, and {changed}",
                 remedy=f"`kseg repair JOB --finish {run.run_id}` completes it as planned, `--abandon` removes its rows",
                 run=run.run_id,
             )
-        abandon_run(context, lease, run, "the configuration changed before anything had landed")
-        context.progress.message(
-            f"run {run.run_id} had landed nothing and is abandoned: planning again with the changed configuration"
-        )
+        abandon_run(context, lease, run, f"nothing had landed, and {changed}")
+        context.progress.message(f"run {run.run_id} had landed nothing and is abandoned: {changed}. Planning again")
         return False
     if run.account_failed is not None:
         _clear_or_refuse(context, lease, run)

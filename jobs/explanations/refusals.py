@@ -50,7 +50,7 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "`kseg repair JOB --abandon RUN`, then give the table one name",
     ),
     "configuration-changed": Explanation(
-        "the job file changed after a run had landed in some of its tables",
+        "the job file, or the `--segments` of a backfill, changed after a run had landed in some of its tables",
         "`kseg repair JOB --finish RUN` completes it as planned, `--abandon RUN` removes its rows",
     ),
     "data-lost": Explanation(

@@ -202,6 +202,29 @@ def test_a_person_may_finish_or_abandon_a_backfill_from_files(own, job_of, grown
         job.assert_complete(runs=2 if way == "finish" else 1)
 
 
+@pytest.mark.parametrize("named", [False, True], ids=["all", "by offsets"])
+def test_a_backfill_is_not_completed_from_other_files_than_it_was_planned_from(broker, own, job_of, tmp_path, named):
+    """With `on_data_loss: record` what the other copy lacks was recorded as lost, and counted as landed."""
+    topic = own.topic(1)
+    own.write(topic, 0, 10)
+    older = copied(broker.log_dirs[0], tmp_path / "older")
+    own.write(topic, 0, 10)
+    newer = copied(broker.log_dirs[0], tmp_path / "newer")
+    job = job_of(topic, kafka=NOBODY, source={"on_data_loss": "record"})
+    bounds = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:20"]} if named else {}
+    job.die("plan:after", segments=[str(newer)], **bounds)
+    (run_id,) = job.state.runs
+    with pytest.raises(Refused) as refused:
+        from_files(job, older, **bounds)
+    if named:  # nothing had landed, so it is planned anew, for the files of this request
+        assert (refused.value.code, job.state.runs[run_id].phase) == ("offsets-not-in-files", "abandoned")
+        from_files(job, newer, **bounds)
+    else:
+        assert f"--finish {run_id}" in str(refused.value.remedy)
+        job.finish(run_id)
+    assert job.rows() == own.rows(topic)
+
+
 def test_a_run_that_died_with_its_broker_makes_room_for_the_files(own, job_of, grown_topic):
     """Its offsets are planned and can be read by nobody until it is given up, for which no broker is needed."""
     topic, folder = grown_topic

@@ -1,0 +1,59 @@
+"""What keeps an unfinished run from going on as it was planned."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document
+from kseg.etl.config.sections import Segments
+from kseg.etl.ledger.state import RunState
+from kseg.etl.run.changed_plan import change_since
+
+
+def job(*files: str, own: str | None = None, **sink: Any) -> Job:
+    """files: of `--segments`. own: of the job file."""
+    made = job_from_document(
+        {
+            "version": 1,
+            "name": "orders",
+            "kafka": {"bootstrap.servers": "localhost:1"},
+            "source": {"topics": ["orders"], **({"segments": own} if own else {})},
+            "sink": {"path": "/lake/orders", **sink},
+            "ledger": "/lake/ledger",
+        }
+    )
+    return made.of_files(Segments.named(files), brokers=False) if files else made
+
+
+def run(planned: Job, chain: str = "backfill") -> RunState:
+    plan = SimpleNamespace(pinned_config=json.dumps(planned.pinned()))
+    return cast("RunState", SimpleNamespace(chain=chain, config_hash=planned.config_hash, plan=plan))
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "change"),
+    [
+        (job(), job(), None),
+        (job(), job(merge_schema=True), "the job file has changed since"),
+        (job("/a", "/b"), job("/b", "/a"), None),
+        (job("/a"), job("/b"), "it was planned to read /a, and not /b"),
+        (job("/a"), job(), "it was planned to read /a, and not the brokers"),
+        (job(), job("/a"), "it was planned to read the brokers, and not /a"),
+        (job(own="/a"), job(own="/moved"), None),
+        (job(own="/a"), job("/b", own="/a"), "it was planned to read /a, and not /b"),
+    ],
+)
+def test_a_backfill_goes_on_with_the_files_that_it_was_planned_to_read(
+    planned: Job, now: Job, change: str | None
+) -> None:
+    copy = now.source.segments is not None and now.source.segments.paths != ("/moved",)
+    assert change_since(now, run(planned), copy=copy) == change
+
+
+def test_an_incremental_run_goes_on_where_the_job_s_files_have_moved() -> None:
+    assert change_since(job(own="/b"), run(job(own="/a"), "incremental"), copy=False) is None
