@@ -16,7 +16,7 @@ from kseg.etl.errors import AddressValue, KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.audit_events import Difference, compare_events
-from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.planning.group_reconciliation import standing_of
 from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.context import JobContext
 from kseg.etl.tables.names import is_name
@@ -144,19 +144,18 @@ def _group(context: JobContext, state: JobState, report: AuditReport) -> Iterato
     left = state.group_offsets(view.group)
     behind = 0
     for tp, found in sorted(view.offsets.items()):
-        frontier, ours = state.frontier(tp), left.get(tp)
+        frontier, standing = state.frontier(tp), standing_of(view.group, tp, found, state)
         address: dict[str, AddressValue] = {"group": view.group, "topic": tp.topic, "partition": tp.partition}
         if frontier is None or found.offset == frontier:
             continue
         if found.offset < 0:
-            if ours is not None:
+            if tp in left:
                 report.notes.append(f"group {view.group} has no offset for {tp}: it expired; the next run commits it")
             continue
-        if ours is not None and found.offset == ours.offset:
+        if standing == "as left":
             behind += found.offset < frontier
             continue
-        of_ledger = ledger_of(found.metadata) == state.ledger_id
-        if found.offset > frontier and of_ledger:
+        if standing == "ledger older":
             reason, remedy = "this ledger committed it, and was rolled back", "restore the ledger's newest version"
         elif found.offset > frontier:
             reason, remedy = "records between them have not landed", "set it back, or `--accept-group-offsets`"

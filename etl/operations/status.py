@@ -16,7 +16,7 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.dead_letters import dead_letter_counts
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.operations.problems import Problem, freshness_problem, group_problem, run_problems, table_problem
-from kseg.etl.planning.group_reconciliation import ledger_of
+from kseg.etl.planning.group_reconciliation import standing_of
 from kseg.etl.planning.preflight import examine_tables
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
@@ -54,7 +54,7 @@ class PartitionLine:
     frontier: where the next run starts; None before the first run. lag: number of readable offsets at or above the
     frontier (before the first run: the log's start) that have not landed, including those of an unfinished run's plan.
     group_offset: -1 if the group has none; None if the job has no group.
-    agrees: whether group and ledger agree, also if the ledger's own commit is behind the frontier.
+    agrees: whether a run would continue with the group's offset (`planning.group_reconciliation`).
     oldest: time of the first batch that has not landed (ISO 8601, UTC). seconds_behind: its age now; 0 without lag,
         None if it is not known.
     """
@@ -211,13 +211,8 @@ def _partitions(context: JobContext, state: JobState) -> tuple[list[PartitionLin
         found = view.offsets.get(tp) if view else None
         first = frontier if frontier is not None else bounds.start
         group_offset = (found.offset if found else -1) if view else None
-        ours = found is not None and ledger_of(found.metadata) == state.ledger_id
         agrees = (
-            view is None
-            or not view.watched
-            or group_offset in (-1, frontier)
-            or frontier is None
-            or (ours and found is not None and found.offset <= frontier)
+            view is None or not view.watched or found is None or standing_of(view.group, tp, found, state) == "as left"
         )
         lines.append(
             PartitionLine(

@@ -9,6 +9,7 @@
                                                or of a backfill, were abandoned since
                                                else the ledger is older than the group      refused
     no base yet, `kseg:<another ledger>:…`     the ledger was lost                          refused until accepted
+    `kseg:<this ledger>:…` by another job      two jobs share a group, or one was renamed   refused until accepted
     anything else                              another client committed                     refused until accepted
 
 The frontier is where the ledger says the next run starts. Metadata is the string that a commit carries.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
@@ -28,6 +30,7 @@ from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, truncated_at
 from kseg.etl.tables.errors import NEWER_LEDGER
@@ -44,6 +47,19 @@ def ledger_of(metadata: str | None) -> str | None:
     """The ledger that a commit came from; None where it is not the framework's own."""
     parts = (metadata or "").split(":")
     return parts[1] if len(parts) == 3 and parts[0] == "kseg" else None
+
+
+Origin = Literal["this job", "another job", "another ledger", "another client"]
+"""Who committed an offset. Another job: of the same ledger."""
+
+
+def origin_of(metadata: str | None, state: JobState) -> Origin:
+    """Who committed an offset with this metadata. Run ids without a mark count as this job's (`ledger.run_ids`)."""
+    ledger = ledger_of(metadata)
+    if ledger != state.ledger_id:
+        return "another client" if ledger is None else "another ledger"
+    run = parse_run_id((metadata or "").rpartition(":")[2])
+    return "this job" if run is None or run.mark == mark_of(state.ledger_id, state.job) else "another job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,7 @@ class GroupView:
 def committed_epochs(view: GroupView, state: JobState) -> Iterator[LeaderEpoch]:
     """The leader epochs of the offsets from which a plan may start: those that this ledger has not committed itself."""
     for tp, found in view.offsets.items():
-        ours = ledger_of(found.metadata) == state.ledger_id
+        ours = origin_of(found.metadata, state) == "this job"
         if found.offset >= 0 <= found.leader_epoch and not ours and (view.watched or tp not in state.bases):
             yield LeaderEpoch(tp, found.leader_epoch)
 
@@ -101,21 +117,12 @@ def reconcile(view: GroupView, state: JobState, ends: EpochEnds, *, moves_offset
     """
     differing: dict[TopicPartition, CommittedOffset] = {}
     for tp, found in sorted(view.offsets.items()) if view.watched else ():
-        if found.offset < 0:
-            continue
         frontier = state.frontier(tp)
-        ours = ledger_of(found.metadata) == state.ledger_id
-        if ours and (frontier is None or found.offset > frontier) and not _known(view.group, tp, found, state):
+        standing = standing_of(view.group, tp, found, state)
+        if standing == "ledger older":
             raise _ledger_is_older(view.group, tp, found.offset, frontier)
-        if ours or found.offset == frontier:
-            continue
-        if frontier is None:
-            if ledger_of(found.metadata) is not None:
-                differing[tp] = found
-            continue
-        known = state.group_offsets(view.group).get(tp)
-        accepted = known is not None and (known.offset, known.metadata) == (found.offset, found.metadata or "")
-        if moves_offsets and not accepted:
+        # Where a base is yet to be pinned, an offset of another ledger or job decides where rows of this job begin.
+        if standing == "changed" and (moves_offsets or frontier is None):
             differing[tp] = found
     if not differing:
         return []
@@ -124,6 +131,25 @@ def reconcile(view: GroupView, state: JobState, ends: EpochEnds, *, moves_offset
     for tp, found in differing.items():
         check_committed_epoch(view.group, tp, found, ends)
     return _accepted(view.group, differing, state)
+
+
+Standing = Literal["as left", "ledger older", "changed"]
+
+
+def standing_of(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> Standing:
+    """What a committed offset means, by the table above: go on, the ledger is older than the group, or another client
+    (job, ledger) has changed it."""
+    frontier, origin = state.frontier(tp), origin_of(found.metadata, state)
+    if found.offset < 0 or found.offset == frontier:
+        return "as left"
+    if origin == "this job":
+        above = frontier is None or found.offset > frontier
+        return "ledger older" if above and not _known(group, tp, found, state) else "as left"
+    if frontier is None:
+        return "as left" if origin == "another client" else "changed"
+    known = state.group_offsets(group).get(tp)
+    accepted = known is not None and (known.offset, known.metadata) == (found.offset, found.metadata or "")
+    return "as left" if accepted else "changed"
 
 
 def _known(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> bool:
@@ -176,7 +202,8 @@ def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int 
 
 
 def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> Refused:
-    lost = any(ledger_of(found.metadata) is not None and state.frontier(tp) is None for tp, found in differing.items())
+    origins = {tp: origin_of(found.metadata, state) for tp, found in differing.items()}
+    lost = any(origin == "another ledger" and state.frontier(tp) is None for tp, origin in origins.items())
     ends = ((tp, found.offset, state.frontier(tp)) for tp, found in differing.items())
     each = (f"{tp.topic}-{tp.partition}: group {offset}, ledger {'-' if to is None else to}" for tp, offset, to in ends)
     told = listed(each, most=20)
@@ -189,11 +216,18 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
             topic=first.topic,
             partition=first.partition,
         )
+    if "another job" in origins.values():
+        changed = "committed by another job of this ledger"
+        remedy = "give each job a `group` of its own; if this job was renamed, set `name` back, since its rows and "
+        remedy += f"offsets are those of the old name; or continue from these offsets, `kseg ingest JOB {ACCEPT}`"
+    else:
+        changed = "changed by another client"
+        remedy = f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`: offsets that are skipped are "
+        remedy += "recorded as given up, and offsets that have landed do not land again"
     return Refused(
         "group-offsets-differ",
-        f"offsets of group {group} were changed by another client ({told})",
-        remedy=f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`: offsets that are skipped are "
-        "recorded as given up, and offsets that have landed do not land again",
+        f"offsets of group {group} were {changed} ({told})",
+        remedy=remedy,
         topic=first.topic,
         partition=first.partition,
     )

@@ -74,8 +74,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "stop them, or give the job a `group` of its own",
     ),
     "group-offsets-differ": Explanation(
-        "another client committed offsets of the job's group",
-        "set them back, or `kseg ingest JOB --accept-group-offsets`",
+        "another client, or another job of the ledger, committed offsets of the job's group",
+        "set them back, or `kseg ingest JOB --accept-group-offsets`; give each job a group of its own",
     ),
     "ledger-damaged": Explanation(
         "events are missing or contradict each other",
