@@ -43,7 +43,17 @@ SUMMARISE_AFTER = 500
 """A new summary is written after more than this many transitions since the last one: about 50 runs."""
 
 RUNS_KEPT = 200
-"""Ended runs that a summary keeps in full."""
+"""Ended runs that a summary keeps in full, if they have no more than `RANGES_KEPT` ranges together."""
+
+RANGES_KEPT = 10_000
+"""Every process parses them, with 20 µs of CPU time for the plan, the counts and the offsets of one range: without this
+limit a job of 1,000 partitions would need 4 s for each command."""
+
+LEAST_KEPT = 5
+"""Ended runs that a summary keeps in full, whatever their number of ranges."""
+
+RANGES_BETWEEN = 50_000
+"""A new summary is also written when it would drop more ranges than this."""
 
 SMALL_FILES = 40
 """More small files of one job than this are compacted: a read opens each of them (about half a millisecond)."""
@@ -66,7 +76,7 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
             files = _files(table, job)
             old = bool(summed) and _has_older(files, before)
             small, _ = _small_files(files)
-        if state.sequence - summed > SUMMARISE_AFTER:
+        if _is_due(state, summed):
             summarise(ledger, job)
         if old:
             retain(ledger, job, keep=keep, now=now)
@@ -74,8 +84,8 @@ def maintain(ledger: Ledger, job: str, *, keep: timedelta = KEEP, now: datetime 
             compact(ledger, job)
 
 
-def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool:
-    """Append a summary if there have been more than `after` transitions since the last one.
+def summarise(ledger: Ledger, job: str, *, after: int | None = None) -> bool:
+    """Append a summary if there have been more than `after` transitions since the last one (None: if one is due).
 
     Its commit contains the ledger's app transaction with the current number: if a summary and a transition were decided
     from the same state, only one of them can commit.
@@ -85,7 +95,8 @@ def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool
     """
     table, state = ledger.snapshot(job)
     summed = table.transaction_version(ledger.summary_app_id(job)) or 0
-    if state.sequence - summed <= after or state.updated_at is None:
+    due = _is_due(state, summed) if after is None else state.sequence - summed > after
+    if not due or state.updated_at is None:
         return False
     entry = Entry(Summary(state=summary_of(state)), state.updated_at, state.sequence)
     rows = codec.encode(job, [codec.Row(entry, 0, 1, f"summary-{state.sequence}")])
@@ -98,6 +109,14 @@ def summarise(ledger: Ledger, job: str, *, after: int = SUMMARISE_AFTER) -> bool
         except CommitFailedError:
             return False
     return True
+
+
+def _is_due(state: JobState, summed: int) -> bool:
+    """Whether a new summary would shorten what a process reads. summed: number of the last summary."""
+    since = state.sequence - summed
+    return since > SUMMARISE_AFTER or (
+        since > 0 and sum(len(run.plan.ranges) for run in _outdated(state, RUNS_KEPT)) > RANGES_BETWEEN
+    )
 
 
 def compact(ledger: Ledger, job: str, *, small_files: int = SMALL_FILES) -> bool:
@@ -209,8 +228,7 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
 
     The leases of all chains are kept, too: later attempts continue their numbers.
     """
-    ended = [run.run_id for run in state.runs.values() if run.ended]
-    old = set(ended[: max(0, len(ended) - (RUNS_KEPT if runs_kept is None else runs_kept))])
+    old = {run.run_id for run in _outdated(state, RUNS_KEPT if runs_kept is None else runs_kept)}
     runs: dict[str, RunState] = {}
     archive = state.archive
     letters = may_have_dead_letters(state)
@@ -224,6 +242,18 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
             # reopened, each run's generations are kept, because rows contain the id of their run.
             runs[run.run_id] = run if run.archived else _reduced(run, letters)
     return replace(state, runs=runs, archive=archive)
+
+
+def _outdated(state: JobState, most: int) -> list[RunState]:
+    """The ended runs that a summary reduces: all but the newest. most: the number of runs to keep."""
+    ended = [run for run in state.runs.values() if run.ended]
+    kept = ranges = 0
+    for run in reversed(ended):
+        ranges += len(run.plan.ranges)
+        if kept == most or (ranges > RANGES_KEPT and kept >= LEAST_KEPT):
+            break
+        kept += 1
+    return ended[: len(ended) - kept]
 
 
 def _add(archive: Archive, run: RunState) -> Archive:

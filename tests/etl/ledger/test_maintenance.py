@@ -224,6 +224,25 @@ class TestRetention:
         assert Ledger.open(history.path).read("other").lease().owner == "me"
 
 
+def test_runs_of_many_partitions_do_not_make_a_summary_long(ledger, words, monkeypatch):
+    """Each process reads all of them: at 1,000 partitions each command took seconds."""
+    monkeypatch.setattr(maintenance, "RANGES_KEPT", 100)
+    monkeypatch.setattr(maintenance, "RANGES_BETWEEN", 300)
+    ledger.transition("orders", lambda _: [words.lease()])
+    ledger.transition("orders", lambda _: [words.step(ev.BasePinned, "", bases={words.tp: 0}, reason="earliest")])
+    numbers = []
+    for number in range(12):
+        ranges = [(partition, number, number + 1) for partition in range(40)]
+        for event in words.whole_run(ledger.read("orders"), f"r{number}", *ranges):
+            ledger.transition("orders", lambda _, event=event: [event])
+        maintain(ledger, "orders")
+        numbers.append(len(cold(ledger).runs))
+    assert max(numbers) <= maintenance.LEAST_KEPT + 300 // 40 + 1
+    assert min(numbers[-5:]) >= maintenance.LEAST_KEPT
+    assert list(cold(ledger).runs) == [f"r{number}" for number in range(12 - numbers[-1], 12)]
+    assert cold(ledger).archive.runs == 12 - numbers[-1]
+
+
 def test_compaction_leaves_one_file_and_every_event(history):
     before = history.events("orders")
     assert not compact(history, "orders", small_files=1000)
