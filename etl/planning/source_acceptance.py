@@ -89,6 +89,8 @@ def accept(
     seen: dict[str, dict[int, ev.PartitionIdentity]] = {}
     for change in changes:
         for tp in _partitions(change, snapshot, state):
+            if not _is_known(state, tp):
+                continue  # it came with the new topic: the next plan takes it for a partition that was added
             given = offsets.get(tp)
             first = change.first if given is None else given
             bounds = snapshot.bounds.get(tp)
@@ -136,6 +138,11 @@ def _partitions(change: SourceChange, snapshot: SourceSnapshot, state: JobState)
         yield TopicPartition(change.topic, change.partition)
         return
     yield from sorted(tp for tp in _all_partitions(snapshot, state) if tp.topic == change.topic)
+
+
+def _is_known(state: JobState, tp: TopicPartition) -> bool:
+    topic = state.topics.get(tp.topic)
+    return tp in state.bases or (topic is not None and tp.partition in topic.partitions)
 
 
 def _all_partitions(snapshot: SourceSnapshot, state: JobState) -> set[TopicPartition]:

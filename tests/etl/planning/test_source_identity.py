@@ -294,6 +294,21 @@ def test_another_topic_is_reopened_from_its_first_offset(snapshot: SourceSnapsho
     assert mirrored.reopened == {OTHER: 0}
 
 
+def test_a_partition_that_only_the_recreated_topic_has_is_left_to_the_next_plan_as_an_added_one() -> None:
+    """It is read from its first record, and what retention has removed of it is refused; as a partition of a plan, it
+    would begin at the log's start without a word."""
+    topic = seen(topic_id=NEW_ID).topics["orders"]
+    both = {number: PartitionMetadata(number, 1, 5, (1,), (1,)) for number in (0, 1)}
+    snapshot = replace(
+        seen(topic_id=NEW_ID),
+        topics={"orders": replace(topic, partitions=both)},
+        bounds={TP: LogBounds(0, 20, 20, leader_epoch=5), OTHER: LogBounds(3, 9, 9, leader_epoch=5)},
+    )
+    event = accepted(snapshot, known(), "orders")
+    assert event is not None
+    assert (event.reopened, list(event.topics["orders"].partitions)) == ({TP: 0}, [0])
+
+
 def test_a_start_beyond_the_end_is_moved_into_the_log() -> None:
     state = replace(known(0), bases={TP: 100_000}, landed_offsets={})
     event = accepted(seen(37), state, "orders")
