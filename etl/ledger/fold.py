@@ -257,7 +257,8 @@ class _Building:
                 raise self._illegal(event, f"{tp} {again} has landed")
 
     def _refused(self, event: ev.RunRefused) -> None:
-        self.last_refused = event
+        if event.chain == ev.INCREMENTAL:
+            self.last_refused = event
         run = self.runs.get(event.run_id)
         if run is not None and not run.ended:
             self.runs[event.run_id] = replace(run, refused=event)

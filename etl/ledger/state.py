@@ -226,6 +226,7 @@ class JobState(Strict):
     lineages: readers' schemas, by place below `decode`. schema_texts: schemas of a registry, by hash.
     reopened_in: the leader epochs in which these changes were accepted, if they are known.
     expired_letters: offsets of dead letters that retention has deleted, by run (`ledger.expired_letters`).
+    last_refused: the last error of the incremental chain.
     """
 
     job: str

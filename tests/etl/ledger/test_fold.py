@@ -341,8 +341,14 @@ class TestLeases:
         assert not folding.state.lease().live(folding.now)
 
     def test_a_refusal_needs_no_lease(self, folding):
-        state = folding.add(ev.RunRefused(chain="b", run_id="b", owner="you", code="group-has-members", message="…"))
+        state = folding.add(ev.RunRefused(owner="you", code="group-has-members", message="…"))
         assert state.last_refused.code == "group-has-members"
+
+    def test_a_refusal_of_another_chain_does_not_take_the_place_of_the_incremental_chain_s(self, folding):
+        """An interval that is not closed yet is tried again and again: `kseg status` showed no problem any more."""
+        folding.add(ev.RunRefused(owner="me", code="data-lost", message="…"))
+        state = folding.add(ev.RunRefused(chain="b", run_id="b", owner="you", code="IntervalOpen", message="…"))
+        assert state.last_refused.code == "data-lost"
 
 
 class TestPartitions:
