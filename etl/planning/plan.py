@@ -124,7 +124,10 @@ class Draft:
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
 
     def _note_absent_topics(self) -> None:
-        absent = absent_topics(self.inputs.snapshot, self.inputs.job.source, self.state.topics)
+        snapshot, source = self.inputs.snapshot, self.inputs.job.source
+        absent = absent_topics(snapshot, source, self.state.topics)
+        if source.pattern is not None and not snapshot.topics and not absent:
+            self.notes.append(f"source.pattern {source.pattern} selects no topic that the source lists")
         if absent:
             self.notes.append(
                 f"not read, because the source does not list them any more: {listed(absent)}. They were "

@@ -205,6 +205,17 @@ def test_a_topic_of_the_pattern_that_is_not_listed_any_more_is_told() -> None:
     assert notes(topics=None, pattern="^orders") == notes() == []
 
 
+def test_a_pattern_that_selects_no_topic_is_told() -> None:
+    """A misspelt one ended each run with nothing to do, and exit code 0."""
+    found = draft()
+    source = JOB.source.model_copy(update={"topics": None, "pattern": "^ordres"})
+    nothing = SourceSnapshot("c", {}, {}, {}, {})
+    job = JOB.model_copy(update={"source": source})
+    found.inputs = replace(found.inputs, job=job, snapshot=nothing, group=GroupView("g", {}))
+    assert plan_incremental(found) is None
+    assert found.notes == ["source.pattern ^ordres selects no topic that the source lists"]
+
+
 @pytest.mark.parametrize(
     ("start", "group", "noted"), [("committed", -1, True), ("committed", 5, False), ("earliest", -1, False)]
 )
