@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Final
 
 from kseg.etl.decoding.bad_records import MAX_EXAMPLES
 from kseg.etl.errors import Refused
@@ -22,6 +23,8 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.range_result import RangeResult
+
+_ABSENT: Final = "offsets are absent that no compaction explains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +171,7 @@ def offsets_mismatch(reading: ReadCounts, on_gap: str) -> str | None:
         )
     if reading.gaps and on_gap == "fail":
         first = reading.gaps[0]
-        return f"offsets are absent that no compaction explains: {first}" + (
-            f" and {len(reading.gaps) - 1} more gaps" if len(reading.gaps) > 1 else ""
-        )
+        return f"{_ABSENT}: {first}" + (f" and {len(reading.gaps) - 1} more gaps" if len(reading.gaps) > 1 else "")
     return None
 
 
@@ -188,7 +189,7 @@ def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[
 
 def failed(plan: ev.RunPlan, event: ev.AccountFailed) -> Refused:
     """The error of a run whose account failed."""
-    gap = event.equation == "offsets" and "compaction" in event.reason
+    gap = event.equation == "offsets" and event.reason.startswith(_ABSENT)
     return Refused(
         "offsets-absent" if gap else "account-failed",
         f"the record counts of run {plan.run_id} do not balance: {event.reason}",

@@ -363,13 +363,12 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
     frontier that a backfill has moved, and the offsets of a group without members expire without commits."""
     state = context.clients.read_state()
     done = state.runs.get(lease.chain)
-    if done is not None:
+    if done is not None and done.finished:
         report = report_of(context.job.name, done, status="nothing-to-do")
         report.notes.append(f"run {done.run_id} was finished before, at {done.ended_at}")
     else:
-        report = RunReport(
-            context.job.name, None, "incremental" if lease.chain == ev.INCREMENTAL else "", "nothing-to-do"
-        )
+        mode = "incremental" if lease.chain == ev.INCREMENTAL else done.mode if done is not None else ""
+        report = RunReport(context.job.name, None, mode, "nothing-to-do")
     _report_frontiers(context.progress, state)
     partitions = context.inputs.partitions()
     if lease.chain == ev.INCREMENTAL and context.job.commits_offsets and any(tp in state.bases for tp in partitions):

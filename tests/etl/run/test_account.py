@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.ledger import events as ev
-from kseg.etl.run.account import account_for, offsets_mismatch
+from kseg.etl.ledger.ranges import OffsetRange
+from kseg.etl.run.account import ReadCounts, account_for, failed, offsets_mismatch
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles, Origin
@@ -136,3 +137,16 @@ def test_a_task_that_is_counted_twice_fails_the_first_equation(files: LogFiles) 
 
 def test_the_decoder_of_a_task_is_the_plain_one(files: LogFiles) -> None:
     assert type(decoder_of(RangeTask(TOPIC, 0, 0, 1), files, DecodeOptions())) is RangeDecoder
+
+
+@pytest.mark.parametrize(("lost", "code"), [(0, "offsets-absent"), (3, "account-failed")])
+def test_only_offsets_that_no_compaction_explains_can_be_recorded_as_gaps(lost: int, code: str) -> None:
+    """The word was searched in the text, which names the topic. `on_gap: record` does not help if records are lost."""
+    planned = ev.PlannedRange("compaction", 0, 0, 10, table="t")
+    plan = ev.RunPlan("r", "incremental", ev.INCREMENTAL, "a", 1, "", "{}", None, {}, (planned,), {})
+    account = ev.RangeAccount("compaction", 0, 0, 10, ev.RangeCounts(data=8 - lost, absent=2))
+    gaps = (OffsetRange("compaction", 0, 8, 10),)
+    reading = ReadCounts((account,), gaps, (), rows_in=8 - lost)
+    reason = offsets_mismatch(reading, "fail")
+    assert reason is not None
+    assert failed(plan, reading.failed("r", "offsets", reason, None, final=False)).code == code
