@@ -44,12 +44,15 @@ def expire_letters(context: JobContext, lease: Lease | None, retention: timedelt
     lease: the maintenance's; None: a dry run, nothing is changed. retention: None: no letters expire.
 
     Raises:
+        Refused: a table is not what the ledger left, such as one that was restored.
         RetriableFailure: another writer changed a table meanwhile.
         LeaseLost: another maintenance has taken over.
     """
     found = []
     state = context.clients.read_state()
     for table in dead_letter_tables(context, state):
+        # First, since the ledger's record of the deletion would hide an older change from all later runs.
+        context.targets.check(table, state.tables.get(table))
         access = context.targets.access(table)
         rows = access.read(ADDRESS, {}) if access is not None else None
         if access is None or rows is None:
@@ -88,8 +91,7 @@ def _expire(
             lease.read()  # raises LeaseLost if another maintenance has taken over
             deleted += maintenance.delete_runs(runs[first : first + AT_ONCE], details=details)
     context.observe("expire:deleted")
-    access = context.targets.access(table)
-    now = access.state() if access is not None else None
+    now = context.targets.check(table, after.tables.get(table))
     lease.transition(lambda _: [LettersExpired(table=table, state=now)])
     return ExpiredLetters(table, events[0].counts, deleted)
 

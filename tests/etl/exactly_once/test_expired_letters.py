@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.maintain import MaintenanceReport, MaintenanceRequest, maintain_job
 from kseg.etl.operations.status import status
@@ -105,6 +106,23 @@ def test_expired_letters_are_deleted_and_stay_accounted_for(job: Any, monkeypatc
     assert letters(job) == [3], "read again from Kafka, where the record still is"
     assert status(job.job).dead_letters["open"] == 1
     assert verify(job.job).ok
+
+
+def test_letters_of_a_restored_table_do_not_expire(job: Any) -> None:
+    """The state after the deletion hid the RESTORE from all later runs."""
+    job.ingest()
+    before = job.table("dead").version()
+    producer = Producer(job.records.settings)
+    producer.produce(job.topics[0], value=BROKEN)
+    assert producer.flush(60) == 0
+    job.ingest()
+    job.table("dead").restore(before)
+    with pytest.raises(Refused) as refused:
+        expire(job)
+    assert refused.value.code == "table-restored"
+    with pytest.raises(Refused) as refused:
+        job.ingest()
+    assert refused.value.code == "table-restored"
 
 
 def test_letters_that_a_redrive_has_planned_stay_until_it_is_done(job: Any) -> None:
