@@ -35,7 +35,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
 from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
@@ -218,6 +218,7 @@ class _Rebuilding:
 
     def read_rows(self) -> None:
         """Determine the landed offsets from the tables' rows and histories."""
+        found: dict[TopicPartition, list[Interval]] = {}  # sorted once: rows may have a range for each offset
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = TableHistory.of(access)
@@ -226,7 +227,7 @@ class _Rebuilding:
             self.reopened |= {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
             for tp, intervals, runs, rows in self._rows(table, access, by_run):
-                self.landed[tp] = self.landed.get(tp, EMPTY).union(intervals)
+                found.setdefault(tp, []).extend(intervals)
                 seen |= runs
                 self.rows += rows
             for run in seen:
@@ -234,7 +235,8 @@ class _Rebuilding:
                     if run in by_run.routed:
                         self.began[tp] = min(offsets.intervals[0][0], self.began.get(tp, NO_END))
                     else:
-                        self.landed[tp] = self.landed.get(tp, EMPTY).union(offsets)
+                        found.setdefault(tp, []).extend(offsets)
+        self.landed = {tp: OffsetSet.of(intervals) for tp, intervals in found.items()}
         for tp, first in self.accepted.items():
             self.landed[tp] = self.landed.get(tp, EMPTY).intersect(OffsetSet.single(0, first))
             self.reopened[tp] = (*self.reopened.get(tp, ()), first)
@@ -262,10 +264,11 @@ class _Rebuilding:
                 batch.column(name).cast(kind) for name, kind in zip(address, ADDRESS_TYPES, strict=True)
             )
             runs = batch.column(RUN_COLUMN).cast(pa.string())
-            for run_id in pc.unique(runs).to_pylist():
+            found = pc.unique(runs).to_pylist()
+            for run_id in found:
                 if run_id not in owned:
                     owned[run_id] = self._is_ours(table, run_id, history)
-            ours = pa.array([run_id for run_id, mine in owned.items() if mine], pa.string())
+            ours = pa.array([run_id for run_id in found if owned[run_id]], pa.string())
             keep = pc.and_(pc.is_in(runs, ours), pc.is_in(topics, pa.array([*self.snapshot.topics], pa.string())))
             kept = pa.table([topics, partitions, offsets, runs], names=["topic", "partition", "offset", "run"]).filter(
                 keep

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.lease import Lease
@@ -81,11 +83,13 @@ class Table:
             yield CommitRecord(0, details=facts)
 
 
-def rebuilt(rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> _Rebuilding:
-    table = cast("Any", Table(rows, generations))
+def rebuilt(
+    rows: dict[str, tuple[int, int]], generations: dict[str, int], *, kind: type[Table] = Table, end: int = 60
+) -> _Rebuilding:
+    table = cast("Any", kind(rows, generations))
     targets = SimpleNamespace(scan=lambda _, columns: table.scan(columns))
     context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS, targets=targets)
-    snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, 60, 60)})
+    snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, end, end)})
     found: dict[str, Any] = {"t": {"kseg/lost/job": 9}}
     tables = {"t": table}
     rebuilding = _Rebuilding(
@@ -125,3 +129,30 @@ def test_without_an_accepted_change_all_rows_count() -> None:
     found = rebuilt(rows, dict.fromkeys(rows, 0))
     assert found.landed[TP] == OffsetSet.single(0, 60)
     assert not found.reopened
+
+
+def test_offsets_with_gaps_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transform that drops every other record leaves a range for each row: a union for each batch, and for each run
+    of the history, sorted all that had been found before."""
+    sorted_ranges = 0
+    whole = OffsetSet.of
+
+    def of(intervals: Iterable[tuple[int, int]]) -> OffsetSet:
+        nonlocal sorted_ranges
+        listed = list(intervals)
+        sorted_ranges += len(listed)
+        return whole(listed)
+
+    class Filtered(Table):
+        def scan(self, columns: Any) -> Iterator[pa.RecordBatch]:
+            for batch in super().scan(columns):
+                yield batch.filter(pc.equal(pc.bit_wise_and(batch.column(2), 1), 1))
+
+    rows = {run(number): (100 * number, 100 * number + 100) for number in range(60)}
+    monkeypatch.setattr(OffsetSet, "of", of)
+    found = rebuilt(rows, {}, kind=Filtered, end=6000)
+    assert found.landed[TP].length == 3000
+    assert sorted_ranges <= 3 * 3000
+    sorted_ranges = 0
+    assert rebuilt(rows, dict.fromkeys(rows, 0), kind=Filtered, end=6000).landed[TP] == OffsetSet.single(0, 6000)
+    assert sorted_ranges <= 3 * 3000
