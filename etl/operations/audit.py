@@ -15,6 +15,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import AddressValue, KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.table_names import current_names
 from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import standing_of
 from kseg.etl.planning.preflight import check_again, examine_tables
@@ -93,7 +94,7 @@ def _of(refused: Refused) -> Difference:
 
 def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
     report.checked["tables"] = report.checked["commits"] = 0
-    for table in sorted(state.tables):
+    for table in current_names(state.tables):
         if is_name(table):
             report.notes.append(f"{table}: not checked, only Spark can read a table in a catalog")
             continue

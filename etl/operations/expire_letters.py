@@ -21,6 +21,7 @@ from kseg.etl.ledger.expired_letters import LettersExpired, has_expired
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.ledger.table_names import current_names
 from kseg.etl.operations.dead_letters import addresses_of, dead_letter_tables
 from kseg.etl.run.context import JobContext
 
@@ -50,7 +51,10 @@ def expire_letters(context: JobContext, lease: Lease | None, retention: timedelt
     """
     found = []
     state = context.clients.read_state()
+    moved = state.tables.keys() - set(current_names(state.tables))
     for table in dead_letter_tables(context, state):
+        if table in moved:
+            continue
         # First, since the ledger's record of the deletion would hide an older change from all later runs.
         context.targets.check(table, state.tables.get(table))
         access = context.targets.access(table)

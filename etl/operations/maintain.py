@@ -28,6 +28,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.store import Ledger
+from kseg.etl.ledger.table_names import current_names
 from kseg.etl.ledger.values import TableState
 from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
 from kseg.etl.run.context import JobContext, Observer
@@ -156,7 +157,7 @@ def maintain_job(
             context.progress.phase("maintain dead letters")
             report.letters = expire_letters(context, lease, job.dead_letter_retention)
             state = context.clients.read_state()
-        for table in sorted(state.tables):
+        for table in current_names(state.tables):
             context.progress.phase(f"maintain {table}")
             context.targets.check(table, state.tables[table])
             report.tables.append(_maintain_table(context, lease, table, request, others, report.notes, left))

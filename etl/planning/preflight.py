@@ -14,6 +14,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.local_folders import refuse_unwritable
 from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.table_names import current_names
 from kseg.etl.places import one_scheme
 from kseg.etl.planning.group_reconciliation import committed_epochs
 from kseg.etl.planning.inputs import InputReader
@@ -119,7 +120,7 @@ def examine_tables(
         Refused: a table is not what the ledger left, or was landed with a later state of this ledger.
         ConfigurationError: two of the names are one table, or one of the tables and the ledger lies inside another.
     """
-    ids = {table.id: name for name, table in state.tables.items()}
+    ids = {state.tables[name].id: name for name in current_names(state.tables)}
 
     def known(name: str, now: ev.TableState | None) -> KnownTable:
         # A table goes by another name once the job file, a symbolic link or a catalog does.

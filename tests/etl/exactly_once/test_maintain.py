@@ -19,6 +19,7 @@ from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import TableState
 from kseg.etl.operations import maintain as maintenance
+from kseg.etl.operations.audit import audit
 from kseg.etl.operations.maintain import CHAIN, HOUR, MaintenanceRequest, OtherJobs, cut_off, maintain_job
 from kseg.etl.operations.verify import verify
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
@@ -264,6 +265,22 @@ def test_files_of_an_unfinished_run_stay_and_go_when_it_has_ended(home, records)
     assert job.rows() == records.rows(topic)
     maintain(job, **AT_ONCE)
     assert job.orphans() == set()
+
+
+def test_a_table_that_was_moved_is_maintained_where_it_is(home, records):
+    """Its old name was missing, and accepting that took the table's state from the ledger."""
+    topic = records.topic(1)
+    job = home(topic)
+    for name in ("first", "second"):
+        records.write(topic, 0, 5)
+        job.ingest()
+        if name == "first":
+            (job.folder / "lake/first").rename(job.folder / "lake/second")
+            job.change(sink={"path": "./lake/second"})
+    report = maintain_job(job.job, MaintenanceRequest())
+    assert [Path(table.path).name for table in report.tables] == ["second"]
+    assert audit(job.job).ok
+    assert verify(job.job).ok
 
 
 def test_what_it_refuses(home, records):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.values import TableState
 from kseg.etl.operations import maintain
 from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
 from kseg.etl.tables.errors import vacuum_of_nested
@@ -27,7 +28,7 @@ def maintenance_of(**methods: Any) -> Any:
 
 def job_of(monkeypatch: pytest.MonkeyPatch, tables: Sequence[str], maintenance: Callable[..., Any]) -> Any:
     """A job with these tables and no unfinished run."""
-    state = SimpleNamespace(tables=dict.fromkeys(tables), unfinished_runs=list)
+    state = SimpleNamespace(tables={name: TableState(name, 1) for name in tables}, unfinished_runs=list)
     context = SimpleNamespace(
         job=SimpleNamespace(name="job", sink=SimpleNamespace(single_driver=False)),
         clients=SimpleNamespace(read_state=lambda: state, ledger=SimpleNamespace(id="ledger", jobs=list)),
