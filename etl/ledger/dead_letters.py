@@ -26,6 +26,7 @@ from typing import Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.expired_letters import has_expired
+from kseg.etl.ledger.generations import generation_read
 from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
@@ -109,11 +110,12 @@ class LetterStates:
             return "pending"
         if run is not None and run.mode == REPLACE and letter.offset not in self._of_run(run, tp):
             return "kept"
-        generation = state.generation_of(run, tp) if run is not None else 0
+        generation = generation_read(state, letter.run_id, tp)
         is_current = letter.offset < state.current_below(tp, generation)
         number = self._number.get(letter.run_id, -1)
         for later, by, offsets in reversed(self._since):
-            same = is_current or state.generation_of(by, tp) == generation
+            other = state.generation_of(by, tp)  # below the letter's only if its run came later, and was dropped
+            same = other == generation or (is_current and other > generation)
             if same and later > number and letter.offset in offsets.get(tp, EMPTY):
                 return _BY_MODE[by.mode]
         if not is_current:

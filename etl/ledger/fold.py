@@ -90,6 +90,7 @@ class _Building:
         self.lineages = state.lineages
         self.schema_texts = dict(state.schema_texts)
         self.reopened_in = dict(state.reopened_in)
+        self.reopened_after = dict(state.reopened_after)
         self.expired_letters = state.expired_letters
 
     def result(self) -> JobState:
@@ -111,9 +112,10 @@ class _Building:
             incremental_sequence=self.number,
             last_refused=self.last_refused,
             reopened=self.reopened,
+            reopened_in=self.reopened_in,
+            reopened_after=self.reopened_after,
             lineages=self.lineages,
             schema_texts=self.schema_texts,
-            reopened_in=self.reopened_in,
             expired_letters=self.expired_letters,
         )
 
@@ -380,6 +382,7 @@ class _Building:
         if self.runs or self.bases or self.landed:
             raise self._illegal(event, "the ledger has what the job has landed")
         self.bases, self.landed, self.reopened = dict(event.bases), dict(event.landed), dict(event.reopened)
+        self.reopened_after = {tp: (self.number,) * len(firsts) for tp, firsts in event.reopened.items()}
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)
@@ -395,10 +398,11 @@ class _Building:
             self.given_up[tp] = self.given_up.get(tp, EMPTY).intersect(below)
             if tp in self.bases:
                 self.bases[tp] = min(self.bases[tp], first)
-            epochs = self.reopened_in.get(tp, ())
-            if len(epochs) == len(self.reopened.get(tp, ())):
-                self.reopened_in[tp] = (*epochs, event.leader_epoch(tp))
-            self.reopened[tp] = (*self.reopened.get(tp, ()), first)
+            before = self.reopened.get(tp, ())
+            for known, value in ((self.reopened_in, event.leader_epoch(tp)), (self.reopened_after, self.number)):
+                if len(of_tp := known.get(tp, ())) == len(before):
+                    known[tp] = (*of_tp, value)
+            self.reopened[tp] = (*before, first)
         self.boundaries, self.unproved = (
             {(tp, at): offset for (tp, at), offset in of_kind.items() if offset <= event.reopened.get(tp, offset)}
             for of_kind in (self.boundaries, self.unproved)
@@ -442,9 +446,5 @@ class _Building:
         self._take(replace(event.state, version=self.state.version, ledger_id=self.state.ledger_id))
 
     def _illegal(self, event: ev.Event, message: str) -> IllegalStep:
-        return IllegalStep(
-            f"{event.KIND} is not allowed here: {message}",
-            job=self.state.job,
-            chain=event.chain,
-            run=event.run_id or None,
-        )
+        text = f"{event.KIND} is not allowed here: {message}"
+        return IllegalStep(text, job=self.state.job, chain=event.chain, run=event.run_id or None)

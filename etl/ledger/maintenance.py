@@ -30,6 +30,7 @@ from kseg.etl.ledger import codec
 from kseg.etl.ledger.dead_letters import may_have_dead_letters, read_again
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.fold import Entry
+from kseg.etl.ledger.generations import is_shown_by_id
 from kseg.etl.ledger.state import Archive, JobState, RunState, Summary
 from kseg.etl.ledger.store import Ledger, job_predicate, scanned
 
@@ -235,11 +236,11 @@ def summary_of(state: JobState, *, runs_kept: int | None = None) -> JobState:
     for run in state.runs.values():
         if run.run_id not in old:
             runs[run.run_id] = run
-        elif run.chain == INCREMENTAL and not state.reopened:
+        elif run.chain == INCREMENTAL and not run.archived and is_shown_by_id(state, run):
             archive = _add(archive, run)
         else:
-            # A backfill may be requested again at any later time, and does nothing if it has finished. If offsets were
-            # reopened, each run's generations are kept, because rows contain the id of their run.
+            # A backfill may be requested again at any later time, and does nothing if it has finished. Of other runs
+            # the generations are kept, because rows contain the id of their run.
             runs[run.run_id] = run if run.archived else _reduced(run, letters)
     return replace(state, runs=runs, archive=archive)
 

@@ -23,6 +23,7 @@ from typing import Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.generations import generation_read
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.ledger.values import TopicIdentity
@@ -55,8 +56,7 @@ class SourceRows:
         for state in (self.ours, *self.adopted):
             known = state.runs.get(run_id)
             if known is not None or (parts is not None and parts.mark == mark_of(state.ledger_id, state.job)):
-                # The details of runs before the first accepted change of a source may have been dropped.
-                generation = state.generation_of(known, tp) if known is not None else 0
+                generation = generation_read(state, run_id, tp)
                 return self._current_below(state, tp, generation) if self._same_source(state, tp) else 0
         if parts is not None or not _UNMARKED.fullmatch(run_id):
             return 0

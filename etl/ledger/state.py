@@ -224,7 +224,8 @@ class JobState(Strict):
     lost_ledgers: ids of the lost ledgers which this one replaces; rows of their runs belong to the job.
     reopened: by partition, the first reopened offset of each accepted change of the source, in order.
     lineages: readers' schemas, by place below `decode`. schema_texts: schemas of a registry, by hash.
-    reopened_in: the leader epochs in which these changes were accepted, if they are known.
+    reopened_in: the leader epochs in which these changes were accepted, if they are known. reopened_after: the numbers
+    of the last incremental runs before these changes, if all are known (`ledger.generations`).
     expired_letters: offsets of dead letters that retention has deleted, by run (`ledger.expired_letters`).
     last_refused: the last error of the incremental chain.
     """
@@ -251,6 +252,7 @@ class JobState(Strict):
     table_records: dict[str, TableRecord] = field(default_factory=dict)
     unproved: BoundaryOffsets = field(default_factory=dict)
     reopened_in: ByPartition[tuple[int, ...]] = field(default_factory=dict)
+    reopened_after: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     lineages: dict[str, Lineage] = field(default_factory=dict)
     schema_texts: dict[str, SchemaText] = field(default_factory=dict)
     expired_letters: dict[str, ByPartition[OffsetIntervals]] = field(default_factory=dict)

@@ -1,15 +1,21 @@
 """Accepted changes of a source: which offsets are open again, and which rows of which run are still today's records."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import codec
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import Letter, LetterStates
 from kseg.etl.ledger.errors import IllegalStep
+from kseg.etl.ledger.generations import generation_read
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
+from kseg.etl.ledger.row_owner import SourceRows
+from kseg.etl.ledger.run_ids import incremental_run_id
+from kseg.etl.ledger.state import NO_END
 
 TP = TopicPartition("orders", 0)
 SEEN = {"orders": ev.TopicIdentity(cluster_id="cluster", partitions={0: ev.PartitionIdentity(7, 12)})}
@@ -125,6 +131,50 @@ def test_a_summary_keeps_the_generation_of_every_run_since(words, folding):
     summed = summary_of(folding.state, runs_kept=0)
     assert summed.generation_of(summed.runs["after"], TP) == 1
     assert summed.current_below(TP, 0) == 12
+
+
+def test_a_summary_drops_runs_whose_numbers_show_their_generations(words, folding):
+    """After a change had been accepted, each later run stayed in the ledger for ever."""
+    first, second, third, fourth = (incremental_run_id("L", "orders", number) for number in range(1, 5))
+    whole_run(words, folding, first, (0, 20))
+    folding.add(accepted(p0=12))
+    whole_run(words, folding, second, (12, 30))
+    whole_run(words, folding, third, (30, 40))
+    folding.add(accepted(p0=25))
+    whole_run(words, folding, fourth, (25, 50))
+    summed = summary_of(folding.state, runs_kept=0)
+    assert (list(summed.runs), summed.archive.runs) == ([], 4)
+    for state in (folding.state, summed):
+        assert [generation_read(state, run, TP) for run in (first, second, third, fourth)] == [0, 1, 1, 2]
+        rows = SourceRows("t", state, {})
+        assert [rows.owned_below(run, TP) for run in (first, second, third, fourth)] == [12, 25, 25, NO_END]
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_letter_of_a_dropped_run_is_not_closed_by_a_replacement_of_an_older_generation(words, folding, dropped):
+    folding.add(words.lease("b1"))
+    plan = words.plan(folding.state, "b1", (0, 20), mode="backfill-replace")
+    chain = {"chain": "b1"}
+    folding.add(plan, words.step(ev.Replacing, "b1", kept={}, **chain), words.landed("b1", **chain))
+    folding.add(words.accounted(plan.plan), words.step(ev.Finished, "b1", **chain))
+    folding.add(accepted(p0=12))
+    run = incremental_run_id("L", "orders", 1)
+    whole_run(words, folding, run, (12, 20), dead_letters="dead")
+    state = summary_of(folding.state, runs_kept=0) if dropped else folding.state
+    assert (run in state.runs) != dropped
+    assert LetterStates(state).of(Letter(*TP, 15, run)) == "open"
+
+
+def test_a_ledger_that_lacks_the_numbers_keeps_its_runs(words, folding):
+    """Of an earlier release."""
+    folding.add(accepted(p0=12))
+    folding.state = replace(folding.state, reopened_after={})
+    run = incremental_run_id("L", "orders", 1)
+    whole_run(words, folding, run, (12, 20))
+    folding.add(accepted(p0=15))
+    summed = summary_of(folding.state, runs_kept=0)
+    assert generation_read(summed, run, TP) == 1
+    assert generation_read(summary_of(summed, runs_kept=0), run, TP) == 1
 
 
 def test_generations_are_in_the_json_of_plans_that_have_any(words, folding):
