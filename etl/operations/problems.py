@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.planning.group_reconciliation import ACCEPT
+from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.run.data_freshness import Freshness
 
 
@@ -69,11 +69,13 @@ def _continues(run: RunState) -> str:
     return f"`kseg repair JOB --finish {run.run_id}` completes it"
 
 
-def group_problem(group: str | None, partitions: Sequence[str]) -> Iterator[Problem]:
-    """Partitions whose group offsets are not those of the ledger."""
-    if partitions:
-        text = f"offsets of group {group} are not the ledger's: {listed(partitions)}"
-        yield Problem("group-offsets-differ", text, f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`")
+def group_problem(view: GroupView | None, state: JobState) -> Iterator[Problem]:
+    """Why the next run would refuse the group's offsets. view: None if the job has no group."""
+    try:
+        if view is not None:
+            reconcile(view, state, {}, moves_offsets=True)
+    except Refused as refused:
+        yield Problem(refused.code, refused.without_remedy, refused.to_do)
 
 
 def freshness_problem(found: Freshness) -> Iterator[Problem]:

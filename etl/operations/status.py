@@ -16,8 +16,9 @@ from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.dead_letters import dead_letter_counts
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.operations.problems import Problem, freshness_problem, group_problem, run_problems, table_problem
-from kseg.etl.planning.group_reconciliation import standing_of
+from kseg.etl.planning.group_reconciliation import GroupView, standing_of
 from kseg.etl.planning.preflight import examine_tables
+from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
@@ -137,7 +138,9 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report = StatusReport(job.name, job.ledger, context.clients.ledger.id, group=job.group)
         report.runs = [_run_line(run) for run in reversed(list(state.runs.values())[-runs:])]
         report.leases = _leases(state)
-        report.partitions, fresh = _partitions(context, state)
+        snapshot = context.inputs.snapshot()
+        view = context.inputs.group_view(snapshot.partitions)
+        report.partitions, fresh = _partitions(context, state, snapshot, view)
         report.freshness = replace(fresh, partitions=[])
         topics = {p.topic for p in report.partitions}
         tables = set(job.sink.tables_of(topics))
@@ -148,7 +151,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report.dead_letters = dead_letter_counts(context, state)
         report.problems = [
             *run_problems(state, datetime.now(UTC)),
-            *group_problem(job.group, [f"{p.topic}-{p.partition}" for p in report.partitions if not p.agrees]),
+            *group_problem(view, state),
             *freshness_problem(fresh),
         ]
         for table in sorted(tables):
@@ -199,9 +202,9 @@ def _leases(state: JobState) -> list[LeaseLine]:
     ]
 
 
-def _partitions(context: JobContext, state: JobState) -> tuple[list[PartitionLine], Freshness]:
-    snapshot = context.inputs.snapshot()
-    view = context.inputs.group_view(snapshot.partitions)
+def _partitions(
+    context: JobContext, state: JobState, snapshot: SourceSnapshot, view: GroupView | None
+) -> tuple[list[PartitionLine], Freshness]:
     frontiers = {tp: state.frontier(tp) for tp in snapshot.bounds}
     fresh = freshness_of(context.inputs.logs, snapshot, state, context.job.reporting.freshness)
     seen = {(one.topic, one.partition): one for one in fresh.partitions}
