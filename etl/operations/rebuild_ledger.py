@@ -219,12 +219,13 @@ class _Rebuilding:
     def read_rows(self) -> None:
         """Determine the landed offsets from the tables' rows and histories."""
         found: dict[TopicPartition, list[Interval]] = {}  # sorted once: rows may have a range for each offset
+        histories = TableHistory.of_all(self.tables)
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
-            by_run = TableHistory.of(access)
+            by_run = histories[table]
             # One entry for each change of generation, because later runs continue to count them. The first offsets of
             # earlier generations are not known.
-            self.reopened |= {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
+            self.reopened = {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
             for tp, intervals, runs, rows in self._rows(table, access, by_run):
                 found.setdefault(tp, []).extend(intervals)

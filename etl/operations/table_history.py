@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kseg.client.protocol.partition import TopicPartition
@@ -23,6 +23,16 @@ class Change:
     generation: int
     first: int
     numbers: dict[str, int] = field(default_factory=dict)
+
+    def beside(self, other: Change | None) -> Change:
+        """Of the same partition, by the histories of two tables."""
+        if other is None or other.generation != self.generation:
+            return self if other is None or other.generation < self.generation else other
+        numbers = {
+            mark: min(of_one[mark] for of_one in (self.numbers, other.numbers) if mark in of_one)
+            for mark in self.numbers.keys() | other.numbers.keys()
+        }
+        return Change(self.generation, min(self.first, other.first), numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,20 @@ class TableHistory:
                 if found := details.get("generations"):
                     generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
         return cls(owners, ranges, generations, _changes(ranges, generations), routed)
+
+    @classmethod
+    def of_all(cls, tables: Mapping[str, TableAccess]) -> dict[str, TableHistory]:
+        """The histories of a job's tables, by name, all with the changes that any of them shows.
+
+        If rows of one partition go to several tables, no run of the newest generation may have had rows for one of
+        them.
+        """
+        found = {name: cls.of(access) for name, access in tables.items()}
+        changes: dict[TopicPartition, Change] = {}
+        for history in found.values():
+            for tp, change in history.changes.items():
+                changes[tp] = change.beside(changes.get(tp))
+        return {name: replace(history, changes=changes) for name, history in found.items()}
 
     def is_older(self, run_id: str, tp: TopicPartition) -> bool:
         """Whether a run has read the partition in an older generation than the newest one."""

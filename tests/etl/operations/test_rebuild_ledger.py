@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
@@ -62,8 +62,11 @@ def test_lost_drivers_are_fenced_with_the_tables_lease() -> None:
 class Table:
     """Rows (run, offset) of one partition, and the commits of the runs that its history still has."""
 
-    def __init__(self, rows: dict[str, tuple[int, int]], generations: dict[str, int]) -> None:
-        self.rows, self.generations = rows, generations
+    def __init__(
+        self, rows: dict[str, tuple[int, int]], generations: dict[str, int], routed: Sequence[str] = ()
+    ) -> None:
+        """routed: the tables for which each run may have had rows."""
+        self.rows, self.generations, self.routed = rows, generations, routed
 
     def column_names(self) -> list[str]:
         return [*KSEG_ADDRESS, RUN_COLUMN]
@@ -78,6 +81,8 @@ class Table:
         for run, generation in self.generations.items():
             facts: dict[str, Any] = {"run": run, "mode": "incremental", "ledger": "lost", "job": "job"}
             facts["ranges"] = [["orders", 0, *self.rows[run]]]
+            if self.routed:
+                facts["routed"] = [*self.routed]
             if generation:
                 facts["generations"] = [["orders", 0, generation]]
             yield CommitRecord(0, details=facts)
@@ -86,14 +91,17 @@ class Table:
 def rebuilt(
     rows: dict[str, tuple[int, int]], generations: dict[str, int], *, kind: type[Table] = Table, end: int = 60
 ) -> _Rebuilding:
-    table = cast("Any", kind(rows, generations))
-    targets = SimpleNamespace(scan=lambda _, columns: table.scan(columns))
+    return rebuilt_from({"t": kind(rows, generations)}, end=end)
+
+
+def rebuilt_from(tables: dict[str, Table], *, end: int) -> _Rebuilding:
+    targets = SimpleNamespace(scan=lambda name, columns: tables[name].scan(columns))
     context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS, targets=targets)
     snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, end, end)})
-    found: dict[str, Any] = {"t": {"kseg/lost/job": 9}}
-    tables = {"t": table}
+    found: dict[str, Any] = {name: {"kseg/lost/job": 9} for name in tables}
+    accesses = cast("Any", tables)
     rebuilding = _Rebuilding(
-        cast("Any", context), cast("Any", snapshot), None, tables, found, named=("lost",), lost=("lost",), asked=()
+        cast("Any", context), cast("Any", snapshot), None, accesses, found, named=("lost",), lost=("lost",), asked=()
     )
     rebuilding.read_rows()
     return rebuilding
@@ -129,6 +137,17 @@ def test_without_an_accepted_change_all_rows_count() -> None:
     found = rebuilt(rows, dict.fromkeys(rows, 0))
     assert found.landed[TP] == OffsetSet.single(0, 60)
     assert not found.reopened
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_table_without_rows_of_the_newest_generation_has_its_older_rows_below_it_alone(names: Sequence[str]) -> None:
+    """The log was cut off at 35 and is at 45: rows above counted as landed, so that records there were never read."""
+    old, new = run(1), run(2)
+    routed = ("a", "b")
+    tables = {"a": Table({old: (0, 50), new: (35, 45)}, {new: 1}, routed), "b": Table({old: (0, 55)}, {}, routed)}
+    found = rebuilt_from({name: tables[name] for name in names}, end=60)
+    assert found.landed[TP] == OffsetSet.single(0, 45)
+    assert found.reopened == {TP: (35,)}
 
 
 def test_offsets_with_gaps_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
