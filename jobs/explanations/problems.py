@@ -20,11 +20,6 @@ PROBLEMS: Final[Mapping[str, Explanation]] = {
         "READ on the topic, the brokers do not answer, or the records have no timestamps",
         "allow READ on the topic ([ACLs](acls.md)); where records have no timestamps, unset `reporting.freshness`",
     ),
-    "group-offsets-differ": Explanation(
-        "offsets of the job's group are not those that the job has committed: another client has changed them",
-        "set them back to the ledger's (`kafka-consumer-groups --reset-offsets`); or continue from them: "
-        "`kseg ingest JOB --accept-group-offsets`",
-    ),
     "interrupted": Explanation(
         "a run ended without an error of its own: its process was killed (SIGKILL, out of memory), or its host died",
         f"{_STOPPED}; if it happens again, give the driver more memory, or let runs be shorter "

@@ -75,7 +75,8 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "group-offsets-differ": Explanation(
         "another client, or another job of the ledger, committed offsets of the job's group",
-        "set them back, or `kseg ingest JOB --accept-group-offsets`; give each job a group of its own",
+        "set them back to the ledger's (`kafka-consumer-groups --reset-offsets`); or continue from them, "
+        "`kseg ingest JOB --accept-group-offsets`; give each job a group of its own",
     ),
     "ledger-damaged": Explanation(
         "events are missing or contradict each other",
