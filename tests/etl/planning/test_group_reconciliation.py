@@ -52,6 +52,7 @@ LANDED = replace(
         (FRESH, 15, OTHER_LEDGER, "changed"),
         (FRESH, 15, commit_metadata("L", "0" * 32), "ledger older"),
     ],
+    ids=map(str, range(14)),  # run ids, which are random, are no names of tests
 )
 def test_what_an_offset_means(state: JobState, offset: int, metadata: str, standing: Standing) -> None:
     assert standing_of("g", TP, CommittedOffset(offset, -1, metadata), state) == standing
