@@ -125,9 +125,7 @@ class LogCatalog:
         The files do not have the high watermark, only a checkpoint of it that may be old (`confirmed`). The log's end
         is used instead.
         """
-        place = self._place(tp)
-        first = place.log.segments[0].base_offset if place.log.segments else 0
-        start = max(first, self._checkpointed(LOG_START, tp) or 0)
+        place, start = self._place(tp), self._start(tp)
         confirmed = self._confirmed(tp)
         return LogBounds(
             start,
@@ -136,6 +134,10 @@ class LogCatalog:
             confirmed=-1 if confirmed is None else min(max(start, confirmed), max(start, place.end)),
             leader_epoch=place.last_epoch,
         )
+
+    def _start(self, tp: TopicPartition) -> int:
+        segments = self._place(tp).log.segments
+        return max(segments[0].base_offset if segments else 0, self._checkpointed(LOG_START, tp) or 0)
 
     def torn(self, tp: TopicPartition) -> Torn | None:
         """The batch that an unclean shutdown left incomplete at a log's end; only searched for after damage."""
@@ -286,16 +288,16 @@ class LogCatalog:
 
         Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
         """
-        found = self._timed(tp, millis, ends=ends)
-        return found if found is not None and found.offset < self.bounds(tp).last_stable else None
+        return self._timed(tp, millis, ends=ends, below=self.bounds(tp).last_stable)
 
-    def _timed(self, tp: TopicPartition, millis: int, *, ends: bool) -> TimedOffset | None:
-        place = self._place(tp)
+    def _timed(self, tp: TopicPartition, millis: int, *, ends: bool, below: int) -> TimedOffset | None:
+        """The first record at or after a time, if its offset is below that one."""
+        place, start = self._place(tp), self._start(tp)
         untimed: Literal["refuse", "begin", "pass"] = "pass" if ends else "begin"
         if self._files.untimed == "refuse":
             untimed = "refuse"
         try:
-            found = place.ask(lambda log: offset_for_time(place.storage, log, millis, untimed=untimed))
+            found = place.ask(lambda log: offset_for_time(place.storage, log, millis, start=start, untimed=untimed))
         except NoTimestamps as error:
             raise error_from_code(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -304,10 +306,11 @@ class LogCatalog:
                 topic=tp.topic,
                 partition=tp.partition,
             ) from error
-        return TimedOffset(*found) if found is not None else None
+        return TimedOffset(*found) if found is not None and found.offset < below else None
 
     def _at_time(self, tp: TopicPartition, millis: int, spec: AtTime, isolation_level: IsolationLevel) -> int:
-        found = self._timed(tp, millis, ends=spec.ends)
+        end = self._edge(tp, False, isolation_level)
+        found = self._timed(tp, millis, ends=spec.ends, below=end)
         if found is None and spec.otherwise == "error":
             raise TimeNotFoundError(
                 f"no record at or after {millis} (milliseconds since 1970)",
@@ -315,7 +318,7 @@ class LogCatalog:
                 topic=tp.topic,
                 partition=tp.partition,
             )
-        return self._edge(tp, False, isolation_level) if found is None else found.offset
+        return end if found is None else found.offset
 
     def _metadata(self) -> dict[str, TopicMetadata]:
         self._check_topic_ids()

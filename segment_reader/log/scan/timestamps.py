@@ -46,46 +46,63 @@ class NoTimestamps(LogFileError):
 
 
 def offset_for_time(
-    storage: Storage, log: PartitionLog, timestamp: int, *, untimed: Untimed = "refuse"
+    storage: Storage, log: PartitionLog, timestamp: int, *, start: int = 0, untimed: Untimed = "refuse"
 ) -> TimedOffset | None:
-    """The first record whose timestamp (ms) is at or after the given one; None if there is none.
+    """The first record at or above offset `start` whose timestamp (ms) is at or after the given one; None if there is
+    none.
 
+    start: the log's start; the files may have records below it, which DeleteRecords has removed.
     untimed: the handling of earlier records of magic 0, which have no timestamp: an error; the range begins with the
         first of them; or they are ignored, so that a range that ends here includes them.
     Raises NoTimestamps, LogDamaged, SegmentGone.
     """
     old_format = untimed != "pass"
-    for segment in log.segments:
+    for segment in log.segments[log.segment_at(start) :]:
         with closing(open_segment(storage, segment)) as file:
+            position = _position_of(storage, segment, file, start)
             # A log's format goes up with its brokers, so only its beginning can be without times; an index must not
             # decide whether that is noticed.
-            old_format = old_format and _begins_untimed(file)
+            old_format = old_format and _begins_untimed(file, position)
             if old_format and untimed == "begin":
-                return TimedOffset(segment.base_offset, -1)
+                return TimedOffset(max(segment.base_offset, start), -1)
             if old_format:
-                raise NoTimestamps(file.path, 0, "records of message format 0 have no timestamp")
-            found = _in_segment(storage, segment, file, timestamp, untimed)
+                raise NoTimestamps(file.path, position, "records of message format 0 have no timestamp")
+            position = max(position, _safe_position(storage, segment, file, timestamp))
+            found = _in_segment(storage, segment, file, position, timestamp, start, untimed)
         if found is not None:
             return found
     return None
 
 
-def _begins_untimed(file: OpenFile) -> bool:
-    first = next(pieces(file, piece_bytes=_PROBE_BYTES), None)
+def _position_of(storage: Storage, segment: Segment, file: OpenFile, start: int) -> int:
+    """The position of the batch that holds an offset, or of the next one."""
+    if start <= segment.base_offset:
+        return 0
+    with closing(IndexFile(storage, segment)) as index:
+        return first_batch(segment, file, index, start, probe_bytes=_PROBE_BYTES).position
+
+
+def _begins_untimed(file: OpenFile, position: int) -> bool:
+    first = next(pieces(file, position, piece_bytes=_PROBE_BYTES), None)
     return first is not None and bool(first.table[0, MAGIC] == 0)
 
 
 def _in_segment(
-    storage: Storage, segment: Segment, file: OpenFile, timestamp: int, untimed: Untimed
+    storage: Storage,
+    segment: Segment,
+    file: OpenFile,
+    position: int,
+    timestamp: int,
+    start: int,
+    untimed: Untimed,
 ) -> TimedOffset | None:
-    position = _safe_position(storage, segment, file, timestamp)
-    edge = segment.base_offset
+    edge = max(segment.base_offset, start)
     for piece in pieces(file, position, piece_bytes=_PROBE_BYTES):
         for row in np.flatnonzero((piece.table[:, MAX_TIME] >= timestamp) | (piece.table[:, MAGIC] == 0)).tolist():
             at, size = int(piece.table[row, POSITION]), int(piece.table[row, SIZE])
             if piece.table[row, MAGIC] > 0:
                 # A header may name a time that none of its records has any more: then the search goes on.
-                found = _in_batch(storage, file.path, at, size, timestamp)
+                found = _in_batch(storage, file.path, at, size, timestamp, start)
                 if found is not None:
                     return found
             elif untimed == "begin":
@@ -114,11 +131,11 @@ def _safe_position(storage: Storage, segment: Segment, file: OpenFile, timestamp
     return position if row[BASE] <= offset <= row[LAST] and row[MAX_TIME] == claimed else 0
 
 
-def _in_batch(storage: Storage, path: str, position: int, size: int, timestamp: int) -> TimedOffset | None:
+def _in_batch(storage: Storage, path: str, position: int, size: int, timestamp: int, start: int) -> TimedOffset | None:
     with closing(storage.open(path)) as file:  # the search for this batch continues in its own
         check_large_frame(file, position, size)
         batch = next(batches(file, position))
         for record in records(batch, file.path):
-            if record.timestamp >= timestamp:
+            if record.timestamp >= timestamp and record.offset >= start:
                 return TimedOffset(record.offset, record.timestamp)
     return None

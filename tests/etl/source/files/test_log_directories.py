@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +218,50 @@ def test_a_map_of_times_that_does_not_fit_the_partitions_is_told(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         plan_tasks(ReadOptions.parse({"path": replica(tmp_path, "topic-0", 5, 7), name: times}))
+
+
+def timed(folder: Path, *more: bytes) -> dict[str, str]:
+    """Options of a log of ten records at 1000, 1001, … ms of which DeleteRecords has removed the first five."""
+    (folder / "topic-0").mkdir()
+    batches = [encode_batch([Record(value=b"v", timestamp=1000 + offset)], base_offset=offset) for offset in range(10)]
+    (folder / "topic-0" / f"{0:020d}.log").write_bytes(b"".join([*batches, *more]))
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 5\n")
+    return options_for({"path": str(folder)}, "topic")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "offsets"),
+    [
+        ({"startingTimestamp": "1002"}, range(5, 10)),
+        ({"startingTimestamp": "1007"}, range(7, 10)),
+        ({"startingTimestamp": "1002", "endingTimestamp": "1008"}, range(5, 8)),
+        ({"endingTimestamp": "1003"}, []),
+    ],
+)
+def test_a_time_finds_no_record_below_the_log_start(
+    tmp_path: Path, bounds: dict[str, str], offsets: Sequence[int]
+) -> None:
+    assert [row[4] for row in read(timed(tmp_path) | bounds)] == [*offsets]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "offsets"),
+    [
+        ({"endingTimestamp": "1020"}, range(5, 10)),
+        ({"startingTimestamp": "1020", "startingOffsetsByTimestampStrategy": "latest"}, []),
+        ({"endingTimestamp": "1020", "kafka.isolation.level": "read_uncommitted"}, range(5, 11)),
+    ],
+)
+def test_a_time_finds_no_record_above_the_last_stable_offset(
+    tmp_path: Path, bounds: dict[str, str], offsets: Sequence[int]
+) -> None:
+    undecided = encode_batch(
+        [Record(value=b"v", timestamp=1010)],
+        base_offset=10,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    behind = encode_batch([Record(value=b"v", timestamp=1020)], base_offset=11)
+    assert [row[4] for row in read(timed(tmp_path, undecided, behind) | bounds)] == [*offsets]

@@ -104,6 +104,16 @@ def test_every_time_finds_its_record(written: tuple[PartitionLog, list[tuple[int
     assert offset_for_time(STORAGE, log, max(time for _, time in known) + 1) is None
 
 
+def test_records_below_the_log_start_are_not_found(written: tuple[PartitionLog, list[tuple[int, int]]]) -> None:
+    """DeleteRecords moves a log's start into a segment, into a batch even; what is before it is there until then."""
+    log, known = written
+    for start, _ in known[::11]:
+        left = [record for record in known if record[0] >= start]
+        for time in (0, known[0][1], *(time for _, time in known[5::23])):
+            assert offset_for_time(STORAGE, log, time, start=start) == right(left, time)
+    assert offset_for_time(STORAGE, log, 0, start=known[-1][0] + 1) is None
+
+
 OLD, NEW = 40, 20
 
 
@@ -150,3 +160,12 @@ def test_a_log_that_has_times_throughout_is_never_refused(written: tuple[Partiti
     log, known = written
     for untimed in ("refuse", "begin", "pass"):
         assert offset_for_time(STORAGE, log, known[100][1], untimed=untimed) == right(known, known[100][1])  # type: ignore[arg-type]
+
+
+def test_records_without_a_time_below_the_log_start_do_not_count(upgraded: tuple[PartitionLog, bool]) -> None:
+    log, timed = upgraded
+    found = offset_for_time(STORAGE, log, 0, start=OLD, untimed="refuse")
+    assert found == ((OLD, TIME + OLD) if timed else None)
+    for untimed, start in (("begin", OLD - 9), ("begin", 0)):
+        found = offset_for_time(STORAGE, log, TIME, start=start, untimed=untimed)  # type: ignore[arg-type]
+        assert found == (start, -1)
