@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from uuid import UUID
@@ -161,16 +162,7 @@ class ManyReader:
 
         `poll` does this too. Call it before you process the result of `poll`, so that brokers work meanwhile.
         """
-        now = time.monotonic()
-        by_node: dict[int, list[FetchPosition]] = {}
-        for position in list(self._positions.values()):
-            if position.not_before > now:
-                continue
-            try:
-                by_node.setdefault(position.node(Deadline.after(self._request_timeout)), []).append(position)
-            except KafkaError as error:
-                self._fail(position, error)
-        for node_id, positions in by_node.items():
+        for node_id, positions in self._due().items():
             fetcher = self._fetchers.setdefault(node_id, BrokerFetcher(node_id))
             if fetcher.requested or fetcher.muted_for:
                 continue
@@ -180,6 +172,23 @@ class ManyReader:
                 self._disconnect(fetcher, error, positions)
             else:
                 fetcher.patience = self._request_timeout + self._max_wait_ms / 1000
+
+    def _due(self) -> dict[int, list[FetchPosition]]:
+        """The partitions to fetch now, by the node to fetch them from. Those whose leader is not found have failed."""
+        now = time.monotonic()
+        due = [position for position in self._positions.values() if position.not_before <= now]
+        # One request for the metadata of all topics, and one deadline: brokers that do not respond hold all of them.
+        deadline = Deadline.after(self._request_timeout)
+        if topics := {position.tp.topic for position in due if position.leader is None}:
+            with suppress(KafkaError):  # each partition fails with it below
+                self._cluster.metadata_now(sorted(topics), deadline)
+        by_node: dict[int, list[FetchPosition]] = {}
+        for position in due:
+            try:
+                by_node.setdefault(position.node(deadline), []).append(position)
+            except KafkaError as error:
+                self._fail(position, error)
+        return by_node
 
     def _request(self, fetcher: BrokerFetcher, rack: str) -> FetchRequest:
         part = fetcher.part

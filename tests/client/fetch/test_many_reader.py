@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -19,7 +20,9 @@ from kseg.client import (
 )
 from kseg.client.fetch.many_reader import ManyReader, fetch_many
 from kseg.client.protocol.error_codes import ErrorCode
+from kseg.client.protocol.messages.connection import ApiVersionsRequest
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from kseg.client.protocol.messages.metadata import MetadataRequest
 
 
 def by_count(records: memoryview, offset: int) -> int:
@@ -394,6 +397,27 @@ def test_a_broker_that_refuses_every_session_is_given_up_after_the_deadline(fake
         read(cluster, ranges(1))
     assert time.monotonic() - started < 20
     assert len(fetches(fake)) < 100
+
+
+def test_brokers_that_no_longer_respond_hold_many_topics_no_longer_than_one(fake: Any, fakes: Any, connect: Any):
+    """Metadata of each topic is requested by itself, and each request could wait for `request.timeout.ms`."""
+    wanted = [TopicPartition(f"t{number}", 0) for number in range(30)]
+    for tp in wanted:
+        fake.add_topic(tp.topic, [1], topic_id=uuid4())
+    fakes.sessions(fake, {tuple(tp): b"" for tp in wanted})
+    cluster = connect(fake.bootstrap_servers, request_timeout_ms=300, default_api_timeout_ms=600)
+    failed: list[Any] = []
+    with ManyReader(cluster, isolation_level="read_committed", max_wait_ms=0) as reader:
+        for tp in wanted:
+            reader.add(tp, 0)
+        assert len(reader.poll()) == len(wanted)
+        for request in (ApiVersionsRequest, MetadataRequest, FetchRequest):
+            fake.on(request, lambda _: fakes.SILENT)
+        fake.drop_connections()
+        started = time.monotonic()
+        while len(failed) < len(wanted):
+            failed += [error for _, error in reader.poll() if isinstance(error, KafkaError)]
+    assert time.monotonic() - started < 5
 
 
 def test_a_message_that_no_fetch_gets_whole_is_told_and_the_others_are_read(fake: Any, fakes: Any, connect: Any):
