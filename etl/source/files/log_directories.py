@@ -22,7 +22,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.internal_topics.group_state import committed_in_files
 from kseg.etl.internal_topics.locations import LogDirs
 from kseg.etl.source.errors import TimeNotFoundError
-from kseg.etl.source.files.replicas import Replica
+from kseg.etl.source.files.replicas import Replica, best_replicas
 from kseg.etl.source.files.tasks import FilesOf, split_files
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
@@ -50,13 +50,14 @@ from kseg.segment_reader.log.files.checkpoints import (
     partition_offsets,
 )
 from kseg.segment_reader.log.files.locations import child
-from kseg.segment_reader.log.files.segments import open_logs
+from kseg.segment_reader.log.files.names import PartitionFolder
+from kseg.segment_reader.log.files.segments import open_logs, partition_folders
 from kseg.segment_reader.log.files.storage import Storage
 from kseg.segment_reader.log.scan.record_sets import record_sets
 from kseg.segment_reader.log.scan.timestamps import NoTimestamps, offset_for_time
 
 _ENOUGH_FOR_A_HEADER = 4096
-_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+_INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
 
 class LogCatalog:
@@ -69,11 +70,11 @@ class LogCatalog:
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
-        self._places: dict[TopicPartition, Replica] = {}
-        self._ids: dict[str, dict[UUID, str]] = {}
+        self._folders: dict[str, Mapping[str, PartitionFolder]] = {}
         self._checkpoints: dict[str, dict[str, Mapping[tuple[str, int], int]]] = {}
+        self._opened: dict[str, dict[TopicPartition, Replica]] = {}  # by topic
         for log_dir in files.log_dirs:
-            self._add(log_dir)
+            self._list(log_dir)
 
     @property
     def cluster_id(self) -> str | None:
@@ -104,20 +105,27 @@ class LogCatalog:
         Raises:
             UnknownTopic: a named topic or partition does not exist.
         """
-        found = self._metadata()
         if assign is not None:
-            wanted = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers]
-            for tp in wanted:
-                if tp not in self._places:
-                    raise UnknownTopic("no log directory has it", topic=tp.topic, partition=tp.partition)
-            return {tp: found[tp.topic] for tp in sorted(wanted)}
-        if topics is None:
+            self._open(assign)
+            chosen = [TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers]
+            for tp in chosen:
+                self._place(tp)
+        elif topics is not None:
+            chosen = [*self.partitions_of(topics)]
+            for name in topics:
+                if not self._opened[name]:
+                    raise UnknownTopic("no log directory has it", topic=name)
+        else:
             expression = re.compile(pattern or "")
-            topics = [name for name in found if name not in _INTERNAL and expression.search(name)]
-        for name in topics:
-            if name not in found:
-                raise UnknownTopic("no log directory has it", topic=name)
-        return {tp: found[tp.topic] for tp in sorted(self._places) if tp.topic in topics}
+            named = {found.topic for of_dir in self._folders.values() for found in of_dir.values()} - _INTERNAL
+            chosen = [*self.partitions_of([name for name in named if expression.search(name)])]
+        metadata = {topic: self._metadata(topic) for topic in {tp.topic for tp in chosen}}
+        return {tp: metadata[tp.topic] for tp in sorted(chosen)}
+
+    def partitions_of(self, topics: Collection[str]) -> set[TopicPartition]:
+        """The partitions of these topics that the directories have; none of a topic that they do not have."""
+        self._open(topics)
+        return {tp for topic in topics for tp in self._opened[topic]}
 
     def bounds(self, tp: TopicPartition) -> LogBounds:
         """Log start (from the checkpoint, else the first segment), last stable offset, and log end offset.
@@ -145,15 +153,11 @@ class LogCatalog:
         return place.salvager.torn if place.salvager is not None and place.end >= 0 else None
 
     def _place(self, tp: TopicPartition) -> Replica:
-        place = self._places.get(tp)
+        self._open([tp.topic])
+        place = self._opened[tp.topic].get(tp)
         if place is None:
             raise UnknownTopic("no log directory has it", topic=tp.topic, partition=tp.partition)
         return place
-
-    @property
-    def partitions(self) -> Collection[TopicPartition]:
-        """All partitions in the directories."""
-        return self._places.keys()
 
     @property
     def cleaned_topics(self) -> frozenset[str]:
@@ -320,48 +324,47 @@ class LogCatalog:
             )
         return end if found is None else found.offset
 
-    def _metadata(self) -> dict[str, TopicMetadata]:
-        self._check_topic_ids()
-        topics: dict[str, TopicMetadata] = {}
-        for tp, place in sorted(self._places.items()):
-            topic = topics.setdefault(
-                tp.topic, TopicMetadata(tp.topic, place.log.topic_id, tp.topic in _INTERNAL, partitions={})
-            )
-            topic.partitions[tp.partition] = PartitionMetadata(tp.partition, NO_LEADER, place.last_epoch, (), ())
-        return topics
+    def _metadata(self, topic: str) -> TopicMetadata:
+        places = self._opened[topic]
+        topic_id = next((place.log.topic_id for place in places.values() if place.log.topic_id is not None), None)
+        partitions = {
+            tp.partition: PartitionMetadata(tp.partition, NO_LEADER, place.last_epoch, (), ())
+            for tp, place in sorted(places.items())
+        }
+        return TopicMetadata(topic, topic_id, topic in _INTERNAL, partitions=partitions)
 
-    def _add(self, log_dir: str) -> None:
+    def _list(self, log_dir: str) -> None:
         storage, path = self._files.open(log_dir)
         try:
-            logs = open_logs(storage, path)
+            folders = partition_folders(storage, path)
         except SegmentGone as error:
-            if error.file != path:
+            if error.file != path:  # one below it, which a layout has listed: gone meanwhile
                 raise
             raise ConfigurationError.of(
                 "log.dirs", f"{log_dir}: {error.reason}", "name a folder of log.dirs"
             ) from error
-        for found, log in logs:
-            salvager = Salvager(storage, log) if self._files.past_damage else None
-            place = Replica(storage, log, log_dir, salvager, found.replica == "stray")
-            tp = TopicPartition(found.topic, found.partition)
-            if log.topic_id is not None:
-                self._ids.setdefault(tp.topic, {}).setdefault(log.topic_id, log.folder)
-            known = self._places.get(tp)
-            if known is None or place.is_better_than(known):
-                self._places[tp] = place
+        self._folders[log_dir] = {name: found for name, found in folders.items() if found.replica != "delete"}
         self._checkpoints[log_dir] = {
             name: _checkpoint(storage, f"{path}/{name}") for name in (LOG_START, HIGH_WATERMARKS, CLEANER_OFFSETS)
         }
 
-    def _check_topic_ids(self) -> None:
-        for topic, folders in self._ids.items():
-            if len(folders) > 1:
-                problem = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
-                raise ConfigurationError.of(
-                    "log.dirs",
-                    f"there are several topics called {topic}: {problem}",
-                    "one was deleted and created again: name only directories of one of them",
-                )
+    def _open(self, topics: Collection[str]) -> None:
+        """Open the logs of these topics: the directories may have thousands of others, in a store that is slow."""
+        wanted = {topic for topic in topics if topic not in self._opened}
+        if not wanted:
+            return
+        replicas = []
+        for log_dir, folders in self._folders.items():
+            storage, path = self._files.open(log_dir)
+            of_topics = {name: found for name, found in folders.items() if found.topic in wanted}
+            for found, log in open_logs(storage, path, of_topics):
+                salvager = Salvager(storage, log) if self._files.past_damage else None
+                place = Replica(storage, log, log_dir, salvager, found.replica == "stray")
+                replicas.append((TopicPartition(found.topic, found.partition), place))
+        best = best_replicas(replicas)
+        self._opened |= {topic: {} for topic in wanted}
+        for tp, place in best.items():
+            self._opened[tp.topic][tp] = place
 
     def _confirmed(self, tp: TopicPartition) -> int | None:
         """The highest checkpointed high watermark of all copies, because each of them was valid once."""

@@ -56,7 +56,7 @@ class FileLogs:
         self, topics: Collection[str] | None, assign: Mapping[str, Collection[int]] | None
     ) -> tuple[Collection[str] | None, Mapping[str, Collection[int]] | None]:
         """Those of these partitions that the files have; all of them if there is none, for the error."""
-        held = self._catalog.partitions
+        held = self._catalog.partitions_of([*(topics or ()), *(assign or ())])
         if topics is not None:
             topics = [name for name in topics if any(tp.topic == name for tp in held)] or topics
         if assign is not None:

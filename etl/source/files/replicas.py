@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
+from uuid import UUID
 
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.log.damage.salvage import Salvager
 from kseg.segment_reader.log.files.segments import PartitionLog, retry_while_files_change
 from kseg.segment_reader.log.files.storage import Storage
@@ -62,3 +65,35 @@ class Replica:
     @cached_property
     def stable_end(self) -> int:
         return self.last_stable(self.end)
+
+
+def best_replicas(replicas: Sequence[tuple[TopicPartition, Replica]]) -> dict[TopicPartition, Replica]:
+    """The replica of each partition that is to be read.
+
+    A broker that was away while a topic was deleted and created again keeps the old topic's replicas as stray ones,
+    beside those of the new topic: they do not count.
+
+    Raises ConfigurationError if replicas are of several topics of one name; and LogFileError.
+    """
+    current = {(tp.topic, found.log.topic_id) for tp, found in replicas if not found.stray and found.log.topic_id}
+    known = {topic for topic, _ in current}
+    ids: dict[str, dict[UUID, str]] = {}
+    best: dict[TopicPartition, Replica] = {}
+    for tp, found in replicas:
+        topic_id = found.log.topic_id
+        if topic_id is not None:
+            if found.stray and tp.topic in known and (tp.topic, topic_id) not in current:
+                continue
+            ids.setdefault(tp.topic, {}).setdefault(topic_id, found.log.folder)
+        if tp not in best or found.is_better_than(best[tp]):
+            best[tp] = found
+    for topic, folders in ids.items():
+        if len(folders) > 1:
+            problem = ", ".join(f"{folder} has id {topic_id}" for topic_id, folder in folders.items())
+            raise ConfigurationError.of(
+                "log.dirs",
+                f"there are several topics called {topic}: {problem}",
+                "one was deleted and created again: name only directories of one of them, or move the folders of the "
+                "other one elsewhere",
+            )
+    return best

@@ -95,19 +95,24 @@ def partition_folders(storage: Storage, log_dir: str) -> dict[str, PartitionFold
     return folders
 
 
-def open_logs(storage: Storage, log_dir: str) -> list[tuple[PartitionFolder, PartitionLog]]:
+def open_logs(
+    storage: Storage, log_dir: str, folders: Mapping[str, PartitionFolder] | None = None
+) -> list[tuple[PartitionFolder, PartitionLog]]:
     """The partitions' logs in one folder of `log.dirs`, except deleted ones.
 
-    If a folder disappears meanwhile (its topic was deleted, or it was renamed), all folders are listed again. Raises
-    SegmentGone if this happens each time.
+    folders: those of `partition_folders` to open; None: all.
+    If a folder disappears meanwhile (its topic was deleted, or it was renamed), the folders of these topics are listed
+    again. Raises SegmentGone if this happens each time.
     """
+    topics = None if folders is None else {found.topic for found in folders.values()}
+    listed = partition_folders(storage, log_dir) if folders is None else folders
     for _ in range(_TRIES - 1):
-        folders = partition_folders(storage, log_dir)
         try:
-            return _open_logs(storage, folders)
+            return _open_logs(storage, listed)
         except SegmentGone:
-            continue
-    return _open_logs(storage, partition_folders(storage, log_dir))
+            again = partition_folders(storage, log_dir)
+            listed = {path: found for path, found in again.items() if topics is None or found.topic in topics}
+    return _open_logs(storage, listed)
 
 
 def _open_logs(storage: Storage, folders: Mapping[str, PartitionFolder]) -> list[tuple[PartitionFolder, PartitionLog]]:

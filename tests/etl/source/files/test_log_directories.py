@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from kseg.client import TopicPartition
+from kseg.client import TopicPartition, UnknownTopic
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
@@ -24,6 +26,8 @@ from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.errors import RecordFormatError
+from kseg.segment_reader.log.errors import SegmentGone
+from kseg.segment_reader.log.files.storage import Entry, LocalStorage
 
 pytestmark = pytest.mark.broker
 
@@ -182,6 +186,24 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         plan_tasks(ReadOptions.parse({"path": str(tmp_path / "gone")}))
 
 
+def test_a_folder_that_goes_while_a_layout_lists_is_no_error_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store's retention removes a partition's last segment, and with it the folder."""
+    (tmp_path / "orders-0").mkdir()
+    listed = LocalStorage.list
+
+    def gone(storage: LocalStorage, folder: str) -> list[Entry]:
+        found = listed(storage, folder)
+        if folder == str(tmp_path):
+            (tmp_path / "orders-0").rmdir()
+        return found
+
+    monkeypatch.setattr(LocalStorage, "list", gone)
+    with pytest.raises(SegmentGone, match="orders-0"):
+        LogCatalog(LogFiles((str(tmp_path),), layout="copies"))
+
+
 def replica(log_dir: Path, name: str, last: int, epoch: int) -> str:
     """A folder of log.dirs with one replica of topic-0, of as many records."""
     folder = log_dir / name
@@ -265,3 +287,51 @@ def test_a_time_finds_no_record_above_the_last_stable_offset(
     )
     behind = encode_batch([Record(value=b"v", timestamp=1020)], base_offset=11)
     assert [row[4] for row in read(timed(tmp_path, undecided, behind) | bounds)] == [*offsets]
+
+
+NEW, OLD = UUID(int=1), UUID(int=2)
+UNIQUE = "0123456789abcdef0123456789abcdef"
+
+
+def replica_of(log_dir: Path, name: str, topic_id: UUID) -> str:
+    """`replica` with a topic id."""
+    replica(log_dir, name, 3, 0)
+    text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    (log_dir / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {text}\n")
+    return str(log_dir)
+
+
+def test_stray_replicas_of_a_deleted_topic_are_none_of_the_topic_that_has_its_name(tmp_path: Path) -> None:
+    """A broker that was away while a topic was deleted and created again marks the old replicas as stray, and leaves
+    them where they are."""
+    for name in (f"topic-0.{UNIQUE}-stray", f"topic-1.{UNIQUE}-stray", "topic-0"):
+        log_dir = replica_of(tmp_path, name, NEW if name == "topic-0" else OLD)
+    catalog = LogCatalog(LogFiles((log_dir,)))
+    assert {tp: found.topic_id for tp, found in catalog.topics(topics=["topic"]).items()} == {("topic", 0): NEW}
+    with pytest.raises(UnknownTopic):
+        catalog.bounds(TopicPartition("topic", 1))
+    with pytest.raises(UnknownTopic):
+        catalog.topics(assign={"topic": [1]})
+
+
+def test_stray_replicas_of_a_topic_that_is_there_are_read_where_no_other_is(tmp_path: Path) -> None:
+    for name in ("topic-0", f"topic-0.{UNIQUE}-stray", f"topic-1.{UNIQUE}-stray"):
+        log_dir = replica_of(tmp_path, name, NEW)
+    catalog = LogCatalog(LogFiles((log_dir,)))
+    assert [catalog.folder(tp).rpartition("/")[2] for tp in catalog.topics()] == ["topic-0", f"topic-1.{UNIQUE}-stray"]
+
+
+def test_logs_of_other_topics_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands, in a store that takes its time for each file; and what is wrong with them is theirs."""
+    for number in range(3):
+        replica_of(tmp_path, f"topic-{number}", NEW)
+        replica_of(tmp_path, f"other-{number}", NEW)
+    replica_of(tmp_path, f"other-0.{UNIQUE}-future", OLD)
+    looked: list[str] = []
+    listed = LocalStorage.list
+    monkeypatch.setattr(LocalStorage, "list", lambda storage, folder: looked.append(folder) or listed(storage, folder))
+    options = ReadOptions.parse({"path": str(tmp_path), "subscribe": "topic"})
+    assert sum(task.length for task in plan_tasks(options)) == 9
+    assert {Path(folder).name for folder in looked} == {tmp_path.name, "topic-0", "topic-1", "topic-2"}
+    with pytest.raises(ConfigurationError, match="several topics called other"):
+        LogCatalog(LogFiles((str(tmp_path),))).topics(topics=["other"])

@@ -8,7 +8,7 @@ import pytest
 
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone
-from kseg.segment_reader.log.files.segments import PartitionLog, open_log, open_logs
+from kseg.segment_reader.log.files.segments import PartitionLog, open_log, open_logs, partition_folders
 from kseg.segment_reader.log.files.storage import Entry, LocalStorage
 
 STORAGE = LocalStorage()
@@ -89,6 +89,17 @@ def test_folders_that_go_while_they_are_listed_are_looked_for_again(tmp_path: Pa
     found = open_logs(Busy(), str(tmp_path))
     assert sorted((name.topic, name.replica) for name, _ in found) == [("moving", "current"), ("stays", "current")]
     assert all(len(log.segments) == 1 for _, log in found)
+
+
+def test_of_chosen_folders_that_go_those_of_the_same_topics_are_looked_for(tmp_path: Path) -> None:
+    for name in (f"moving-0.{32 * 'a'}-future", "other-0"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, f"{0:020d}.log", 0, 5)
+    storage = LocalStorage()
+    chosen = {path: found for path, found in partition_folders(storage, str(tmp_path)).items() if "moving" in path}
+    (tmp_path / f"moving-0.{32 * 'a'}-future").rename(tmp_path / "moving-0")
+    ((found, log),) = open_logs(storage, str(tmp_path), chosen)
+    assert (found.topic, found.replica, log.folder) == ("moving", "current", f"{tmp_path}/moving-0")
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
