@@ -40,15 +40,16 @@ def sample(logs: Logs, topic: str, per_end: int = PER_END) -> Sample:
         KafkaError: a request to the brokers failed.
         RecordFormatError: a batch cannot be decoded.
     """
-    partitions = sorted(logs.topics(topics=[topic]))
+    topics = logs.topics(topics=[topic])
+    partitions = sorted(topics)
     bounds = logs.bounds(partitions)
     count = max(_LEAST, min(per_end, _MOST // (2 * max(1, len(partitions)))))
     found = Sample(len(partitions))
     for tp in partitions:
-        start, end = bounds[tp].start, bounds[tp].last_stable
+        start, end, topic_id = bounds[tp].start, bounds[tp].last_stable, topics[tp].topic_id
         found.offsets += end - start
         after, left = start, count
-        for batch in records(logs, tp, start, end):
+        for batch in records(logs, tp, topic_id, start, end):
             rows = batch.slice(0, left)
             _take(found, rows)
             left -= rows.num_rows
@@ -57,7 +58,7 @@ def sample(logs: Logs, topic: str, per_end: int = PER_END) -> Sample:
             if left <= 0 or found.size > _MOST_BYTES:
                 break
         if left <= 0 and found.size <= _MOST_BYTES:
-            for batch in newest(logs, tp, after, end, count):
+            for batch in newest(logs, tp, topic_id, after, end, count):
                 _take(found, batch)
     return found
 

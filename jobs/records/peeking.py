@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -41,13 +42,14 @@ def peek(
 
     follow: then those that arrive, without end. beyond: told of partitions that end before the wanted offset, or at it.
 
-    Raises UnknownTopic, KafkaError, LogFileError, RecordFormatError.
+    Raises UnknownTopic, KafkaError, LogFileError, RecordFormatError, TopicRecreated.
     """
-    places = sorted(
+    found = (
         logs.topics(assign=dict.fromkeys(topics, wanted.partitions))
         if wanted.partitions
         else logs.topics(topics=topics)
     )
+    places = {tp: topic.topic_id for tp, topic in sorted(found.items())}
     bounds = logs.bounds(places)
     committed = wanted.isolation_level == "read_committed"
     ends = {tp: bounds[tp].last_stable if committed else bounds[tp].high_watermark for tp in places}
@@ -55,7 +57,7 @@ def peek(
     for tp in places:
         if not follow and isinstance(wanted.offset, int) and wanted.offset >= max(1, ends[tp]):
             beyond(tp, ends[tp])
-    parts = [_rows(logs, tp, bounds[tp].start, ends[tp], wanted) for tp in places]
+    parts = [_rows(logs, tp, topic_id, bounds[tp].start, ends[tp], wanted) for tp, topic_id in places.items()]
     merged = heapq.merge(*parts, key=_time)
     if last and wanted.count is not None:
         yield from list(merged)[-wanted.count :]
@@ -63,20 +65,22 @@ def peek(
         yield from islice(merged, wanted.count)
     while follow:
         time.sleep(_POLL_SECONDS)
-        for tp, found in logs.bounds(places).items():
-            end = found.last_stable if committed else found.high_watermark
-            yield from _all(records(logs, tp, ends[tp], end, wanted.isolation_level))
+        for tp, seen in logs.bounds(places).items():
+            end = seen.last_stable if committed else seen.high_watermark
+            yield from _all(records(logs, tp, places[tp], ends[tp], end, wanted.isolation_level))
             ends[tp] = max(ends[tp], end)
 
 
-def _rows(logs: Logs, tp: TopicPartition, start: int, end: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+def _rows(
+    logs: Logs, tp: TopicPartition, topic_id: UUID | None, start: int, end: int, wanted: Wanted
+) -> Iterator[dict[str, Any]]:
     offset = wanted.offset
     if offset == "latest":
         return iter(())
     if isinstance(offset, int) and offset < 0:
-        return _all(newest(logs, tp, start, end, -offset, wanted.isolation_level))
+        return _all(newest(logs, tp, topic_id, start, end, -offset, wanted.isolation_level))
     first = start if offset == "earliest" else max(start, int(offset))
-    return _all(records(logs, tp, first, end, wanted.isolation_level))
+    return _all(records(logs, tp, topic_id, first, end, wanted.isolation_level))
 
 
 def _all(batches: Any) -> Iterator[dict[str, Any]]:

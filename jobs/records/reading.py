@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -23,21 +24,25 @@ _ROWS: Final = 1000
 _FURTHER: Final = 8
 
 
-def task_of(logs: Logs, tp: TopicPartition, start: int, end: int) -> RangeTask:
+def task_of(logs: Logs, tp: TopicPartition, topic_id: UUID | None, start: int, end: int) -> RangeTask:
     """[start, end) as one task; start < end."""
-    ids = {
-        address.topic: metadata.topic_id for address, metadata in logs.topics(assign={tp.topic: [tp.partition]}).items()
-    }
-    (task,) = logs.tasks([RangeTask(tp.topic, tp.partition, start, end)], topics=ids)
+    (task,) = logs.tasks([RangeTask(tp.topic, tp.partition, start, end)], topics={tp.topic: topic_id})
     return task
 
 
 def records(
-    logs: Logs, tp: TopicPartition, start: int, end: int, isolation_level: IsolationLevel = "read_committed"
+    logs: Logs,
+    tp: TopicPartition,
+    topic_id: UUID | None,
+    start: int,
+    end: int,
+    isolation_level: IsolationLevel = "read_committed",
 ) -> Iterator[pa.RecordBatch]:
     """The rows of [start, end) in offset order, in batches of at most 1,000; offsets that are gone are passed over.
 
-    Raises KafkaError, LogFileError, RecordFormatError.
+    topic_id: of the topic that is read; None if the source has no ids.
+
+    Raises KafkaError, LogFileError, RecordFormatError, TopicRecreated.
     """
     if start >= end:
         return
@@ -48,7 +53,7 @@ def records(
         fetch_ahead=False,
         limits=Limits(max_rows=_ROWS),
     )
-    reader = iter(read_range(task_of(logs, tp, start, end), logs.origin, options))
+    reader = iter(read_range(task_of(logs, tp, topic_id, start, end), logs.origin, options))
     with closing(reader):  # type: ignore[type-var]
         yield from reader
 
@@ -56,16 +61,17 @@ def records(
 def newest(
     logs: Logs,
     tp: TopicPartition,
+    topic_id: UUID | None,
     start: int,
     end: int,
     count: int,
     isolation_level: IsolationLevel = "read_committed",
 ) -> list[pa.RecordBatch]:
-    """The last `count` rows of [start, end)."""
+    """The last `count` rows of [start, end). topic_id: see `records`."""
     span = count
     while True:
         first = max(start, end - span)
-        batches = list(records(logs, tp, first, end, isolation_level))
+        batches = list(records(logs, tp, topic_id, first, end, isolation_level))
         found = sum(batch.num_rows for batch in batches)
         if found >= count or first == start:
             return _last(batches, count)
