@@ -61,6 +61,11 @@ def read_chunks(
                 yield answer
             return
         except LogEndsEarly as early:
+            again = _listed_anew(storage, folder, task)
+            if tries and _paths(again) != _paths(log):
+                log, tries = again, tries - 1
+                _check_topic(log, task, start)
+                continue
             if options.on_data_loss == "fail":
                 raise OffsetsLost(task.topic, task.partition, early.offset, task.end, "truncation") from early
             stats.lost.append(LostRange(max(start, early.offset), task.end, "truncation"))
@@ -78,7 +83,8 @@ def _opened(storage: Storage, folder: str, task: RangeTask) -> PartitionLog:
     """The log with the task's topic and start, if the storage has it.
 
     A layout keeps its map of partitions until the folder around them is listed, and a worker keeps the layout from task
-    to task. So the map may be older than the task: without its partition, or with the one of a deleted topic.
+    to task. So the map may be older than the task: without its partition, or with the one of a deleted topic. Where a
+    partition's segments lie in several places, the last ones may be missing, which shows at the log's end.
     """
     try:
         log = open_log(storage, folder, task.topic, task.partition)
@@ -86,8 +92,16 @@ def _opened(storage: Storage, folder: str, task: RangeTask) -> PartitionLog:
             return log
     except SegmentGone:
         pass
+    return _listed_anew(storage, folder, task)
+
+
+def _listed_anew(storage: Storage, folder: str, task: RangeTask) -> PartitionLog:
     storage.list(folder.rpartition("/")[0])
     return open_log(storage, folder, task.topic, task.partition)
+
+
+def _paths(log: PartitionLog) -> list[str]:
+    return [segment.path for segment in log.segments]
 
 
 def _is_other_topic(log: PartitionLog, task: RangeTask) -> bool:

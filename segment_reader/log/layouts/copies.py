@@ -5,6 +5,8 @@
         [anything]<base offset, 20 digits>[anything].log        .index .timeindex .txnindex .leader_epoch_checkpoint
         <base offset, 20 digits>-<22 characters>.snapshot       as tiered storage names it: taken at the segment's end
 
+A partition may have several folders, one for each day or broker: what they hold is one log (lineage.py).
+
 So LocalTieredStorage, which comes with Kafka's tests, is one of them, and so is an upload script that adds a date or a
 broker's id. Files of one segment have the same name but for the suffix. The name has no end offset: it is read from
 the segment's log. A snapshot of any other name is not used: it may have been taken where the segment begins, as in a

@@ -70,11 +70,16 @@ class RemoteSegment:
     files: dict[File, int] = field(default_factory=dict)
 
 
+_Places = dict[str, list[RemotePartition]]
+"""By the name of a folder; a partition's segments may lie in several places."""
+
+
 class Layout(Protocol):
     """What a layout plug-in provides. Every method may raise what a `Storage` does, and LayoutError."""
 
     def partitions(self) -> Sequence[RemotePartition]:
-        """All partitions there are. A topic that was made again has its partitions twice, with different ids."""
+        """All partitions there are. A topic that was made again has its partitions twice, with different ids; a
+        partition whose segments lie in several places may be there once for each of them."""
 
     def segments(self, partition: RemotePartition) -> Sequence[RemoteSegment]:
         """All copies of all segments, in any order, that were uploaded to their end."""
@@ -166,7 +171,7 @@ class RemoteStorage:
         self._storage = storage
         self._root = root
         self._local = local
-        self._partitions: dict[str, RemotePartition] | None = None
+        self._partitions: _Places | None = None
         self._folders: dict[str, _Folder] = {}
         self._ends: dict[tuple[str, int], int] = {}  # by address and size
 
@@ -212,53 +217,54 @@ class RemoteStorage:
 
     # -- partitions
 
-    def _named(self, partitions: Sequence[RemotePartition]) -> dict[str, RemotePartition]:
-        """By the folder's name. Of several topics of one name the last one written to is the topic."""
-        same: dict[str, list[RemotePartition]] = {}
+    def _named(self, partitions: Sequence[RemotePartition]) -> _Places:
+        """By the folder's name. Of several topics of one name the last one written to is the topic; where that is not
+        known, all of them have the name, and reading it is an error."""
+        topics: _Places = {}  # by their names
         for one in partitions:
-            same.setdefault(f"{one.topic}-{one.partition}", []).append(one)
-        topics: dict[str, set[UUID | None]] = {}
-        for one in partitions:
-            topics.setdefault(one.topic, set()).add(one.topic_id)
-        found = {}
-        for name, several in same.items():
-            topic = several[0].topic
-            local = self._local_log(name)
-            current = None if local is None else local.topic_id
-            if current is None:
-                current = several[0].topic_id if len(topics[topic]) == 1 else self._current(topic, partitions)
-            for one in several:
-                folder_name = (
-                    name if one.topic_id == current or one.topic_id is None else f"{name}.{one.topic_id.hex}-delete"
-                )
-                found[folder_name] = one
+            topics.setdefault(one.topic, []).append(one)
+        found: _Places = {}
+        for topic, parts in topics.items():
+            own = {number: self._local_id(f"{topic}-{number}") for number in {one.partition for one in parts}}
+            newest = self._newest_id(parts) if len(_ids(parts)) > 1 and None in own.values() else None
+            for one in parts:
+                name, current = f"{topic}-{one.partition}", own[one.partition] or newest
+                if None not in (one.topic_id, current) and one.topic_id != current:
+                    assert one.topic_id is not None
+                    name += f".{one.topic_id.hex}-delete"
+                found.setdefault(name, []).append(one)
         return found
 
-    def _current(self, topic: str, partitions: Sequence[RemotePartition]) -> UUID | None:
-        last: dict[UUID | None, int] = {}
+    def _local_id(self, name: str) -> UUID | None:
+        local = self._local_log(name)
+        return None if local is None else local.topic_id
+
+    def _newest_id(self, partitions: Sequence[RemotePartition]) -> UUID | None:
+        """The id of the topic that was written to last; None where that is unknown."""
+        last: dict[UUID, int] = {}
         for one in partitions:
-            if one.topic == topic:
+            if one.topic_id is not None:
                 times = [segment.uploaded_ms for segment in self._layout.segments(one)]
                 last[one.topic_id] = max(last.get(one.topic_id, 0), max(times, default=0))
         best = max(last.values())
-        current = [topic_id for topic_id, time in last.items() if time == best]
-        if len(current) != 1:
-            ids = ", ".join(sorted(str(topic_id) for topic_id in last))
-            raise LayoutError(
-                self._root,
-                None,
-                f"several topics are called {topic}, with ids {ids}, and it is unknown which is the newest: "
-                "read a copy of only one of them",
-            )
-        return current[0]
+        newest = [topic_id for topic_id, time in last.items() if time == best]
+        return newest[0] if len(newest) == 1 else None
 
     # -- one partition
 
     def _listed(self, name: str) -> _Folder:
         if self._partitions is None:
             self._partitions = self._named(self._layout.partitions())
-        partition = self._partitions.get(name)
-        known = [] if partition is None else self._measured(self._layout.segments(partition))
+        places = self._partitions.get(name, [])
+        ids = _ids(places)
+        if len(ids) > 1:
+            raise LayoutError(
+                self._root,
+                None,
+                f"several topics are called {places[0].topic}, with ids {', '.join(sorted(map(str, ids)))}, and it is "
+                "unknown which is the newest: read a copy of only one of them",
+            )
+        known = self._measured([segment for place in places for segment in self._layout.segments(place)])
         local = self._local_log(name)
         lineage = (() if local is None else local.leader_epochs) or self._lineage(known)
         first = local.segments[0].base_offset if local is not None and local.segments else _FOREVER
@@ -272,8 +278,8 @@ class RemoteStorage:
         if lineage:
             lines = [f"{one.epoch} {one.start_offset}" for one in lineage]
             small[LEADER_EPOCHS] = "\n".join(["0", str(len(lines)), *lines, ""]).encode()
-        if partition is not None and partition.topic_id is not None:
-            text = base64.urlsafe_b64encode(partition.topic_id.bytes).decode().rstrip("=")
+        for topic_id in ids:
+            text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
             small[PARTITION_METADATA] = f"version: 0\ntopic_id: {text}".encode()
         self._folders[name] = _Folder(files, small)
         return self._folders[name]
@@ -367,3 +373,7 @@ class RemoteStorage:
         if around != self._root:
             raise SegmentGone(folder, None, f"there is no such folder in {self._root}")
         return name
+
+
+def _ids(partitions: Sequence[RemotePartition]) -> set[UUID]:
+    return {one.topic_id for one in partitions if one.topic_id is not None}

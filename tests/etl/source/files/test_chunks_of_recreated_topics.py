@@ -202,3 +202,19 @@ def test_segments_that_moved_from_the_broker_to_the_store_are_read_by_a_worker(
     layout.segments_of = {}
     with pytest.raises(OffsetsLost):
         rows(replace(task_of("orders", OLD, 5), start=1), files)
+
+
+def test_a_partition_s_later_folder_is_read_by_a_worker_that_has_listed_the_earlier_ones(tmp_path: Path) -> None:
+    """A folder for each day: the worker's map of partitions has those that were there when it was made."""
+    files = LogFiles((str(tmp_path),), layout="copies")
+
+    def day(name: str, first: int, last: int) -> RangeTask:
+        (tmp_path / name / "orders-0").mkdir(parents=True)
+        (tmp_path / name / "orders-0" / f"{first:020d}.log").write_bytes(records(first, last, b"v"))
+        return RangeTask("orders", 0, 0, last, folder=f"{tmp_path}/orders-0")
+
+    assert len(rows(day("monday", 0, 5), files)) == 5
+    both = day("tuesday", 5, 9)
+    assert [offset for offset, _ in rows(both, files)] == [*range(9)]
+    with pytest.raises(OffsetsLost):
+        rows(replace(both, end=10), files)

@@ -19,8 +19,8 @@ from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.errors import LayoutError, LogFileError
 from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.segments import open_log, partition_folders
-from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
-from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
+from kseg.segment_reader.log.files.storage import Entry, LocalStorage, OpenFile, Storage
+from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment, RemoteStorage
 
 Read = Callable[..., list[tuple[int, bytes | None, bytes | None]]]
 
@@ -171,6 +171,62 @@ def test_copies_are_found_under_any_prefix_and_name(
         made = uploads.upload(first, last, epochs={0: 0}, compressed=False).with_suffix(".log")
         shutil.copy(made, target / name.format(first))
     assert values(read, tmp_path / "copies", "copies") == marked((range(150), b""))
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("2026/11/21/orders-0", "2026/11/22/orders-0", "2026/11/22/late/orders-0"),
+        ("broker-1/orders/0", "broker-2/orders/0", "broker-2/orders-0"),
+        ("old/orders-0", "orders-0-ERERESIiMzNERFVVVVVVVQ", "orders-ERERESIiMzNERFVVVVVVVQ/0"),
+    ],
+)
+def test_a_partition_s_segments_may_lie_in_several_folders(
+    uploads: Any, read: Read, tmp_path: Path, folders: tuple[str, ...]
+) -> None:
+    """A folder for each day, or each broker. Those of the last folder alone were read."""
+    for folder, (first, last) in zip(folders, ((0, 49), (50, 99), (80, 149)), strict=True):
+        target = tmp_path / "copies" / folder
+        target.mkdir(parents=True)
+        made = uploads.upload(first, last, epochs={0: 0}, compressed=False).with_suffix(".log")
+        shutil.copy(made, target / f"{first:020d}.log")
+    assert values(read, tmp_path / "copies", "copies") == marked((range(150), b""))
+    storage, root = open_storage(str(tmp_path / "copies"), "copies")
+    assert list(partition_folders(storage, root)) == [f"{root}/orders-0"]
+
+
+def test_topics_of_one_name_are_told_apart_once_and_where_they_are_read(tmp_path: Path) -> None:
+    """Others of the store are read all the same, and many partitions ask about each other only once."""
+
+    class Recreated:
+        asked = 0
+
+        def partitions(self) -> list[RemotePartition]:
+            known = [("orders", number, topic_id) for number in range(30) for topic_id in (1, 2)]
+            known += [("bills", 0, 1), ("bills", 0, 2), ("notes", 0, 3)]
+            return [RemotePartition(name, number, UUID(int=i), f"{name}.{i}.{number}") for name, number, i in known]
+
+        def segments(self, partition: RemotePartition) -> list[RemoteSegment]:
+            self.asked += 1
+            _, topic_id, _ = partition.address.split(".")
+            uploaded = int(topic_id) if partition.topic == "orders" else 0
+            return [RemoteSegment(0, partition.address, 0, 0, (), uploaded, {"log": 0})]
+
+        def open(self, segment: RemoteSegment) -> OpenFile:
+            raise AssertionError(segment)
+
+        def read(self, segment: RemoteSegment, file: File) -> bytes:
+            raise AssertionError(file)
+
+    layout = Recreated()
+    storage = RemoteStorage(layout, LocalStorage(), str(tmp_path))
+    names = {found.replica: found for found in partition_folders(storage, str(tmp_path)).values()}
+    assert set(names) == {"current", "delete"}
+    assert layout.asked == 62
+    assert open_log(storage, f"{tmp_path}/orders-7", "orders", 7).topic_id == UUID(int=2)
+    assert open_log(storage, f"{tmp_path}/notes-0", "notes", 0).topic_id == UUID(int=3)
+    with pytest.raises(LayoutError, match="several topics are called bills"):
+        open_log(storage, f"{tmp_path}/bills-0", "bills", 0)
 
 
 class Reads:
