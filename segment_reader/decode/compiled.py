@@ -177,12 +177,13 @@ class CompiledEngine:
 
     def _decode(self, view: memoryview, data: Bytes, n: int) -> Iterator[pa.RecordBatch]:
         limits, end = self._options.limits, self._options.end
-        group, context = limits.group_bytes, zstd_context()
+        group = limits.group_bytes
         self._state[S_UNIT] = 0
         headers: list[list[int]] = []  # of all rows, once one is left to Python
         unit = used = 0
         while unit < n:
             self._use_scratch(group + self._direct)
+            context = zstd_context()  # of this thread: another one may take the rows after the next ones
             status, unit, used = unpack(
                 data, self._table, unit, n, self._scratch_array, used, group, limits.max_batch_bytes, AVAILABLE, context
             )

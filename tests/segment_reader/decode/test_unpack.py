@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.segment_reader.codecs.native import AVAILABLE
+from kseg.segment_reader.codecs.native import AVAILABLE, zstd_context
 from kseg.segment_reader.codecs.registry import BY_NAME
 from kseg.segment_reader.decode import compiled
 from kseg.segment_reader.decode.batch import ATTRIBUTES_AT, FRAME_OVERHEAD, LENGTH_AT, RECORDS_AT
@@ -136,3 +137,23 @@ def test_a_zstd_window_above_the_default_limit_gives_the_same_rows() -> None:
     batch[LENGTH_AT : LENGTH_AT + 4] = (len(batch) - FRAME_OVERHEAD).to_bytes(4, "big")
     record_set = seal(batch)
     assert decoded(record_set, 1, AVAILABLE) == decoded(record_set, 1, 0) == [(0, TEXT)]
+
+
+def test_rows_may_be_taken_by_one_thread_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zstd's working memory is a thread's own, and goes with the thread: another one's must not be used."""
+    unpack, foreign = compiled.unpack, []
+
+    def checked(*arguments: Any) -> Any:
+        foreign.append(arguments[-1] != zstd_context())
+        return unpack(*arguments[:-1], zstd_context())
+
+    monkeypatch.setattr(compiled, "unpack", checked)
+    limits = Limits(max_rows=30, group_bytes=10_000)
+    decoder = RangeDecoder("t", 0, 0, 300, isolation_level="read_committed", limits=limits)
+    batches = decoder.feed(small_batches("zstd", 100))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        rows = [pool.submit(next, batches).result().num_rows for pool in (one, other, one)]
+    rows += [batch.num_rows for batch in (*batches, *decoder.finish())]
+    assert sum(rows) == 300
+    assert len(foreign) > 3
+    assert not any(foreign)
