@@ -18,6 +18,10 @@ from kseg.etl.source.logs import Logs
 from kseg.jobs.records.reading import newest, records
 
 _POLL_SECONDS: Final = 0.5
+#: Partitions that are read at the same time, each over connections, or from files, of its own.
+_MOST_OPEN: Final = 64
+_LEAST_PIECE: Final = 100
+_LARGEST_PIECE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ def peek(
     for tp in places:
         if not follow and isinstance(wanted.offset, int) and wanted.offset >= max(1, ends[tp]):
             beyond(tp, ends[tp])
-    parts = [_rows(logs, tp, topic_id, bounds[tp].start, ends[tp], wanted) for tp, topic_id in places.items()]
+    read = records if len(places) <= _MOST_OPEN else _in_pieces
+    parts = [_rows(logs, tp, topic_id, bounds[tp].start, ends[tp], wanted, read) for tp, topic_id in places.items()]
     merged = heapq.merge(*parts, key=_time)
     if last and wanted.count is not None:
         yield from list(merged)[-wanted.count :]
@@ -72,7 +77,13 @@ def peek(
 
 
 def _rows(
-    logs: Logs, tp: TopicPartition, topic_id: UUID | None, start: int, end: int, wanted: Wanted
+    logs: Logs,
+    tp: TopicPartition,
+    topic_id: UUID | None,
+    start: int,
+    end: int,
+    wanted: Wanted,
+    read: Callable[..., Iterator[pa.RecordBatch]],
 ) -> Iterator[dict[str, Any]]:
     offset = wanted.offset
     if offset == "latest":
@@ -80,7 +91,18 @@ def _rows(
     if isinstance(offset, int) and offset < 0:
         return _all(newest(logs, tp, topic_id, start, end, -offset, wanted.isolation_level))
     first = start if offset == "earliest" else max(start, int(offset))
-    return _all(records(logs, tp, topic_id, first, end, wanted.isolation_level))
+    return _all(read(logs, tp, topic_id, first, end, wanted.isolation_level))
+
+
+def _in_pieces(
+    logs: Logs, tp: TopicPartition, topic_id: UUID | None, start: int, end: int, isolation_level: IsolationLevel
+) -> Iterator[pa.RecordBatch]:
+    """The same as `records`, with nothing open between two pieces."""
+    size = _LEAST_PIECE
+    while start < end:
+        until = min(end, start + size)
+        yield from list(records(logs, tp, topic_id, start, until, isolation_level))
+        start, size = until, min(2 * size, _LARGEST_PIECE)
 
 
 def _all(batches: Any) -> Iterator[dict[str, Any]]:

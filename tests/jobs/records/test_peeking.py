@@ -8,9 +8,12 @@ from typing import Any
 
 from click.testing import CliRunner
 
+from kseg.etl.source.files.logs import FileLogs
+from kseg.etl.source.origin import LogFiles
 from kseg.jobs.cli import cli
+from kseg.jobs.records.peeking import Wanted, peek
 from kseg.segment_reader.encode.batches import Record, encode_batch
-from kseg.segment_reader.log.files.storage import LocalStorage
+from kseg.segment_reader.log.files.storage import LocalFile, LocalStorage
 
 YEAR_10000 = 253402300800000
 
@@ -45,3 +48,33 @@ def test_folders_are_listed_once_for_all_partitions(tmp_path: Path, log_files: A
     result = CliRunner().invoke(cli, ["peek", "t", "--log-dir", str(tmp_path), "--offset", "-5", "--count", "40"])
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 40)
     assert listed.count(str(tmp_path)) == 1
+
+
+def test_many_partitions_are_not_all_open_at_the_same_time(tmp_path: Path, log_files: Any, monkeypatch: Any) -> None:
+    """Each has connections, or files, of its own: a thousand partitions ended with "Too many open files"."""
+    partitions, each = 100, 1001  # one row more than a batch of rows has
+    for number in range(partitions):
+        times = range(number, partitions * each, partitions)
+        log_files.write_partition(
+            tmp_path / f"t-{number}", [[encode_batch([Record(None, b"%d" % time, (), time) for time in times])]]
+        )
+    opened, most = 0, 0
+    close, init = LocalFile.close, LocalFile.__init__
+
+    def opening(file: LocalFile, path: str) -> None:
+        nonlocal opened, most
+        init(file, path)
+        opened += 1
+        most = max(most, opened)
+
+    def closing(file: LocalFile) -> None:
+        nonlocal opened
+        opened -= file._descriptor >= 0
+        close(file)
+
+    monkeypatch.setattr(LocalFile, "__init__", opening)
+    monkeypatch.setattr(LocalFile, "close", closing)
+    logs = FileLogs(LogFiles((str(tmp_path),)))
+    shown = [row["timestamp"] for row in peek(logs, ["t"], Wanted("earliest", 15_000))]
+    assert shown == [*range(15_000)]
+    assert most < 20
