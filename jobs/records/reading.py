@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
@@ -71,18 +72,16 @@ def newest(
     span = count
     while True:
         first = max(start, end - span)
-        batches = list(records(logs, tp, topic_id, first, end, isolation_level))
-        found = sum(batch.num_rows for batch in batches)
+        kept: deque[pa.RecordBatch] = deque()
+        found = 0
+        for batch in records(logs, tp, topic_id, first, end, isolation_level):
+            kept.append(batch)
+            found += batch.num_rows
+            # An end with few records may follow very many.
+            while kept and found - kept[0].num_rows >= count:
+                found -= kept.popleft().num_rows
         if found >= count or first == start:
-            return _last(batches, count)
+            if found > count:
+                kept.appendleft(kept.popleft().slice(found - count))
+            return [*kept]
         span *= _FURTHER
-
-
-def _last(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
-    kept: list[pa.RecordBatch] = []
-    for batch in reversed(batches):
-        if count <= 0:
-            break
-        kept.insert(0, batch.slice(max(0, batch.num_rows - count)))
-        count -= batch.num_rows
-    return kept
