@@ -29,7 +29,7 @@ from kseg.segment_reader.log.files.names import Kind, partition_folder
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment, open_log
 from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
 from kseg.segment_reader.log.layouts.lineage import Link, chain, newest
-from kseg.segment_reader.log.scan.lookup import first_batch, next_offset_after
+from kseg.segment_reader.log.scan.lookup import first_batch, first_offset_of, next_offset_after
 
 #: What a layout may have of a segment. A `snapshot` is the one that was taken at the segment's end (KIP-405).
 File = Literal["log", "index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]
@@ -154,10 +154,11 @@ class _Own:
         return next_offset_after(self, self.segment)[0]
 
     def position_of(self, offset: int) -> int:
-        """The position of the batch that begins at or behind an offset. Raises LayoutError where one lies across it."""
+        """The position of the batch that begins at or behind an offset. Raises LayoutError where one lies across it,
+        LogDamaged where one cannot be read."""
         with closing(self.open("log")) as file, closing(IndexFile(self, self.segment)) as index:
             found = first_batch(self.segment, file, index, offset)
-            if found.exists and found.base_offset < offset:
+            if found.exists and first_offset_of(file, found) < offset:
                 reason = f"a batch spans offset {offset}, where a batch begins in another copy of the log"
                 raise LayoutError(file.path, found.position, reason)
             return found.position

@@ -14,13 +14,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kseg.segment_reader.decode.batch import FRAME_OVERHEAD, frames
 from kseg.segment_reader.decode.checksums import first_bad_checksum
+from kseg.segment_reader.decode.legacy import RecordFault, first_offset
 from kseg.segment_reader.decode.table import BASE, LAST, POSITION, SIZE, as_bytes
 from kseg.segment_reader.log.errors import LogDamaged
 from kseg.segment_reader.log.files.index_entries import IndexFile
 from kseg.segment_reader.log.files.segments import Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
-from kseg.segment_reader.log.scan.headers import Piece, checksum_holds, pieces
+from kseg.segment_reader.log.scan.headers import Piece, check_large_frame, checksum_holds, frame_size, pieces
 
 #: Entries of an index that are tried before all headers of the segment are read instead.
 _TRIES: Final = 3
@@ -57,6 +59,21 @@ def first_batch(
             if found is not None:
                 return found
     return _first_in(segment, pieces(file, 0, piece_bytes=probe_bytes), 0, offset)
+
+
+def first_offset_of(file: OpenFile, batch: Found) -> int:
+    """The first offset of a batch that exists. A compressed message of magic 0 and 1 has that of its last one, so it is
+    unpacked. Raises LogDamaged."""
+    size = frame_size(file.read(batch.position, FRAME_OVERHEAD))
+    check_large_frame(file, batch.position, size)
+    data = file.read(batch.position, size)
+    frame = next(frames(data))
+    if frame.magic == 2 or not frame.codec:
+        return batch.base_offset
+    try:
+        return first_offset(data, batch.base_offset)
+    except RecordFault as fault:
+        raise LogDamaged(file.path, batch.position, fault.fault.reason, batch.base_offset) from None
 
 
 def next_offset_after(storage: Storage, segment: Segment) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from kseg.segment_reader.encode.batches import Record, encode_message_set
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log import layouts
 from kseg.segment_reader.log.damage.check import check_partition
@@ -75,6 +76,22 @@ def test_a_batch_across_the_place_where_another_copy_begins_is_refused(uploads: 
         values(read, uploads.root)
     assert told.value.position is not None
     assert pickle.loads(pickle.dumps(told.value)).reason == told.value.reason
+
+
+def test_a_compressed_message_across_the_place_where_another_copy_begins_is_refused(tmp_path: Path, read: Read) -> None:
+    """Of the formats before 0.11: it has the offset of its last message, which is not below that place."""
+    for where, cut in (("across", 50), ("fits", 40)):
+        for copy, parts in (("one", [(0, 20), (20, 40), (40, 60)]), ("two", [(cut, 60), (60, 80)])):
+            folder = tmp_path / where / copy / "orders-0"
+            folder.mkdir(parents=True)
+            sets = [
+                encode_message_set([Record()] * (end - first), magic=1, base_offset=first, compression="gzip")
+                for first, end in parts
+            ]
+            (folder / f"{parts[0][0]:020d}.log").write_bytes(b"".join(sets))
+    with pytest.raises(LayoutError, match="spans offset 50"):
+        read(*open_storage(str(tmp_path / "across"), "copies"))
+    assert [row[0] for row in read(*open_storage(str(tmp_path / "fits"), "copies"))] == [*range(80)]
 
 
 def test_what_was_not_uploaded_to_its_end_does_not_count(uploads: Any, read: Read) -> None:
