@@ -104,6 +104,8 @@ class HttpConnection:
                 if len(text) > self._max_bytes:
                     raise http.client.HTTPException(f"the answer is larger than {self._max_bytes} bytes")
                 _limit(connection, until)
+            if response.length:  # read1 takes the end of the stream for the end of the body
+                raise http.client.HTTPException(f"the answer broke off after {len(text)} bytes")
             response.close()  # read1 leaves it open at the end of a body of a known length
             named = {name.lower(): value for name, value in response.getheaders()}
             if response.will_close:
