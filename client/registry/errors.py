@@ -2,7 +2,7 @@
 
     SchemaRegistryError
     ├── RegistryUnavailable   no connection, no answer in time, or a server error      retriable
-    ├── RegistryRejected      authentication or authorization failed: status 401, 403
+    ├── RegistryRejected      authentication or authorization failed: status 401, 403    if a new token may be accepted
     └── SchemaNotFound        no such id, subject or version: status 404
 
 Error codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors

@@ -26,7 +26,7 @@ from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
-from kseg.client.security.tokens import forget, token_of
+from kseg.client.security.tokens import Taken, forget, token_of
 
 _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _MAX_BYTES: Final = 64 << 20
@@ -200,11 +200,13 @@ class SchemaRegistry:
         policy = RetryPolicy(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         backoff = policy.start(deadline)
         tries = 0
-        answered: RegistryUnavailable | None = None
+        answered: SchemaRegistryError | None = None
         while True:
             try:
                 return self._ask_one(method, path, body, deadline)
-            except RegistryUnavailable as error:
+            except SchemaRegistryError as error:
+                if not error.retriable:
+                    raise
                 tries += 1
                 answered = error if error.status is not None else answered
                 if tries % len(self._connections) == 0:
@@ -212,7 +214,8 @@ class SchemaRegistry:
                     backoff.pause(answered if answered is not None and deadline.passed else error)
 
     def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> Any:
-        headers = self._headers(deadline)
+        taken = self._token(deadline)
+        headers = self._headers(taken)
         with self._lock:
             connection = self._connections[self._next]
             place = connection.server.place
@@ -224,9 +227,9 @@ class SchemaRegistry:
                 raise _failure(kind, place, f"does not answer: {failure}") from None
             if answer.passing:
                 self._next = (self._next + 1) % len(self._connections)
-        return self._judged(answer, place, path)
+        return self._judged(answer, place, path, taken)
 
-    def _judged(self, answer: HttpAnswer, place: str, path: str) -> Any:
+    def _judged(self, answer: HttpAnswer, place: str, path: str, taken: Taken | None) -> Any:
         document = _json(answer.body)
         if answer.status == 200:
             if document is None:
@@ -238,8 +241,10 @@ class SchemaRegistry:
         words += f": {str(text)[:500]}" if text else ""
         facts: dict[str, Any] = {"status": answer.status, "error_code": code}
         if answer.status in (401, 403):
-            if self._config.oauth is not None:
-                forget(self._config.oauth)
+            if self._config.oauth is not None and taken is not None:
+                forget(self._config.oauth, taken.token.value)
+            # A token that was kept may have been revoked meanwhile: the next request has a new one.
+            facts["retriable"] = answer.status == 401 and taken is not None and taken.kept
             raise _failure(RegistryRejected, place, f"{words}; check basic.auth.* or bearer.auth.*", **facts)
         if answer.status == 404 and code not in _NOT_FOUND:
             told = f"{words}; this URL is not that of a registry's API: {_APICURIO}"
@@ -250,19 +255,24 @@ class SchemaRegistry:
             raise _failure(RegistryUnavailable, place, words, **facts)
         raise _failure(SchemaRegistryError, place, words, **facts)
 
-    def _headers(self, deadline: Deadline) -> Mapping[str, str]:
+    def _token(self, deadline: Deadline) -> Taken | None:
+        if self._config.oauth is None:
+            return None
+        try:
+            return token_of(self._config.oauth, deadline)
+        except AuthenticationFailed as error:
+            kind = RegistryUnavailable if error.retriable else RegistryRejected
+            raise self._error(kind, f"cannot be asked: {error.message}") from None
+
+    def _headers(self, taken: Taken | None) -> Mapping[str, str]:
         config = self._config
         headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA, **dict(config.headers)}
         if config.basic is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(config.basic.reveal().encode()).decode()}"
         elif config.token is not None:
             headers["Authorization"] = f"Bearer {config.token.reveal()}"
-        elif config.oauth is not None:
-            try:
-                headers["Authorization"] = f"Bearer {token_of(config.oauth, deadline).value.reveal()}"
-            except AuthenticationFailed as error:
-                kind = RegistryUnavailable if error.retriable else RegistryRejected
-                raise self._error(kind, f"cannot be asked: {error.message}") from None
+        elif taken is not None:
+            headers["Authorization"] = f"Bearer {taken.token.value.reveal()}"
         return headers
 
     def _error(self, kind: type[SchemaRegistryError], message: str) -> SchemaRegistryError:

@@ -172,14 +172,21 @@ def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], connection: S
 
 
 def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: SaslConnection) -> AuthenticationFailed:
-    """What the broker says, and for a token what it said of that before."""
+    """What the broker says, and for a token what it said of that before.
+
+    Retriable for a token that was kept from an earlier login, since the next login has a new one: the login service may
+    have revoked it or changed its keys meanwhile.
+    """
     words = answer.error_message or ErrorCode.of(answer.error_code).message
+    retriable = False
     if sasl.tokens is not None:
         from kseg.client.security.oauthbearer import OAuthBearer
         from kseg.client.security.tokens import forget
 
         assert isinstance(mechanism, OAuthBearer)
-        forget(sasl.tokens)
+        forget(sasl.tokens, mechanism.token)
         words = mechanism.refusal or words
+        retriable = mechanism.kept
     reason = f"SASL {mechanism.name}: authentication failed: {words}"
-    return AuthenticationFailed(reason, code=ErrorCode.of(answer.error_code), broker=connection.label)
+    code = ErrorCode.of(answer.error_code)
+    return AuthenticationFailed(reason, code=code, retriable=retriable, broker=connection.label)

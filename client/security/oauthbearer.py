@@ -27,25 +27,26 @@ def extension_fault(name: str, value: str) -> str | None:
 
 
 class OAuthBearer:
-    """One login with one token."""
+    """One login with one token. `kept`: an earlier login had the token, too."""
 
     name = "OAUTHBEARER"
     answers_last = True
 
-    def __init__(self, token: Secret, extensions: Mapping[str, str]) -> None:
+    def __init__(self, token: Secret, extensions: Mapping[str, str], *, kept: bool = False) -> None:
         self.complete = False
-        self._token = token
+        self.token = token
+        self.kept = kept
         self._extensions = dict(extensions)
         self._refused: str | None = None
 
     def first(self) -> bytes:
         """Raises Challenged for a token or an extension that cannot be sent."""
-        if not _TOKEN.fullmatch(self._token.reveal()):
+        if not _TOKEN.fullmatch(self.token.reveal()):
             raise Challenged("the token has characters that are not allowed in tokens")
         for name, value in self._extensions.items():
             if fault := extension_fault(name, value):
                 raise Challenged(fault)
-        pairs = {"auth": f"Bearer {self._token.reveal()}"} | self._extensions
+        pairs = {"auth": f"Bearer {self.token.reveal()}"} | self._extensions
         return ("n,,\x01" + "".join(f"{name}={value}\x01" for name, value in pairs.items()) + "\x01").encode()
 
     def respond(self, challenge: bytes) -> bytes | None:

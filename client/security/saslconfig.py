@@ -50,8 +50,8 @@ class SaslConfig:
         """The mechanism for one login at this host. Raises AuthenticationFailed where no token is to be had."""
         if self.mechanism == "OAUTHBEARER":
             assert self.tokens is not None
-            token = token_of(self.tokens, deadline, window=self.refresh_window)
-            return OAuthBearer(token.value, dict(self.extensions) | dict(token.extensions))
+            token, kept = token_of(self.tokens, deadline, window=self.refresh_window)
+            return OAuthBearer(token.value, dict(self.extensions) | dict(token.extensions), kept=kept)
         if self.mechanism == "GSSAPI":
             assert self.kerberos is not None
             return Gssapi(self.kerberos, host)

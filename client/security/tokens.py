@@ -5,8 +5,9 @@
     TokenFile           a file that something else keeps fresh (Kubernetes' projected tokens)
     Unsecured           a token without a signature, as Java makes by default; for trying things out
 
-A token is kept in this process until four fifths of its life are over (`sasl.login.refresh.window.factor`), so that a
-worker that opens many connections asks its login service once. One without a known end is fetched for each login.
+A token is kept in this process, so that a worker that opens many connections asks its login service once. When four
+fifths of its life are over (`sasl.login.refresh.window.factor`) a new one is fetched. If that fails, the old one is
+used until its end, as by Java. A token without a known end is fetched for each login.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed
@@ -29,6 +31,10 @@ from kseg.client.security.secret import Secret
 _MAX_BYTES: Final = 1 << 20
 _LAST_INSTANT: Final = 253_402_300_799  # the end of the year 9999
 REFRESH_WINDOW: Final = 0.8
+#: Seconds for which a token whose replacement could not be fetched is used before the source is asked again.
+_REFRESH_PAUSE: Final = 30.0
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,13 @@ class Unsecured:
         return Token.of(text, now + self.lifetime)
 
 
+class Taken(NamedTuple):
+    """A token for one login. `kept`: it is of an earlier login, so a new one may be accepted if it is rejected."""
+
+    token: Token
+    kept: bool
+
+
 @dataclass(slots=True)
 class _Kept:
     token: Token
@@ -127,26 +140,45 @@ _kept: dict[TokenSource, _Kept] = {}
 _lock = threading.Lock()
 
 
-def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH_WINDOW) -> Token:
+def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH_WINDOW) -> Taken:
     """The token kept of this source, a new one where that is old. Raises AuthenticationFailed."""
     with _lock:
         kept = _kept.get(source)
         if kept is not None and time.time() < kept.until:
-            return kept.token
+            return Taken(kept.token, kept=True)
     started = time.time()
-    token = source.fetch(deadline)
+    try:
+        token = source.fetch(deadline)
+    except AuthenticationFailed as error:
+        old = _old_token(source)
+        if old is None:
+            raise
+        _LOG.warning("no new token, the one before is used until its end: %s", error)
+        return Taken(old, kept=True)
     with _lock:
         if token.expires_at is None:
             _kept.pop(source, None)
         else:
             _kept[source] = _Kept(token, started + (token.expires_at - started) * window)
-    return token
+    return Taken(token, kept=False)
 
 
-def forget(source: TokenSource) -> None:
-    """Drop a token that a broker has rejected: the next login fetches another."""
+def forget(source: TokenSource, token: Secret) -> None:
+    """Drop a token that a server has rejected: the next login fetches another, unless another thread already has."""
     with _lock:
-        _kept.pop(source, None)
+        kept = _kept.get(source)
+        if kept is not None and kept.token.value == token:
+            del _kept[source]
+
+
+def _old_token(source: TokenSource) -> Token | None:
+    """The token whose replacement could not be fetched, if it is valid still. It is then kept for a while longer."""
+    with _lock:
+        kept, now = _kept.get(source), time.time()
+        if kept is None or kept.token.expires_at is None or now >= kept.token.expires_at:
+            return None
+        kept.until = min(now + _REFRESH_PAUSE, kept.token.expires_at)
+        return kept.token
 
 
 def _imported(name: str) -> TokenFunction:

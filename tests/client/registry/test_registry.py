@@ -168,6 +168,43 @@ def test_credentials_are_sent_and_never_shown(registry_server: Any, properties: 
     assert not any(value in str(caught.value) for value in properties.values())
 
 
+@pytest.fixture
+def oauth(registry_server: Any) -> dict[str, str]:
+    """Properties for the registry's own token endpoint, which gives t1, t2 …"""
+
+    def token(_: Any) -> tuple[int, Any]:
+        given = sum(asked.path == "/token" for asked in registry_server.asked)
+        return 200, {"access_token": f"t{given}", "expires_in": 3600}
+
+    registry_server.answers["/token"] = token
+    return {
+        "bearer.auth.issuer.endpoint.url": f"{registry_server.url}/token",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "hunter2",
+    }
+
+
+def accepting(registry_server: Any, token: str) -> None:
+    def answer(asked: Any) -> tuple[int, Any]:
+        known = asked.headers["Authorization"] == f"Bearer {token}"
+        return (200, {"schema": ORDER}) if known else (401, {"error_code": 401, "message": "revoked"})
+
+    registry_server.answers |= {f"/schemas/ids/{number}": answer for number in (1, 2, 3)}
+
+
+def test_a_kept_token_that_was_revoked_is_replaced(registry_server: Any, oauth: dict[str, str]) -> None:
+    with opened(registry_server, **oauth) as registry:
+        accepting(registry_server, "t1")
+        registry.schema(1)
+        accepting(registry_server, "t2")
+        assert registry.schema(2).text == ORDER
+        accepting(registry_server, "none")
+        with pytest.raises(RegistryRejected, match="revoked") as caught:
+            registry.schema(3)
+    assert not caught.value.retriable
+    assert sum(asked.path == "/token" for asked in registry_server.asked) == 3
+
+
 def test_an_unknown_id_names_the_id_and_the_registry(registry_server: Any) -> None:
     registry_server.answers["/schemas/ids/9"] = (404, {"error_code": 40403, "message": "Schema 9 not found"})
     with opened(registry_server) as registry, pytest.raises(SchemaNotFound) as caught:

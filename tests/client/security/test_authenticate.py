@@ -157,6 +157,43 @@ class TestHandshakeV1:
         assert fake.connections == 1
 
 
+class TestTokens:
+    """OAUTHBEARER with a token endpoint that gives t0, t1 …, and a broker that accepts some of them."""
+
+    @pytest.fixture
+    def oauth(self, fake: Any, endpoint: Any) -> dict[str, str]:
+        self.accepted = {"t0"}
+
+        def authenticate(seen: Any) -> SaslAuthenticateResponse:
+            token = seen.request.auth_bytes.split(b"\x01")[1].removeprefix(b"auth=Bearer ").decode()
+            if token in self.accepted:
+                return SaslAuthenticateResponse()
+            return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="revoked")
+
+        fake.on(SaslHandshakeRequest, offering("OAUTHBEARER"))
+        fake.on(SaslAuthenticateRequest, authenticate)
+        endpoint.answers = [lambda asked: (200, {"access_token": f"t{len(endpoint.asked) - 1}", "expires_in": 3600})]
+        return {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            "sasl.oauthbearer.client.credentials.client.id": "me",
+            "sasl.oauthbearer.client.credentials.client.secret": "hunter2",
+        }
+
+    def test_a_kept_token_that_was_revoked_is_replaced(self, fake: Any, endpoint: Any, oauth: dict[str, str]):
+        log_in(fake, oauth)
+        self.accepted = {"t1"}
+        log_in(fake, oauth)
+        log_in(fake, oauth)
+        assert len(endpoint.asked) == 2
+
+    def test_a_new_token_that_is_rejected_is_not_replaced(self, fake: Any, endpoint: Any, oauth: dict[str, str]):
+        log_in(fake, oauth)
+        self.accepted = set()
+        assert "revoked" in str(refusal(fake, oauth))
+        assert len(endpoint.asked) == 2
+
+
 class TestHandshakeV0:
     """0.10 and 0.11: bare frames after the handshake."""
 

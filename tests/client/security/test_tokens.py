@@ -103,9 +103,9 @@ class TestFile:
         file = tmp_path / "token"
         file.write_text("one\n")
         source = TokenFile(str(file))
-        assert token_of(source, soon()).value == Secret("one")
+        assert token_of(source, soon()).token.value == Secret("one")
         file.write_text(jwt(exp=time.time() + 1000))
-        assert token_of(source, soon()).value != Secret("one")
+        assert token_of(source, soon()).token.value != Secret("one")
         file.unlink()
         assert str(file) in str(failure(source))
 
@@ -123,13 +123,42 @@ class TestKeeping:
             return made[-1]
 
         source = Callback(make)
-        assert token_of(source, soon()) == token_of(source, soon()) == made[0]
+        assert token_of(source, soon()) == (made[0], False)
+        assert token_of(source, soon()) == (made[0], True)
         now[0] += 79
-        assert token_of(source, soon()) is made[0]
+        assert token_of(source, soon()).token is made[0]
         now[0] += 2
-        assert token_of(source, soon()) is made[1]
-        forget(source)
-        assert token_of(source, soon()) is made[2]
+        assert token_of(source, soon()) == (made[1], False)
+        forget(source, made[0].value)  # another thread has fetched a new one since
+        assert token_of(source, soon()) == (made[1], True)
+        forget(source, made[1].value)
+        assert token_of(source, soon()) == (made[2], False)
+
+    def test_a_token_is_used_until_its_end_if_no_new_one_can_be_fetched(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        now = [1000.0]
+        monkeypatch.setattr(
+            "kseg.client.security.tokens.time", type("Clock", (), {"time": staticmethod(lambda: now[0])})
+        )
+        asked: list[float] = []
+
+        def make() -> Token:
+            asked.append(now[0])
+            if now[0] > 1000.0:
+                raise ConnectionError("hunter2")
+            return Token.of("old", now[0] + 600)
+
+        source = Callback(make)
+        assert token_of(source, soon()).token.value == Secret("old")
+        for now[0] in (1479.0, 1481.0, 1482.0, 1515.0, 1590.0, 1599.0):
+            assert token_of(source, soon()) == (Token.of("old", 1600.0), True)
+        assert asked == [1000.0, 1481.0, 1515.0, 1590.0], "the login service is not asked for each login"
+        assert "the token callback" in caplog.text
+        assert "hunter2" not in caplog.text
+        now[0] = 1600.0
+        with pytest.raises(AuthenticationFailed, match="raised ConnectionError"):
+            token_of(source, soon())
 
     @pytest.mark.parametrize("end", ["1e400", "NaN", "-1", "9" * 400, "1e308", "1700000000000"])
     def test_an_end_that_is_no_time_is_a_typed_error(self, end: str):
