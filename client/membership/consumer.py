@@ -197,6 +197,11 @@ class ConsumerMember:
     def generation(self) -> int:
         return self.session.epoch
 
+    @property
+    def committer(self) -> Committer:
+        with self._heartbeats.changed:
+            return Committer(self.session.epoch, self.session.member_id, self.session.settings.instance_id)
+
     def poll(self, timeout: float) -> AssignmentChange | None:
         deadline = Deadline.after(timeout)
         while True:
@@ -217,16 +222,14 @@ class ConsumerMember:
         """After STALE_MEMBER_EPOCH, waits for the heartbeat that returns the new epoch, and retries the commit."""
         deadline = Deadline.after(self._cluster.config.default_api_timeout_ms / 1000)
         while True:
-            with self._heartbeats.changed:
-                epoch = self.session.epoch
-                committer = Committer(epoch, self.session.member_id, self.session.settings.instance_id)
+            committer = self.committer
             try:
                 commit_offsets(self._cluster, self.session.group, offsets, committer=committer)
                 return
             except OffsetCommitFailed as error:
                 stale = all(code == ErrorCode.STALE_MEMBER_EPOCH for code in error.partitions.values())
                 with self._heartbeats.changed:
-                    if not stale or not self._await_epoch(epoch, deadline):
+                    if not stale or not self._await_epoch(committer.generation, deadline):
                         raise
 
     def close(self, *, leave_group: bool, seconds: float) -> None:

@@ -23,7 +23,7 @@ from typing import Literal
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError, ConfigFault, GroupError
-from kseg.client.groups.offsets import CommittedOffset, committed_offsets
+from kseg.client.groups.offsets import CommittedOffset, Committer, committed_offsets
 from kseg.client.membership.assignor import Assignor
 from kseg.client.membership.classic import ClassicMember
 from kseg.client.membership.consumer import ConsumerMember
@@ -118,6 +118,11 @@ class GroupMember:
     def generation(self) -> int:
         """The generation, or the member epoch with the new protocol; -1, or 0, while the member is in none."""
         return self._member.generation
+
+    @property
+    def committer(self) -> Committer:
+        """Who commits, for `KafkaProducer.commit_offsets`: as of now, so do not keep it across a poll."""
+        return self._member.committer
 
     def poll(self, timeout: float = 0.0) -> AssignmentChange | None:
         """Take part in the group for at most `timeout` seconds; returns a change as soon as there is one, else None.

@@ -32,7 +32,7 @@ from kseg.client.errors import (
     RequestTimedOut,
     UnknownTopic,
 )
-from kseg.client.groups.offsets import CommittedOffset
+from kseg.client.groups.offsets import NOBODY, CommittedOffset, Committer
 from kseg.client.producer.accumulator import NEVER, Accumulator, ProducerClosed
 from kseg.client.producer.batch import RECORD_OVERHEAD, BatchDelivery, Delivery
 from kseg.client.producer.config import ProducerConfig
@@ -249,10 +249,16 @@ class KafkaProducer:
             self._fail_with_records(transaction)
             transaction.abort()
 
-    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit a group's offsets as part of this transaction."""
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, committer: Committer = NOBODY
+    ) -> None:
+        """Commit a group's offsets as part of this transaction, as a member of the group (`GroupMember.committer`).
+
+        Without `committer` the group must have no members, which brokers do not check. Raises OffsetCommitFailed if the
+        group has gone on without the member: then only `abort` is possible.
+        """
         with self._lock:
-            self._transactional().commit_offsets(group, offsets)
+            self._transactional().commit_offsets(group, offsets, committer=committer)
 
     # -- inside
 

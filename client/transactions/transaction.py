@@ -13,8 +13,8 @@ begins, so that an upgrade during a transaction does not mix them.
 
 Which step is possible when: `client.transactions.states`. The state after an error: `client.transactions.failures`.
 
-A broker accepts a transactional commit with an empty member id even if the group has live members: the caller has to
-check the group first (`client.groups.descriptions`).
+A broker accepts a transactional commit by no member even if the group has live members: the caller has to check the
+group first (`client.groups.descriptions`), or commit as a member (KIP-447).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
-    Code,
     Fenced,
     KafkaError,
     ProtocolFault,
@@ -36,7 +35,7 @@ from kseg.client.errors import (
     UnsupportedVersion,
     error_from_code,
 )
-from kseg.client.groups.offsets import CommittedOffset, in_parts, raise_commit_failed
+from kseg.client.groups.offsets import NOBODY, CommittedOffset, Committer, in_parts
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
@@ -46,10 +45,10 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
 from kseg.client.transactions.failures import is_fatal, shows_no_commit
+from kseg.client.transactions.offset_commit import check_offset_commit, offset_commit_request
 from kseg.client.transactions.outcome import verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
 from kseg.client.transactions.states import State, StateMachine, Step
@@ -61,16 +60,6 @@ NO_PRODUCER_ID: Final = -1
 #: How many seconds the abort of an open transaction may delay an exception.
 _CLEAN_UP_SECONDS: Final = 5.0
 
-#: Codes of a single partition that concern the whole transaction.
-_TRANSACTION_IS_OVER: Final = frozenset(
-    {
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.TRANSACTION_ABORTABLE,
-    }
-)
 _OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR})
 
 
@@ -220,8 +209,14 @@ class Transaction:
                 self._at_broker = known
             raise
 
-    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, committer: Committer = NOBODY
+    ) -> None:
         """Commit a group's offsets when, and only if, the transaction commits. Raises OffsetCommitFailed, Fenced.
+
+        committer: the group's member that has read the records (`GroupMember.committer`). If the group has gone on
+        without it, the commit fails, and the transaction can only be aborted: other members read the records again.
+        Brokers before 2.5 do not check members: UnsupportedVersion.
 
         Many offsets are sent in several requests (`client.groups.offsets.in_parts`), in the same transaction.
         """
@@ -231,47 +226,15 @@ class Transaction:
         self.add_offsets(group)
         self._at_broker = True
         for part in in_parts(group, offsets):
-            self._commit_part(group, part)
+            self._commit_part(group, part, committer)
 
-    def _commit_part(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            topics=[
-                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                            partition_index=tp.partition,
-                            committed_offset=offsets[tp].offset,
-                            committed_leader_epoch=offsets[tp].leader_epoch,
-                            committed_metadata=offsets[tp].metadata,
-                        )
-                        for tp in members
-                    ],
-                )
-                for topic, members in by_topic(offsets).items()
-            ],
-        )
-
-        def check(response: TxnOffsetCommitResponse) -> None:
-            failed: dict[TopicPartition, Code] = {}
-            for topic in response.topics:
-                for entry in topic.partitions:
-                    if entry.error_code in _TRANSACTION_IS_OVER:
-                        self._check(entry.error_code, "TxnOffsetCommit", group=group)
-                    if entry.error_code:
-                        failed[TopicPartition(topic.name, entry.partition_index)] = ErrorCode.of(entry.error_code)
-            raise_commit_failed("TxnOffsetCommit", group, failed, transactional_id=self.transactional_id)
-
+    def _commit_part(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], committer: Committer) -> None:
         with self._noting_failures():
             self._cluster.send_built(
                 TxnOffsetCommitRequest,
-                lambda _: request,
+                lambda version: offset_commit_request(version, self.identity, group, offsets, committer),
                 coordinator=("group", group),
-                check=check,
+                check=lambda response: check_offset_commit(response, self.transactional_id, group),
                 finalized_features=self.finalized_features,
             )
 
