@@ -19,7 +19,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import NO_ID
 from kseg.client.cluster.retry import Deadline
-from kseg.client.errors import Code, KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
+from kseg.client.errors import KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.lookup import permission_lacking, reaction
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
@@ -129,21 +129,37 @@ def _commit_part(
         version = connection.version_of(OffsetCommitRequest, topic_ids_known=bool(ids))
         response = connection.call(_offset_commit(version, group, offsets, ids, committer), version, deadline=deadline)
         names = {topic_id: name for name, topic_id in ids.items()}
-        failed: dict[TopicPartition, Code] = {}
-        for topic in response.topics:
-            name = names.get(topic.topic_id, topic.name)
-            for entry in topic.partitions:
-                if entry.error_code:
-                    failed[TopicPartition(name, entry.partition_index)] = ErrorCode.of(entry.error_code)
-        raise_commit_failed("OffsetCommit", group, failed)
+        codes = {
+            TopicPartition(names.get(topic.topic_id, topic.name), entry.partition_index): entry.error_code
+            for topic in response.topics
+            for entry in topic.partitions
+        }
+        check_committed("OffsetCommit", group, offsets, codes)
 
     cluster.retry(attempt, coordinator=key)
 
 
-def raise_commit_failed(
-    what: str, group: str, failed: Mapping[TopicPartition, Code], *, transactional_id: str | None = None
+def check_committed(
+    what: str,
+    group: str,
+    offsets: Collection[TopicPartition],
+    codes: Mapping[TopicPartition, int],
+    *,
+    transactional_id: str | None = None,
 ) -> None:
-    """Raise OffsetCommitFailed if any partition failed; retriable if every failure is."""
+    """Raise OffsetCommitFailed if any partition failed (retriable if every failure is), ProtocolFault if one is not in
+    the response. codes: the error codes in the response, 0 for success.
+    """
+    failed = {tp: ErrorCode.of(code) for tp, code in codes.items() if code}
+    missing = next((tp for tp in offsets if tp not in codes), None)
+    if missing is not None and not failed:
+        raise ProtocolFault(
+            f"{what} response lacks a requested partition",
+            topic=missing.topic,
+            partition=missing.partition,
+            group=group,
+            transactional_id=transactional_id,
+        )
     if not failed:
         return
     words = ", ".join(f"{tp}: {code.name}" for tp, code in failed.items())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from kseg.client.errors import Code, UnsupportedVersion, error_from_code
-from kseg.client.groups.offsets import NOBODY, CommittedOffset, Committer, raise_commit_failed
+from kseg.client.errors import UnsupportedVersion, error_from_code
+from kseg.client.groups.offsets import NOBODY, CommittedOffset, Committer, check_committed
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
@@ -66,15 +66,16 @@ def offset_commit_request(
     )
 
 
-def check_offset_commit(response: TxnOffsetCommitResponse, transactional_id: str, group: str) -> None:
-    """Raises OffsetCommitFailed, or the error of a code that concerns the whole transaction."""
-    failed: dict[TopicPartition, Code] = {}
-    for topic in response.topics:
-        for entry in topic.partitions:
-            if entry.error_code in _TRANSACTION_IS_OVER:
-                raise error_from_code(
-                    entry.error_code, "TxnOffsetCommit", transactional_id=transactional_id, group=group
-                )
-            if entry.error_code:
-                failed[TopicPartition(topic.name, entry.partition_index)] = ErrorCode.of(entry.error_code)
-    raise_commit_failed("TxnOffsetCommit", group, failed, transactional_id=transactional_id)
+def check_offset_commit(
+    response: TxnOffsetCommitResponse, transactional_id: str, group: str, offsets: Collection[TopicPartition]
+) -> None:
+    """Raises OffsetCommitFailed, the error of a code that concerns the whole transaction, or ProtocolFault."""
+    codes = {
+        TopicPartition(topic.name, entry.partition_index): entry.error_code
+        for topic in response.topics
+        for entry in topic.partitions
+    }
+    for code in codes.values():
+        if code in _TRANSACTION_IS_OVER:
+            raise error_from_code(code, "TxnOffsetCommit", transactional_id=transactional_id, group=group)
+    check_committed("TxnOffsetCommit", group, offsets, codes, transactional_id=transactional_id)

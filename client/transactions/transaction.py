@@ -191,7 +191,11 @@ class Transaction:
             return
         if not self.second_protocol:
             with self._noting_failures():
-                self._cluster.send(self._partitions_request(new), coordinator=self._key, check=self._check_partitions)
+                self._cluster.send(
+                    self._partitions_request(new),
+                    coordinator=self._key,
+                    check=lambda response: self._check_partitions(response, new),
+                )
         self._partitions.update(new)
 
     def produce_to(self, tp: TopicPartition, append: Callable[[], T]) -> T:
@@ -234,7 +238,7 @@ class Transaction:
                 TxnOffsetCommitRequest,
                 lambda version: offset_commit_request(version, self.identity, group, offsets, committer),
                 coordinator=("group", group),
-                check=lambda response: check_offset_commit(response, self.transactional_id, group),
+                check=lambda response: check_offset_commit(response, self.transactional_id, group, offsets),
                 finalized_features=self.finalized_features,
             )
 
@@ -359,12 +363,21 @@ class Transaction:
             ],
         )
 
-    def _check_partitions(self, response: AddPartitionsToTxnResponse) -> None:
+    def _check_partitions(self, response: AddPartitionsToTxnResponse, added: Collection[TopicPartition]) -> None:
+        missing = dict.fromkeys(added)
         for topic in response.results_by_topic_v3_and_below:
             for entry in topic.results_by_partition:
+                missing.pop(TopicPartition(topic.name, entry.partition_index), None)
                 code = entry.partition_error_code
                 if code and code != ErrorCode.OPERATION_NOT_ATTEMPTED:  # a consequence of another error
                     self._check(code, "AddPartitionsToTxn", topic=topic.name, partition=entry.partition_index)
+        for tp in missing:
+            raise ProtocolFault(
+                "AddPartitionsToTxn response lacks a requested partition",
+                topic=tp.topic,
+                partition=tp.partition,
+                transactional_id=self.transactional_id,
+            )
 
     def _check(self, code: int, what: str, **address: Any) -> None:
         if code:

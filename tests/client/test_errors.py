@@ -26,7 +26,7 @@ from kseg.client.errors import (
     UnknownTopic,
     error_from_code,
 )
-from kseg.client.groups.offsets import raise_commit_failed
+from kseg.client.groups.offsets import check_committed
 from kseg.client.protocol.error_codes import ErrorCode, UnknownErrorCode
 from kseg.client.protocol.partition import TopicPartition
 
@@ -134,7 +134,8 @@ def test_an_authorization_error_names_operation_resource_and_the_acl_to_add(
 
 
 def test_a_refused_commit_names_what_is_lacking():
+    codes = {TopicPartition("t", 0): int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
     with pytest.raises(OffsetCommitFailed, match="lacking: READ on topic t ") as caught:
-        raise_commit_failed("OffsetCommit", "g", {TopicPartition("t", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+        check_committed("OffsetCommit", "g", codes, codes)
     assert caught.value.lacking is not None
     assert caught.value.lacking.name == "t"

@@ -22,8 +22,6 @@ from kseg.client.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from kseg.client.protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     EndTxnRequest,
@@ -204,7 +202,6 @@ def committed_without_answer(
         producer_epoch=ids[1],
     )
     fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=3))
-    fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
     fake.on(EndTxnRequest, lambda _: fakes.CLOSE, lambda _: EndTxnResponse(error_code=repeated))
     fake.on(DescribeTransactionsRequest, lambda _: DescribeTransactionsResponse(transaction_states=[told]))
     transaction = Transaction(connect(fake.bootstrap_servers, retry_backoff_ms=1), "tx")

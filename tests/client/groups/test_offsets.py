@@ -15,6 +15,7 @@ from kseg.client import (
     CommittedOffset,
     KafkaError,
     OffsetCommitFailed,
+    ProtocolFault,
     TopicPartition,
     UnsupportedVersion,
     commit_offsets,
@@ -268,3 +269,22 @@ def test_a_failed_commit_names_each_partition_and_is_retriable_only_if_all_are(f
     assert caught.value.partitions == dict(zip(partitions, codes, strict=True))
     assert not caught.value.retriable
     assert len(fake.requests(OffsetCommitRequest)) == 1
+
+
+def test_a_commit_is_not_done_for_a_partition_that_the_response_lacks(fake: Any, connect: Any):
+    fake.add_topic("t", [1, 1])
+    fake.on(
+        OffsetCommitRequest,
+        lambda seen: OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponse.OffsetCommitResponseTopic(
+                    topic_id=seen.request.topics[0].topic_id,
+                    partitions=[OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=0)],
+                )
+            ]
+        ),
+    )
+    offsets = {TopicPartition("t", number): CommittedOffset(1) for number in (0, 1)}
+    with pytest.raises(ProtocolFault, match="lacks a requested partition") as caught:
+        commit_offsets(connect(fake.bootstrap_servers), "g", offsets)
+    assert (caught.value.topic, caught.value.partition, caught.value.group) == ("t", 1, "g")

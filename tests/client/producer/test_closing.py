@@ -18,8 +18,6 @@ from kseg.client.producer import KafkaProducer, ProducerClosed
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
 )
@@ -43,7 +41,6 @@ def begun(fake: Any, make: Any, version: int, **given: Any) -> KafkaProducer:
     """A producer in a transaction, by the protocol of that `transaction.version`."""
     fake.features = {"transaction.version": version}
     fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=0))
-    fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
     fake.on(EndTxnRequest, lambda _: EndTxnResponse(producer_id=7, producer_epoch=1 if version == 2 else -1))
     producer: KafkaProducer = make(transactional_id="tx", **given)
     producer.begin()

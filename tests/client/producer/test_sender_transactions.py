@@ -24,7 +24,6 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
 from kseg.client.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     DescribeTransactionsRequest,
     EndTxnRequest,
     EndTxnResponse,
@@ -40,7 +39,6 @@ def transactional(fake: Any, leader: Any, make: Any) -> Callable[..., Any]:
         epochs = iter(range(100))
         fake.features = {"transaction.version": version}
         fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=next(epochs)))
-        fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
         ended = lambda _: EndTxnResponse(producer_id=7, producer_epoch=next(epochs))  # noqa: E731
         fake.on(EndTxnRequest, ended if version == 2 else lambda _: EndTxnResponse())
         producer = make(transactional_id="tx", **given)

@@ -8,6 +8,7 @@ from typing import Any
 from kseg.client.protocol.messages.fetch import FetchResponse, ListOffsetsResponse
 from kseg.client.protocol.messages.offsets import OffsetFetchResponse
 from kseg.client.protocol.messages.produce import ProduceResponse
+from kseg.client.protocol.messages.transactions import TxnOffsetCommitResponse
 
 
 def list_offsets(code: int = 0, offset: int = 42) -> Callable[[Any], ListOffsetsResponse]:
@@ -101,6 +102,28 @@ def offset_fetch(code: int = 0) -> Callable[[Any], OffsetFetchResponse]:
         group = seen.request.groups[0].group_id
         return OffsetFetchResponse(
             groups=[OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group, error_code=code)]
+        )
+
+    return answer
+
+
+def txn_offset_commit(code: int = 0) -> Callable[[Any], TxnOffsetCommitResponse]:
+    """TxnOffsetCommit: every partition has this code."""
+
+    def answer(seen: Any) -> TxnOffsetCommitResponse:
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
+                            partition_index=partition.partition_index, error_code=code
+                        )
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic in seen.request.topics
+            ]
         )
 
     return answer

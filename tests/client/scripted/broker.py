@@ -28,6 +28,7 @@ from kseg.client.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kseg.client.protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kseg.client.protocol.registry import API_BY_KEY, decode_request, encode_response
 
 CLOSE = object()
@@ -76,6 +77,7 @@ class FakeBroker:
             ApiVersionsRequest: [self.api_versions],
             MetadataRequest: [self.metadata],
             FindCoordinatorRequest: [self.find_coordinator],
+            AddPartitionsToTxnRequest: [self.add_partitions],
             SaslHandshakeRequest: [lambda seen: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)],
         }
         self._open: set[socket.socket] = set()
@@ -166,6 +168,20 @@ class FakeBroker:
                 FindCoordinatorResponse.Coordinator(key=key, node_id=node_id, host=host, port=port)
                 for key in seen.request.coordinator_keys
                 for node_id, host, port in [found(key)]
+            ]
+        )
+
+    def add_partitions(self, seen: Seen) -> AddPartitionsToTxnResponse:
+        answer = AddPartitionsToTxnResponse
+        return answer(
+            results_by_topic_v3_and_below=[
+                answer.AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        answer.AddPartitionsToTxnPartitionResult(partition_index=number) for number in topic.partitions
+                    ],
+                )
+                for topic in seen.request.v3_and_below_topics
             ]
         )
 

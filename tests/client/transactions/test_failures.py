@@ -18,7 +18,6 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
 )
 from kseg.client.transactions.states import IllegalStep, State
 
@@ -26,7 +25,7 @@ TP = TopicPartition("t", 0)
 
 
 @pytest.fixture
-def with_offsets(fake: Any, connect: Any) -> Callable[[int], Transaction]:
+def with_offsets(fake: Any, fakes: Any, connect: Any) -> Callable[[int], Transaction]:
     """An open transaction with offsets in it, by the protocol of that `transaction.version`."""
 
     def begin(version: int) -> Transaction:
@@ -35,7 +34,7 @@ def with_offsets(fake: Any, connect: Any) -> Callable[[int], Transaction]:
         del fake.ranges[DescribeTransactionsRequest.KEY]
         fake.on(InitProducerIdRequest, lambda _: InitProducerIdResponse(producer_id=7, producer_epoch=3))
         fake.on(AddOffsetsToTxnRequest, lambda _: AddOffsetsToTxnResponse())
-        fake.on(TxnOffsetCommitRequest, lambda _: TxnOffsetCommitResponse())
+        fake.on(TxnOffsetCommitRequest, fakes.answers.txn_offset_commit())
         transaction = Transaction(connect(fake.bootstrap_servers, retry_backoff_ms=5), "tx")
         transaction.begin()
         transaction.commit_offsets("g", {TP: CommittedOffset(1)})

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kseg.client import CommittedOffset, OffsetCommitFailed, TopicPartition, UnsupportedVersion
+from kseg.client.errors import ProtocolFault
 from kseg.client.groups.offsets import NOBODY, Committer
 from kseg.client.membership.member import GroupMember
 from kseg.client.producer import KafkaProducer
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.transactions.offset_commit import offset_commit_request
+from kseg.client.protocol.messages.transactions import TxnOffsetCommitResponse
+from kseg.client.transactions.offset_commit import check_offset_commit, offset_commit_request
 from kseg.client.transactions.producer_identity import TransactionIdentity
 
 TP = TopicPartition("t", 0)
@@ -29,6 +31,12 @@ def test_a_commit_as_a_member_carries_its_generation_or_is_refused(version: int)
         return
     request = offset_commit_request(version, IDENTITY, "g", {TP: CommittedOffset(9)}, member)
     assert (request.generation_id, request.member_id, request.group_instance_id) == (5, "m", "i")
+
+
+def test_a_commit_is_not_done_for_a_partition_that_the_response_lacks():
+    with pytest.raises(ProtocolFault, match="lacks a requested partition") as caught:
+        check_offset_commit(TxnOffsetCommitResponse(), "tx", "g", [TP])
+    assert (caught.value.topic, caught.value.group, caught.value.transactional_id) == ("t", "g", "tx")
 
 
 @pytest.mark.broker

@@ -16,6 +16,7 @@ from kseg.client import (
     CommittedOffset,
     Fenced,
     OffsetCommitFailed,
+    ProtocolFault,
     RequestTimedOut,
     TopicPartition,
     Transaction,
@@ -421,12 +422,14 @@ def test_the_next_transaction_does_not_go_on_with_ids_that_are_being_replaced(fa
 @pytest.mark.rule(239)
 def test_adding_partitions_stays_at_the_clients_last_version(fake: Any, connect: Any):
     transaction = begun(fake, connect, version=1)
-    fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
     transaction.add_partitions([TP])
     transaction.add_partitions([TP])
     [seen] = fake.requests(AddPartitionsToTxnRequest)
     assert seen.version == 3
     assert seen.request.v3_and_below_topics[0].partitions == [0]
+    fake.on(AddPartitionsToTxnRequest, lambda _: AddPartitionsToTxnResponse())
+    with pytest.raises(ProtocolFault, match=r"lacks a requested partition.*partition=1"):
+        transaction.add_partitions([TopicPartition("t", 1)])
 
 
 def test_a_partition_that_could_not_be_added_is_named(fake: Any, connect: Any):
