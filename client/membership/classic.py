@@ -208,7 +208,7 @@ class ClassicMember:
         given = self._protocol.given
         assert given is not None
         self._counts = given.counts
-        self._topics.seen()
+        self._topics.seen(self._cluster.config.retry, given.counts)
         stray = sorted({tp.topic for tp in given.partitions} - set(self._protocol.topics))
         if stray:
             self._join_again(

@@ -25,7 +25,7 @@ from kseg.client.protocol.embedded.consumer_protocol import (
 from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.partition import TopicPartition
 
-#: The partition counts of topics (missing topics are left out), and the racks of their replicas.
+#: The partition counts of topics (0: no such topic), and the racks of their replicas.
 Lookup = Callable[[Collection[str]], tuple[dict[str, int], Racks]]
 
 
@@ -65,7 +65,8 @@ class ConsumerProtocol:
         if skip:
             return {}
         assignor = self._assignor(protocol)
-        given = assignor.assign(self._counts, members, racks)
+        existing = {topic: count for topic, count in self._counts.items() if count}
+        given = assignor.assign(existing, members, racks)
         unknown = sorted(set(given) - set(members))
         if unknown:
             raise GroupError(f"assignor {protocol} assigns partitions to unknown members: {unknown}")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import ClusterMetadata
-from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import KafkaError
 from kseg.client.membership.assignor import Racks
 from kseg.client.membership.background import now
@@ -32,22 +32,33 @@ class SubscribedTopics:
 
     @property
     def due_in(self) -> float:
-        """Seconds until the next check of metadata: `metadata.max.age.ms` after the last one that succeeded."""
+        """Seconds until the next check of metadata: `metadata.max.age.ms` after the last one that succeeded.
+
+        After a check that failed, or if topics do not exist (yet), it is `retry.backoff.ms`, as in Java's client.
+        """
         return max(0.0, self._next - now())
 
-    def seen(self) -> None:
-        self._failures = 0
-        self._next = now() + self._max_age
+    def seen(self, retry: RetryPolicy, counts: Mapping[str, int] | None) -> None:
+        """The metadata is known. `counts`: as of `changes`."""
+        if counts is None or all(counts.values()):
+            self._failures = 0
+            self._next = now() + self._max_age
+        else:
+            self._look_again(retry)
+
+    def _look_again(self, retry: RetryPolicy) -> None:
+        self._failures += 1
+        self._next = now() + min(retry.pause_after(self._failures), self._max_age)
 
     def changes(self, cluster: Cluster, joined: Collection[str], counts: Mapping[str, int] | None) -> str | None:
         """The reason why the member has to rejoin, or None. Requests metadata, once.
 
-        If that fails, the next check is due after a pause (`retry.backoff.ms`), and the KafkaError is raised.
-        `joined`: the topics of its last JoinGroup. `counts`: on the group's leader, the partition counts that its
-        assignment is based on; else None.
+        Raises KafkaError if that fails. `joined`: the topics of its last JoinGroup. `counts`: on the group's leader,
+        the partition counts that its assignment is based on (0: no such topic); else None.
         """
+        retry = cluster.config.retry
         if self._pattern is None and counts is None:
-            self.seen()
+            self.seen(retry, counts)
             return None
         topics = None if self._pattern is not None else set(joined) | set(counts or ())
         cluster.forget_metadata()
@@ -55,18 +66,15 @@ class SubscribedTopics:
             metadata = cluster.metadata_now(topics, Deadline.after(cluster.config.request_timeout_ms / 1000))
         except KafkaError as error:
             cluster.learn(error)
-            self._failures += 1
-            self._next = now() + min(cluster.config.retry.pause_after(self._failures), self._max_age)
+            self._look_again(retry)
             raise
-        self.seen()
+        found = None if counts is None else partition_counts(metadata, set(joined) | set(counts))
+        self.seen(retry, found)
         if self._pattern is not None:
             changed = set(self._matching(metadata)) ^ set(joined)
             if changed:
                 return f"the topics that match have changed: {', '.join(sorted(changed))}"
-        if counts is None:
-            return None
-        found = partition_counts(metadata, set(joined) | set(counts))
-        if found == counts:
+        if counts is None or found is None or found == counts:
             return None
         changed = {name for name in found.keys() | counts.keys() if found.get(name) != counts.get(name)}
         return f"partitions have changed: {', '.join(sorted(changed))}"
@@ -83,9 +91,9 @@ class SubscribedTopics:
 
 
 def partition_counts(metadata: ClusterMetadata, topics: Iterable[str]) -> dict[str, int]:
-    """The partition count of each topic that exists."""
+    """The partition count of each topic; 0 if it does not exist, or its metadata has an error."""
     found = ((name, metadata.topics.get(name)) for name in topics)
-    return {name: len(topic.partitions) for name, topic in found if topic and not topic.error and topic.partitions}
+    return {name: len(topic.partitions) if topic and not topic.error else 0 for name, topic in found}
 
 
 def replica_racks(metadata: ClusterMetadata, topics: Iterable[str]) -> Racks:
