@@ -5,7 +5,7 @@ value      string or binary             required
 topic      string                       required unless the option topic is given, which overrides the column
 partition  int                          without it or null: by key as in Java's producer; without a key, random
 headers    array<struct<key string, value binary>>
-timestamp  timestamp                    without it or null: the time of writing
+timestamp  timestamp                    from 1970 on; without it or null: the time of writing
 """
 
 from __future__ import annotations

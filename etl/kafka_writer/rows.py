@@ -56,7 +56,7 @@ class RowWriter:
         """Pass all rows to the producer.
 
         Raises:
-            BadRow: a null topic, a header without a key, a partition that does not exist.
+            BadRow: a null topic, a header without a key, a partition that does not exist, a time before 1970.
             KafkaError: a batch could not be delivered.
         """
         chooser = PartitionChooser(self.producer.partitions, self.producer.config.batch_size)
@@ -155,18 +155,25 @@ def encodable(batch: pa.RecordBatch, at: RowColumns, first: int) -> Columns:
         return None if number is None else batch.column(number)
 
     try:
-        return Columns.of(column(at.key), column(at.value), column(at.headers), _millis(batch, at))
+        return Columns.of(column(at.key), column(at.value), column(at.headers), _millis(batch, at, first))
     except NullHeaderKey as error:
         raise BadRow("a header has no key", row=first + error.row) from error
 
 
-def _millis(batch: pa.RecordBatch, at: RowColumns) -> Ints:
+def _millis(batch: pa.RecordBatch, at: RowColumns, first: int) -> Ints:
     now = int(time.time() * 1000)
     if at.timestamp is None:
         return np.full(batch.num_rows, now, np.int64)
     micros = batch.column(at.timestamp).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    found = micros.fill_null(now * 1000).to_numpy(zero_copy_only=False)
-    return np.asarray(found // 1000, np.int64)
+    found = np.asarray(micros.fill_null(now * 1000).to_numpy(zero_copy_only=False) // 1000, np.int64)
+    if (found < 0).any():
+        # -1 means none, and a broker that compresses records anew fails with others.
+        raise BadRow(
+            "the timestamp is before 1970, which no record can have",
+            remedy="correct it, or keep it in the value",
+            row=first + int(np.argmax(found < 0)),
+        )
+    return found
 
 
 def _by_topic(batch: pa.RecordBatch, at: RowColumns, topic: str | None, first: int) -> Iterator[tuple[str, Ints]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from kseg.client import TopicPartition
 from kseg.client.errors import RecordTooLarge
 from kseg.client.producer import KafkaProducer
 from kseg.etl.kafka_writer.columns import RowColumns
-from kseg.etl.kafka_writer.rows import RowWriter, Written
+from kseg.etl.kafka_writer.rows import BadRow, RowWriter, Written
 
 pytestmark = pytest.mark.broker
 
@@ -39,3 +40,15 @@ def test_rows_of_a_split_batch_are_counted_to_the_last(kafka: Any, read_topic: A
     values = [b"%02d" % number + b"x" * 1000 for number in range(30)]
     assert write(kafka, topic, values) == {TopicPartition(topic, 0): Written(30, 0, 29)}
     assert [message.value() for message in read_topic(topic)] == values
+
+
+@pytest.mark.parametrize("micros", [-1, -1000, -(10**15)])
+def test_a_time_before_1970_is_a_bad_row(kafka: Any, read_topic: Any, micros: int):
+    topic = kafka.topic(config={"compression.type": "gzip"})
+    times = pa.array([0, None, micros], pa.timestamp("us", "UTC"))
+    rows = pa.record_batch({"value": pa.array([b"a", b"b", b"c"]), "timestamp": times})
+    with KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers}) as producer:
+        writer = RowWriter(producer, replace(COLUMNS, timestamp=1), topic)
+        with pytest.raises(BadRow, match="before 1970") as caught:
+            writer.write(iter([rows.slice(0, 2), rows]))
+    assert caught.value.address["row"] == 4
