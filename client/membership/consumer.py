@@ -30,6 +30,7 @@ from kseg.client.protocol.partition import TopicPartition
 
 _MAX_WAIT_SECONDS: Final = 1.0
 _LEAVING_SECONDS: Final = 5.0
+_LEAST_LOOKUP_SECONDS: Final = 1.0
 
 
 class ConsumerHeartbeatThread(Background):
@@ -139,7 +140,8 @@ class ConsumerHeartbeatThread(Background):
     def _find_names(self, cluster: Cluster, ids: Collection[UUID]) -> None:
         found: dict[UUID, str] = {}
         try:
-            found = topic_names(cluster, ids)
+            # No longer than a heartbeat may wait: brokers that do not respond must not end the membership.
+            found = topic_names(cluster, ids, timeout=max(self.session.interval, _LEAST_LOOKUP_SECONDS))
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -287,8 +289,8 @@ class ConsumerMember:
 _WAITS_FOR_USER: Final = frozenset({ConsumerState.FENCED, ConsumerState.STALE})
 
 
-def topic_names(cluster: Cluster, ids: Collection[UUID]) -> dict[UUID, str]:
-    """The names of these topics, as far as the requested broker knows them."""
+def topic_names(cluster: Cluster, ids: Collection[UUID], *, timeout: float) -> dict[UUID, str]:
+    """The names of these topics, as far as the requested broker knows them, within `timeout` seconds."""
 
     def attempt(deadline: Deadline) -> dict[UUID, str]:
         connection = cluster.any_connection(deadline)
@@ -304,4 +306,4 @@ def topic_names(cluster: Cluster, ids: Collection[UUID]) -> dict[UUID, str]:
             if topic.name and not topic.error_code and topic.topic_id != NO_ID
         }
 
-    return cluster.retry(attempt)
+    return cluster.retry(attempt, timeout=timeout)

@@ -404,3 +404,21 @@ def test_closing_never_hangs_however_silent_the_coordinator(fake: Any, fakes: An
     started = time.monotonic()
     one.close(timeout=0.5)
     assert time.monotonic() - started < 15
+
+
+def test_heartbeats_go_on_while_no_broker_tells_the_names_of_topics(
+    fake: Any, fakes: Any, consumer: Open, coordinator: Coordinator, until: Until
+):
+    def metadata(seen: Any) -> Any:
+        by_id = any(topic.topic_id.int for topic in seen.request.topics or [])
+        return fakes.SILENT if by_id else coordinator.metadata(seen)
+
+    fake.on(MetadataRequest, metadata)
+    member = consumer()
+    coordinator.assign(t=[0])
+    until(lambda: coordinator._news is None, 60, "", lambda: member.poll(0.05))
+    heard = len(coordinator.sends_heartbeats)
+    until(lambda: len(coordinator.sends_heartbeats) >= heard + 3, 15, "", lambda: member.poll(0.05))
+    assert not member.assignment
+    fake.on(MetadataRequest, coordinator.metadata)
+    until(lambda: member.assignment == {TP("t", 0)}, 60, "", lambda: member.poll(0.05))
