@@ -12,6 +12,7 @@ Names: https://kafka.apache.org/documentation/#consumerconfigs, PEM stores: KIP-
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import ssl
@@ -25,6 +26,8 @@ from kseg.client.security.stores import Store, StoreFault, identity_in, trust_in
 PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 #: The suites of TLS 1.3 that OpenSSL has on; its other two (CCM) are off.
 TLS13_SUITES: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,22 @@ class TlsConfig:
     def context(self) -> ssl.SSLContext:
         """The context for connections, created again when a store's file has changed.
 
-        Raises ConfigError with everything that is wrong with the stores.
+        While a changed file cannot be used, as it is being written, the context of before is returned.
+        Raises ConfigError with everything that is wrong with the stores, if they could never be used.
         """
-        return _context(self, _stamp(self.truststore), _stamp(self.keystore))
+        try:
+            context = _context(self, _stamp(self.truststore), _stamp(self.keystore))
+        except ConfigError as error:
+            if self not in _LAST:
+                raise
+            _LOG.warning("the stores that were read before are used: %s", error)
+            return _LAST[self]
+        _LAST[self] = context
+        return context
+
+
+#: The last context of each configuration in this process.
+_LAST: Final[dict[TlsConfig, ssl.SSLContext]] = {}
 
 
 def _stamp(store: Store | None) -> tuple[int, int] | None:

@@ -173,3 +173,20 @@ def test_a_renewed_certificate_is_taken_up(authority: Authority, folder: Path):
     assert tls.context() is first
     file.write_bytes(authority.pem.read_bytes() * 2)
     assert tls.context() is not first
+
+
+@pytest.mark.parametrize("broken", [b"", b"-----BEGIN PRIVATE KEY-----\n", None], ids=["empty", "half", "gone"])
+def test_a_store_that_is_being_written_does_not_fail_a_client_that_has_read_it(
+    authority: Authority, folder: Path, caplog: pytest.LogCaptureFixture, broken: bytes | None
+):
+    file = folder / f"rewritten-{broken}.pem"
+    file.write_bytes(authority.issue("before", names=["localhost"]).pem.read_bytes())
+    tls = identified(location=str(file))
+    first = tls.context()
+    file.unlink()
+    if broken is not None:
+        file.write_bytes(broken)
+    assert tls.context() is first
+    assert "ssl.keystore.location" in caplog.text
+    file.write_bytes(authority.issue("after, a longer name", names=["localhost"]).pem.read_bytes())
+    assert tls.context() is not first
