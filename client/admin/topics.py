@@ -75,7 +75,7 @@ def create_topics(
     `timeout_ms` is for how long the broker waits until the topics are complete on the controller (None:
     `request.timeout.ms`). At 0 or less it answers at once: REQUEST_TIMED_OUT where they are not complete yet, and they
     will be under ZooKeeper, but not under KRaft.
-    After a lost answer a topic that is there is taken for the one that was to be made.
+    After a lost answer, or REQUEST_TIMED_OUT, a topic that is there is taken for the one that was to be made.
     """
     wanted = {topic.name: topic for topic in topics}
     lost = False
@@ -109,7 +109,7 @@ def create_topics(
         wanted,
         ask,
         final=(ErrorCode.REQUEST_TIMED_OUT,) if at_once else (),
-        verify=verify if _knows_topics(cluster) else None,
+        verify=verify if _knows_topics(cluster) and not validate_only else None,
     )
     if not validate_only:
         made = results.done()
@@ -174,7 +174,7 @@ def create_partitions(
         return {name: None for name in names if len(there[name].partitions) == counts[name]}
 
     results: Results[str, None] = retry_failed_parts(
-        cluster, counts, ask, verify=verify if _knows_topics(cluster) else None
+        cluster, counts, ask, verify=verify if _knows_topics(cluster) and not validate_only else None
     )
     if not validate_only:
         _wait_for_leaders(cluster, {name: counts[name] for name in results.done()})

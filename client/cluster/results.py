@@ -19,6 +19,7 @@ from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import leader_in
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OutcomeUnknown, ProtocolFault, error_from_code
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
 
@@ -63,7 +64,8 @@ def retry_failed_parts(
 
     `final`: error codes that are lasting here, although a client may in general try again after them.
     `verify`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
-    asked for again. Without it the outcome of them all is OutcomeUnknown.
+    asked for again. Without it the outcome of them all is OutcomeUnknown. REQUEST_TIMED_OUT of a part is a lost answer
+    too: a broker returns it if the controller, to which it has forwarded the request, has not responded.
     Raises only while no part has any outcome: no broker answered at all, or the answer as a whole was an error.
     """
     results: Results[K, Any] = Results()
@@ -86,6 +88,7 @@ def retry_failed_parts(
             if isinstance(found, KafkaError) and found.code in final:
                 found.retriable = False
             results[part] = found
+            in_doubt |= isinstance(found, KafkaError) and found.code == ErrorCode.REQUEST_TIMED_OUT
             if not (isinstance(found, KafkaError) and found.retriable):
                 waiting.remove(part)
         if waiting:

@@ -20,6 +20,7 @@ from kseg.client.admin.configs import ConfigEntry, describe_topic_configs
 from kseg.client.admin.describe import describe_topics
 from kseg.client.admin.topics import (
     HIGH_WATERMARK,
+    CreatedTopic,
     NewTopic,
     create_partitions,
     create_topic,
@@ -32,6 +33,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.topics import (
     CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
@@ -245,6 +247,49 @@ def test_a_created_topic_is_the_one_that_is_listed_when_it_is_told(fake: Any, co
     fake.on(MetadataRequest, fake.metadata, heard)
     assert create_topic(cluster, "t") == new
     assert cluster.metadata(["t"]).topics["t"].topic_id == new
+
+
+def test_what_a_controller_has_done_without_an_answer_in_time_is_done(fake: Any, fakes: Any, connect: Any):
+    """A broker that forwards a request answers REQUEST_TIMED_OUT if the controller's response is lost."""
+
+    def create(_: Any) -> CreateTopicsResponse:
+        code = ErrorCode.TOPIC_ALREADY_EXISTS if "t" in fake.topics else ErrorCode.REQUEST_TIMED_OUT
+        fake.add_topic("t", [1])
+        return CreateTopicsResponse(topics=[CreateTopicsResponse.CreatableTopicResult(name="t", error_code=code)])
+
+    def delete(_: Any) -> DeleteTopicsResponse:
+        there = fake.topics.pop("t", None)
+        code = ErrorCode.REQUEST_TIMED_OUT if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return DeleteTopicsResponse(responses=[DeleteTopicsResponse.DeletableTopicResult(name="t", error_code=code)])
+
+    def grow(_: Any) -> CreatePartitionsResponse:
+        there = len(fake.topics["t"].partitions) == 2
+        fake.add_topic("t", [1, 1])
+        code = ErrorCode.INVALID_PARTITIONS if there else ErrorCode.REQUEST_TIMED_OUT
+        result = CreatePartitionsResponse.CreatePartitionsTopicResult(name="t", error_code=code)
+        return CreatePartitionsResponse(results=[result])
+
+    fake.on(CreateTopicsRequest, create)
+    fake.on(CreatePartitionsRequest, grow)
+    fake.on(DeleteTopicsRequest, delete)
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    assert create_topics(cluster, [NewTopic("t", 1, 1)])["t"] == CreatedTopic(fakes.TOPIC_ID, 1, -1, {})
+    assert create_partitions(cluster, {"t": 2}) == {"t": None}
+    assert delete_topics(cluster, ["t"]) == {"t": None}
+
+
+def test_validating_is_no_creation_after_a_timeout(fake: Any, connect: Any):
+    fake.add_topic("t", [1])
+    codes = iter([ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS])
+    fake.on(
+        CreateTopicsRequest,
+        lambda _: CreateTopicsResponse(
+            topics=[CreateTopicsResponse.CreatableTopicResult(name="t", error_code=next(codes))]
+        ),
+    )
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    results = create_topics(cluster, [NewTopic("t", 1, 1)], validate_only=True)
+    assert isinstance(results["t"], TopicExists)
 
 
 def test_old_brokers_are_not_asked_to_delete_by_id(fake: Any, connect: Any):
