@@ -14,13 +14,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.metadata import NO_ID, check_metadata
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest, MetadataResponse
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
 
 _FIRST_WITH_OPERATIONS: Final = 8
@@ -76,10 +76,10 @@ def describe_topics(
             request.include_topic_authorized_operations = operations
         return request
 
-    def read(response: Any, waiting: Collection[str | UUID] | None) -> dict[str | UUID, Any]:
+    def read(response: MetadataResponse, waiting: Collection[str | UUID] | None) -> dict[str | UUID, Any]:
         found: dict[str | UUID, Any] = {}
         for topic in response.topics:
-            part = topic.topic_id if waiting is not None and topic.topic_id in waiting else topic.name
+            part = topic.topic_id if waiting is not None and topic.topic_id in waiting else topic.name or ""
             found[part] = outcome(
                 topic.error_code, "Metadata", _from_metadata(topic), topic=topic.name or str(topic.topic_id)
             )
@@ -89,11 +89,12 @@ def describe_topics(
         return found
 
     if topics is None:
-        response = cluster.send_built(MetadataRequest, lambda version: build(None, version))
+        response = cluster.send_built(MetadataRequest, lambda version: build(None, version), check=check_metadata)
         return Results(read(response, None))
 
     def ask(waiting: list[str | UUID], deadline: Deadline) -> dict[str | UUID, Any]:
         response = cluster.send_now(MetadataRequest, lambda version: build(waiting, version), deadline)
+        check_metadata(response)
         return read(response, waiting)
 
     return retry_failed_parts(cluster, topics, ask, final=_UNKNOWN)

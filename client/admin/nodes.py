@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.metadata import NO_ID, check_metadata
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
@@ -143,6 +143,7 @@ def _from_metadata(cluster: Cluster, deadline: Deadline, operations: bool) -> Cl
         return request
 
     response = cluster.send_now(MetadataRequest, build, deadline)
+    check_metadata(response)
     return ClusterDescription(
         cluster_id=response.cluster_id,
         controller_id=response.controller_id,

@@ -13,7 +13,7 @@ import random
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from kseg.client.cluster.metadata import Broker, ClusterMetadata, metadata_request, read_metadata
+from kseg.client.cluster.metadata import Broker, ClusterMetadata, check_metadata, metadata_request, read_metadata
 from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import (
@@ -112,8 +112,7 @@ def _ask(
     else:
         version = connection.version_of(MetadataRequest)
         response = connection.call(metadata_request(version, topics), version, deadline=deadline)
-        if response.error_code:
-            raise error_from_code(response.error_code, "Metadata", broker=connection.label)
+        check_metadata(response, connection.label)
         answer = read_metadata(response, topics)
     if not answer.brokers:
         raise BrokerUnavailable("the broker lists no brokers yet", broker=connection.label)

@@ -202,6 +202,12 @@ def metadata_request(version: int, topics: Collection[str] | None) -> MetadataRe
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
 
+def check_metadata(response: MetadataResponse, broker: str | None = None) -> None:
+    """Raises the error of the whole response, if it has one (REBOOTSTRAP_REQUIRED, KIP-1102)."""
+    if response.error_code:
+        raise error_from_code(response.error_code, "Metadata", broker=broker)
+
+
 def read_metadata(response: MetadataResponse, topics: Collection[str] | None) -> ClusterMetadata:
     """The response as values, without topics that are not in `topics`.
 

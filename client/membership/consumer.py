@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
-from kseg.client.cluster.metadata import NO_ID
+from kseg.client.cluster.metadata import NO_ID, check_metadata
 from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OffsetCommitFailed
 from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
@@ -300,6 +300,7 @@ def topic_names(cluster: Cluster, ids: Collection[UUID], *, timeout: float) -> d
             allow_auto_topic_creation=False,
         )
         response = connection.call(request, version, deadline=deadline)
+        check_metadata(response, connection.label)
         return {
             topic.topic_id: topic.name
             for topic in response.topics

@@ -11,7 +11,7 @@ from kseg.client.admin.describe import describe_topic_partitions, describe_topic
 from kseg.client.admin.topics import NewTopic, create_topic, create_topics, delete_topic
 from kseg.client.protocol.enums import AclOperation
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
+from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest, MetadataResponse
 
 ALL_OF_A_TOPIC = frozenset(
     {
@@ -94,3 +94,14 @@ def test_pages_are_put_together(cluster: Any, each_version: Any, name: str):
             assert found.done()[topic].partitions[4].eligible == ()
         assert found.failed()[f"{name}-none"].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert set(describe_topic_partitions(cluster, page=3).done()) == set(describe_topics(cluster).done())
+
+
+@pytest.mark.parametrize("topics", [None, ["t"]])
+def test_a_broker_that_wants_a_new_start_has_not_described_the_topics(fake: Any, connect: Any, topics: Any):
+    """REBOOTSTRAP_REQUIRED (KIP-1102) is the whole answer: no topic is missing because of it."""
+    fake.add_topic("t", [1])
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1)
+    cluster.metadata([])
+    again = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    fake.on(MetadataRequest, lambda _: again, fake.metadata)
+    assert list(describe_topics(cluster, topics).or_raise()) == ["t"]
