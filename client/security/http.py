@@ -7,10 +7,12 @@ followed: a secret belongs to the server that was named, and to none that this o
 from __future__ import annotations
 
 import http.client
+import io
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kseg.client.cluster.retry import Deadline
@@ -95,7 +97,8 @@ class HttpConnection:
         try:
             connection = self._connected(deadline)
             until = deadline.within(self.server.read_timeout_ms / 1000)
-            _limit(connection, until)
+            connection.sock.settimeout(max(until.remaining(), 0.001))
+            connection.response_class = partial(_Response, until)  # type: ignore[assignment]
             connection.request(method, self._target(target), body, dict(headers))
             response = connection.getresponse()
             text = bytearray()
@@ -103,7 +106,6 @@ class HttpConnection:
                 text += part
                 if len(text) > self._max_bytes:
                     raise http.client.HTTPException(f"the answer is larger than {self._max_bytes} bytes")
-                _limit(connection, until)
             if response.length:  # read1 takes the end of the stream for the end of the body
                 raise http.client.HTTPException(f"the answer broke off after {len(text)} bytes")
             response.close()  # read1 leaves it open at the end of a body of a known length
@@ -121,7 +123,7 @@ class HttpConnection:
         raise HttpFailure(problem, retriable=retriable)
 
     def _connected(self, deadline: Deadline) -> http.client.HTTPConnection:
-        if self._open is not None:
+        if self._open is not None and self._open.sock is not None:  # None: interrupted while it connected
             return self._open
         url, server = urlsplit(self.server.url), self.server
         host, port = server.proxy or (url.hostname or "", url.port)
@@ -135,7 +137,8 @@ class HttpConnection:
         else:
             connection = http.client.HTTPConnection(host, port, timeout=timeout)
         self._open = connection
-        connection.connect()
+        connection.response_class = partial(_Response, Deadline.after(timeout))  # type: ignore[assignment]
+        connection.connect()  # a proxy answers here
         return connection
 
     def _target(self, target: str) -> str:
@@ -147,11 +150,34 @@ class HttpConnection:
         return path + query
 
 
-def _limit(connection: http.client.HTTPConnection, until: Deadline) -> None:
-    if until.passed:
-        raise TimeoutError
-    if connection.sock is not None:  # None once the whole answer is there and the server closes
-        connection.sock.settimeout(max(until.remaining(), 0.001))
+class _Response(http.client.HTTPResponse):
+    """Reads until a deadline. A socket's timeout is for each read: headers that come byte by byte would have no end."""
+
+    def __init__(self, until: Deadline, stream: Any, *args: Any, **more: Any) -> None:
+        super().__init__(stream, *args, **more)
+        self.fp = io.BufferedReader(_Timed(self.fp.detach(), stream, until))
+
+
+class _Timed(io.RawIOBase):
+    """A socket's stream (`raw`, which keeps the socket open) until a deadline."""
+
+    def __init__(self, raw: io.RawIOBase, stream: Any, until: Deadline) -> None:
+        self._raw = raw
+        self._stream = stream
+        self._until = until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int | None:
+        if self._until.passed:
+            raise TimeoutError
+        self._stream.settimeout(max(self._until.remaining(), 0.001))
+        return self._raw.readinto(target)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 def _bracketed(host: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -77,3 +79,24 @@ def test_a_body_that_breaks_off_is_no_answer(server: Callable[[Serve], str], ans
 )
 def test_a_whole_body_is_the_answer(server: Callable[[Serve], str], answer: bytes) -> None:
     assert get(server(lambda stream: stream.sendall(answer))).body == b"{}"
+
+
+@pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_an_answer_that_comes_byte_by_byte_ends_with_the_deadline(
+    server: Callable[[Serve], str], begins: bytes
+) -> None:
+    ended = threading.Event()
+
+    def drip(stream: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            stream.sendall(begins)
+            while not ended.wait(0.05):
+                stream.sendall(b"x")
+
+    connection = HttpConnection(HttpServer(server(drip), read_timeout_ms=500))
+    started = time.monotonic()
+    with pytest.raises(HttpFailure, match="timed out") as caught:
+        connection.exchange("GET", "/x", {}, Deadline.after(20))
+    ended.set()
+    assert caught.value.retriable
+    assert time.monotonic() - started < 15
