@@ -1,7 +1,7 @@
 """OpenSSL's error codes as errors with a remedy.
 
 An invalid certificate and a rejection by the peer are not retriable. A connection that just ends is: the broker may be
-shutting down.
+shutting down. So is every error after the first bytes from the broker: both sides have accepted each other before.
 """
 
 from __future__ import annotations
@@ -42,13 +42,19 @@ _NOT_TLS: Final = frozenset(
 _ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
-def tls_error(error: ssl.SSLError, label: str, *, identified: bool, host: str | None = None) -> KafkaError:
-    """Ours for OpenSSL's. `identified`: we have a client certificate; `host`: what is dialled, during the handshake."""
+def tls_error(
+    error: ssl.SSLError, label: str, *, identified: bool, host: str | None = None, accepted: bool = False
+) -> KafkaError:
+    """Ours for OpenSSL's. `identified`: we have a client certificate; `host`: what is dialled, during the handshake;
+    `accepted`: bytes have come after the handshake.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(f"TLS: {verification_fault(error, host)}", broker=label)
     reason = error.reason or ""
     if isinstance(error, _ENDED) or reason == "UNEXPECTED_EOF_WHILE_READING":
         return BrokerUnavailable("the peer ended the TLS handshake" if host else "the TLS stream ended", broker=label)
+    if accepted:
+        return BrokerUnavailable(f"the TLS stream is damaged: {_explanation(reason)}", broker=label)
     if reason in _NOT_TLS:
         message = "the peer does not use TLS: is this a PLAINTEXT or SASL_PLAINTEXT listener, or not a broker?"
         return AuthenticationFailed(message, broker=label)

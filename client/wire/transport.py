@@ -187,7 +187,7 @@ class Transport:
 
     def _broken(self, error: OSError, doing: str) -> KafkaError:
         if isinstance(error, ssl.SSLError):
-            return tls_error(error, self.label, identified=self._identified)
+            return tls_error(error, self.label, identified=self._identified, accepted=not self._fresh)
         pending = self._alert() if self._tls and doing == "sending" else None
         if pending is not None:
             return pending
@@ -199,7 +199,7 @@ class Transport:
             self._socket.settimeout(0.1)
             self._socket.recv(1)
         except ssl.SSLError as error:
-            return tls_error(error, self.label, identified=self._identified)
+            return tls_error(error, self.label, identified=self._identified, accepted=not self._fresh)
         except OSError:
             pass
         return None

@@ -349,6 +349,51 @@ def test_bytes_that_are_no_record_break_the_connection(serve: Serve, tls: TlsCon
     transport.close()
 
 
+def answered_once(server: ssl.SSLContext, stream: socket.socket, then: bytes | None) -> None:
+    """A TLS peer that answers one message, then sends these bytes, or (None) an alert about bytes that were garbled."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer = server.wrap_bio(incoming, outgoing, server_side=True)
+
+    def until_done(step: Callable[[], Any]) -> None:
+        while True:
+            try:
+                step()
+                return
+            except ssl.SSLWantReadError:
+                stream.sendall(outgoing.read())
+                incoming.write(stream.recv(65536))
+            finally:
+                stream.sendall(outgoing.read())
+
+    until_done(peer.do_handshake)
+    until_done(lambda: peer.read(4))
+    until_done(lambda: peer.write(b"pong"))
+    if then is None:
+        incoming.write(b"\x17\x03\x03\x00\x20" + bytes(32))
+        with contextlib.suppress(ssl.SSLError):
+            until_done(lambda: peer.read(4))
+    else:
+        stream.sendall(then)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [b"\x17\x03\x03\x00\x20" + bytes(32), b"HTTP/1.1 502 Bad Gateway\r\n\r\n", None],
+    ids=["a garbled record", "plain text", "an alert"],
+)
+def test_an_error_in_the_middle_of_a_stream_is_a_broken_connection(
+    serve: Serve, tls: TlsConfig, server: ssl.SSLContext, then: bytes | None
+):
+    """Certificates, versions and passwords were accepted before: connecting again may help."""
+    transport = dial(serve(lambda stream: answered_once(server, stream, then)), tls)
+    transport.send(b"ping", Deadline.after(30))
+    assert transport.receive_into(memoryview(bytearray(4)), Deadline.after(30)) == 4
+    with pytest.raises(BrokerUnavailable) as caught:
+        transport.receive_into(memoryview(bytearray(4)), Deadline.after(30))
+    assert "the TLS stream" in str(caught.value)
+    transport.close()
+
+
 def test_the_key_of_an_identity_never_lies_on_a_disk(authority: Authority, tmp_path: Path, monkeypatch: Any):
     if not Path("/proc/self/fd").exists():
         pytest.skip("only where files may lie in memory")
