@@ -85,11 +85,17 @@ class ConnectionPool:
     def in_order(self, brokers: Collection[Broker], *, last: int | None = None) -> list[Broker]:
         """In random order, so that many workers do not all ask the same one; those with an open connection first.
 
-        Brokers that failed and have served no connection since come last, in the order of their failures. last: the id
-        of a broker that comes after the others that have not failed.
+        Brokers that throttle this client come after those that do not. Brokers that failed and have served no
+        connection since come last, in the order of their failures. last: the id of a broker that comes after the others
+        that have not failed.
         """
+
+        def rank(broker: Broker) -> tuple[bool, bool, bool]:
+            throttled = self._throttles[broker.node_id].remaining > 0
+            return broker.node_id == last, throttled, self._usable(broker, "main") is None
+
         order = random.sample(list(brokers), len(brokers))
-        order.sort(key=lambda broker: (broker.node_id == last, self._usable(broker, "main") is None))
+        order.sort(key=rank)
         return sorted(order, key=self.last_failure)
 
     def last_failure(self, server: Broker | tuple[str, int]) -> float:

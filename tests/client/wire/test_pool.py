@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,3 +186,23 @@ def test_a_bootstrap_connection_takes_the_place_of_one_that_broke(fakes: Any):
     pool.adopt(bootstrap, ClusterMetadata(None, -1, {1: broker}, {}))
     assert pool.shared(broker, Deadline.after(30), "main") is bootstrap
     pool.close()
+
+
+def test_any_broker_is_one_that_does_not_throttle_the_client(fakes: Any, connect: Any):
+    """As Java's leastLoadedNode: what any broker can answer does not wait for one that wants to hear nothing now."""
+    three = fakes.cluster(3)
+
+    def throttled(seen: Any) -> Any:
+        answer = three[2].metadata(seen)
+        answer.throttle_time_ms = 30_000
+        return answer
+
+    three[2].on(MetadataRequest, throttled)
+    cluster = connect(three[2].bootstrap_servers)
+    cluster.metadata([])  # which leaves an open connection to broker 2 alone
+    began = time.monotonic()
+    for _ in range(5):
+        cluster.metadata([], refresh=True)
+        cluster.any_connection(Deadline.after(20)).call(MetadataRequest(topics=[]), 12, deadline=Deadline.after(20))
+    assert time.monotonic() - began < 15
+    assert three.requests(MetadataRequest)[2] == 1
