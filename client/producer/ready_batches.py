@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.leaders import Answered, ask_leaders
 from kseg.client.cluster.metadata import Leader
+from kseg.client.errors import OutcomeUnknown
 from kseg.client.producer.requests import produce_request, read_response
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -22,6 +23,8 @@ from kseg.client.wire.broker import BrokerConnection
 _ALL_IN_SYNC: Final = -1
 _MAGIC: Final = 16  # its position in a batch
 _PRODUCER_ID: Final = slice(43, 51)
+#: The leader has appended the batch, and its replicas have not in time.
+_ON_THE_LEADER: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 class Produced(NamedTuple):
@@ -37,10 +40,11 @@ class Produced(NamedTuple):
 def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, Produced]:
     """Append encoded batches, one for each partition, by requests to the partitions' leaders.
 
-    If a response is lost, batches without a producer id are not sent again, because they could be appended twice.
+    If a response is lost, or replicas do not follow in time, batches without a producer id are not sent again, because
+    they could be appended twice.
 
     Raises:
-        OutcomeUnknown: the response for a batch without a producer id was lost. Fenced, and the other errors that
+        OutcomeUnknown: it is not known whether a batch without a producer id was appended. Fenced, and the others that
         `client.errors.error_from_code` makes from a partition's error code.
     """
 
@@ -66,6 +70,13 @@ def produce(cluster: Cluster, batches: Mapping[TopicPartition, bytes]) -> dict[T
         responses: Sequence[ProduceResponse], leaders: Mapping[TopicPartition, Leader]
     ) -> Iterator[Answered[Produced]]:
         for answer in read_response(responses[0], leaders):
+            code = ErrorCode.of(answer.error_code)
+            if code in _ON_THE_LEADER and not _has_producer_id(batches[answer.tp]):
+                raise OutcomeUnknown(
+                    f"Produce: {code.name}: the leader may have appended the batch",
+                    topic=answer.tp.topic,
+                    partition=answer.tp.partition,
+                )
             duplicate = answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             produced = Produced(answer.base_offset, answer.log_append_time)
             yield Answered(answer.tp, 0 if duplicate else answer.error_code, produced, answer.leader)

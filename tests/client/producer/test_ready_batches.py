@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kseg.client import TopicPartition
-from kseg.client.errors import RecordTooLarge
+from kseg.client.errors import OutcomeUnknown, RecordTooLarge
 from kseg.client.producer import Produced, produce
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import ProduceRequest
@@ -41,3 +41,19 @@ def test_a_batch_that_the_leader_has_already_counts_as_appended(fake: Any, fakes
     assert list(produce(connect(fake.bootstrap_servers), {TP: batch})) == [TP]
     [seen] = fake.requests(ProduceRequest)
     assert (seen.version, seen.request.acks, seen.request.transactional_id) == (13, -1, None)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+@pytest.mark.parametrize("ids", [{}, {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}])
+def test_a_batch_that_the_leader_has_and_its_replicas_have_not_is_sent_again_only_with_a_producer_id(
+    fake: Any, fakes: Any, connect: Any, code: ErrorCode, ids: dict[str, int]
+):
+    fake.add_topic("t", [1])
+    fake.on(ProduceRequest, fakes.answers.produce(code), fakes.answers.produce())
+    cluster, batch = connect(fake.bootstrap_servers, retry_backoff_ms=1), encode_batch([Record(value=b"v")], **ids)
+    if ids:
+        assert produce(cluster, {TP: batch}) == {TP: Produced(7, -1)}
+        return
+    with pytest.raises(OutcomeUnknown, match=code.name) as caught:
+        produce(cluster, {TP: batch})
+    assert (caught.value.topic, caught.value.partition, len(fake.requests(ProduceRequest))) == ("t", 0, 1)
