@@ -255,7 +255,8 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> Re
     """Drop each partition's records before an offset (HIGH_WATERMARK, -1: all that are replicated).
 
     Gives each partition's log start on all its live replicas. Errors: OFFSET_OUT_OF_RANGE for an offset above the high
-    watermark, POLICY_VIOLATION for a topic that is compacted and never deletes.
+    watermark, POLICY_VIOLATION for a topic that is compacted and never deletes. With HIGH_WATERMARK, REQUEST_TIMED_OUT
+    is not retried: the leader has deleted the records, and replicas have not in time.
     """
 
     def build(_: int, partitions: Collection[TopicPartition]) -> DeleteRecordsRequest:
@@ -286,8 +287,11 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> Re
             for entry in topic.partitions
         }
 
-    repeatable = True if HIGH_WATERMARK not in before.values() else None  # an offset is the same the second time
-    return ask_each_leader(cluster, before, DeleteRecordsRequest, build, read, repeatable=repeatable)
+    if HIGH_WATERMARK not in before.values():  # an offset is the same the second time
+        return ask_each_leader(cluster, before, DeleteRecordsRequest, build, read, repeatable=True)
+    # The high watermark is not: after it was raised, records that nobody meant would be deleted.
+    final = (ErrorCode.REQUEST_TIMED_OUT,)
+    return ask_each_leader(cluster, before, DeleteRecordsRequest, build, read, final=final)
 
 
 def _creatable(topic: NewTopic, version: int) -> CreateTopicsRequest.CreatableTopic:

@@ -135,10 +135,12 @@ def ask_each_leader(
     read: Callable[[R], Mapping[TopicPartition, V | KafkaError]],
     *,
     repeatable: bool | None = None,
+    final: Collection[int] = (),
 ) -> Results[TopicPartition, V]:
     """Ask each partition's leader, once for all that it leads; each partition's value or error.
 
-    `build` makes one leader's request for a version and its partitions, `read` takes an answer apart.
+    `build` makes one leader's request for a version and its partitions, `read` takes an answer apart. `final`: as of
+    `retry_failed_parts`.
     """
 
     def ask(waiting: list[TopicPartition], deadline: Deadline) -> dict[TopicPartition, V | KafkaError]:
@@ -158,7 +160,7 @@ def ask_each_leader(
                 answers.update(dict.fromkeys(members, error))
         return answers
 
-    return retry_failed_parts(cluster, partitions, ask)
+    return retry_failed_parts(cluster, partitions, ask, final=final)
 
 
 def _build(

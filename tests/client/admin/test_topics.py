@@ -10,6 +10,7 @@ import pytest
 from kseg.client import (
     EARLIEST,
     KafkaError,
+    RequestTimedOut,
     TopicExists,
     TopicPartition,
     UnknownTopic,
@@ -37,6 +38,7 @@ from kseg.client.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
@@ -325,3 +327,23 @@ def test_a_compacted_topics_records_are_not_deleted(cluster: Any, name: str):
     create_topic(cluster, name, config={"cleanup.policy": "compact"})
     tp = TopicPartition(name, 0)
     assert delete_records(cluster, {tp: 0}).failed()[tp].code == ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize("offset", [7, HIGH_WATERMARK])
+def test_records_up_to_the_high_watermark_are_deleted_once(fake: Any, connect: Any, offset: int):
+    """A second deletion would be up to a later high watermark."""
+    fake.add_topic("t", [1])
+    tp, codes = TopicPartition("t", 0), iter([ErrorCode.REQUEST_TIMED_OUT, 0])
+
+    def delete(_: Any) -> DeleteRecordsResponse:
+        result = DeleteRecordsResponse.DeleteRecordsPartitionResult(error_code=next(codes), low_watermark=7)
+        topic = DeleteRecordsResponse.DeleteRecordsTopicResult(name="t", partitions=[result])
+        return DeleteRecordsResponse(topics=[topic])
+
+    fake.on(DeleteRecordsRequest, delete)
+    outcome = delete_records(connect(fake.bootstrap_servers, retry_backoff_ms=1), {tp: offset})[tp]
+    if offset == HIGH_WATERMARK:
+        assert isinstance(outcome, RequestTimedOut)
+        assert not outcome.retriable
+    else:
+        assert outcome == 7
