@@ -96,9 +96,10 @@ class Cluster:
         `check` raises the `KafkaError` for the response's error codes. Retriable errors, from `check` or from the
         connection, are retried until `default.api.timeout.ms` has passed.
 
-        If the connection is lost after the request was written, the request's `ROUTE` says whether it may be sent
-        again; `repeatable` overrides this. If it may not be sent again, `verify` finds out whether it was executed, and
-        returns a response or None; without `verify`, OutcomeUnknown is raised.
+        If the connection is lost after the request was written, or the broker itself has waited in vain
+        (REQUEST_TIMED_OUT), the request's `ROUTE` says whether it may be sent again; `repeatable` overrides this. If it
+        may not be sent again, `verify` finds out whether it was executed, and returns a response or None; without
+        `verify`, OutcomeUnknown is raised.
         """
         return self.send_built(
             type(request),
@@ -143,13 +144,15 @@ class Cluster:
             version = connection.version_of(kind, finalized_features=finalized_features)
             try:
                 response = connection.call(build(version), version, deadline=deadline)
+                if check is not None:
+                    check(response)
             except KafkaError as error:
-                in_doubt = error.sent and not may_repeat
+                # The code comes from a broker to which the controller, or replicas, have not responded in time.
+                lost = error.sent or error.code == ErrorCode.REQUEST_TIMED_OUT
+                in_doubt = lost and not may_repeat
                 if in_doubt and verify is None:
                     raise outcome_unknown(name, error) from error
                 raise
-            if check is not None:
-                check(response)
             return response
 
         return self.retry(attempt, coordinator=coordinator, timeout=timeout)

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kseg.client import BrokerUnavailable, TopicPartition, Transaction
+from kseg.client.admin.tokens import create_token, expire_token
 from kseg.client.admin.topics import NewTopic, create_topics, delete_topics
 from kseg.client.errors import Fenced, OutcomeUnknown, RequestTimedOut
 from kseg.client.producer import produce
@@ -15,6 +16,12 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest
+from kseg.client.protocol.messages.security import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from kseg.client.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -69,6 +76,19 @@ def test_an_answer_that_is_too_late_is_a_lost_one(fake: Any, fakes: Any, connect
     with pytest.raises(OutcomeUnknown) as caught:
         cluster.send(CreateTopicsRequest(), controller=True)
     assert isinstance(caught.value.__cause__, RequestTimedOut)
+
+
+def test_a_broker_that_has_lost_the_controllers_answer_has_none(fake: Any, connect: Any):
+    """It says REQUEST_TIMED_OUT: a second token would be one that nobody expires."""
+    code = ErrorCode.REQUEST_TIMED_OUT
+    fake.on(CreateDelegationTokenRequest, lambda _: CreateDelegationTokenResponse(error_code=code))
+    with pytest.raises(OutcomeUnknown, match="REQUEST_TIMED_OUT"):
+        create_token(connect(fake.bootstrap_servers, retry_backoff_ms=1))
+    assert len(fake.requests(CreateDelegationTokenRequest)) == 1
+    answers = iter([code, 0])
+    fake.on(ExpireDelegationTokenRequest, lambda _: ExpireDelegationTokenResponse(error_code=next(answers)))
+    expire_token(connect(fake.bootstrap_servers, retry_backoff_ms=1), b"x")
+    assert len(fake.requests(ExpireDelegationTokenRequest)) == 2
 
 
 def test_what_was_never_written_is_sent_to_the_next_broker(fakes: Any, connect: Any):
