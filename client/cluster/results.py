@@ -65,24 +65,27 @@ def retry_failed_parts(
     `final`: error codes that are lasting here, although a client may in general try again after them.
     `verify`: after a lost answer to what must not be sent twice, the parts that turn out to be done; the others are
     asked for again. Without it the outcome of them all is OutcomeUnknown. REQUEST_TIMED_OUT of a part is a lost answer
-    too: a broker returns it if the controller, to which it has forwarded the request, has not responded.
+    too: a broker returns it if the controller, to which it has forwarded the request, has not responded. If nobody can
+    verify it until the deadline, the outcome is OutcomeUnknown, too.
     Raises only while no part has any outcome: no broker answered at all, or the answer as a whole was an error.
     """
     results: Results[K, Any] = Results()
     waiting = list(dict.fromkeys(parts))
     in_doubt = False
+    lost: OutcomeUnknown | None = None
 
     def attempt(deadline: Deadline) -> None:
-        nonlocal in_doubt
+        nonlocal in_doubt, lost
         answered = dict(verify(list(waiting), deadline)) if in_doubt and verify is not None else {}
         rest = [part for part in waiting if part not in answered]
         if rest:
             try:
                 answered |= ask(rest, deadline)
             except OutcomeUnknown as error:
-                in_doubt = True
+                in_doubt, lost = True, error
                 error.retriable = verify is not None
                 raise
+            lost = None
         for part in list(waiting):
             found = answered.get(part, ProtocolFault(f"the response lacks a requested part: {part}"))
             if isinstance(found, KafkaError) and found.code in final:
@@ -99,11 +102,17 @@ def retry_failed_parts(
     if waiting:
         try:
             cluster.retry(attempt, coordinator=coordinator)
-        except KafkaError as error:
+        except KafkaError as failure:
+            last = failure
+            if lost is not None:  # what became of it matters more than why nobody could be asked
+                lost.retriable = False
+                last = lost
+                for part in waiting:
+                    results.pop(part, None)
             if not results:
-                raise
+                raise last from last.__cause__
             for part in waiting:
-                results.setdefault(part, error)
+                results.setdefault(part, last)
     return Results({part: results[part] for part in dict.fromkeys(parts)})
 
 

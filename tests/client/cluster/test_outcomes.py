@@ -139,6 +139,19 @@ def test_a_topic_whose_creation_got_no_answer_is_looked_for_and_found(fake: Any,
     assert len(fake.requests(CreateTopicsRequest)) == 1
 
 
+def test_a_topic_that_nobody_can_be_asked_about_any_more_may_be_there(fake: Any, fakes: Any, connect: Any):
+    def last(_: Any) -> Any:
+        fake.on(MetadataRequest, lambda _: fakes.CLOSE)
+        return fakes.CLOSE
+
+    fake.on(CreateTopicsRequest, last)
+    cluster = connect(fake.bootstrap_servers, retry_backoff_ms=1, default_api_timeout_ms=500)
+    with pytest.raises(OutcomeUnknown, match="CreateTopics was sent") as caught:
+        create_topics(cluster, [NewTopic("t", 1, 1)])
+    assert not caught.value.retriable
+    assert len(fake.requests(CreateTopicsRequest)) == 1
+
+
 def test_a_topic_that_was_not_made_is_asked_for_again(fake: Any, fakes: Any, connect: Any):
     def done(seen: Any) -> Any:
         fake.add_topic("t", [1])
