@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from kseg.etl.spark.column_use import TRANSPARENT, ColumnUse, Passed, Plan, each, jvm_of, kind_of, scala_seq
+from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.spark.row_cells import CELL, can_pack, pack, unpack
 from kseg.etl.spark.selection import can_take, taken
 
@@ -58,6 +59,7 @@ class Restoring:
     columns: tuple[tuple[str, Passed | None], ...]
 
     def apply(self, crossed: pa.RecordBatch) -> pa.RecordBatch:
+        crossed = with_small_offsets(crossed)
         others = iter(crossed.columns)
         packed: list[pa.Array] = unpack(crossed.column(crossed.num_columns - 1), self.packed) if self.packed else []
         arrays = [next(others) if passed is None else taken(packed, passed) for _, passed in self.columns]

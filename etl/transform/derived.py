@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.tables.errors import UnlandableRow
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
 
@@ -185,7 +186,7 @@ class DeriveFrameStep(FrameStep):
 
         def kseg_derive(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                yield with_derived(batch, columns)
+                yield with_derived(with_small_offsets(batch), columns)
 
         fields = from_arrow_schema(wanted).fields[before:]
         return rows.mapInArrow(kseg_derive, type(rows.schema)([*rows.schema.fields, *fields]))

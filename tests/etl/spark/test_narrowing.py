@@ -148,3 +148,14 @@ def test_a_frame_that_does_not_read_the_records_is_left_as_it_is(spark: Any) -> 
     source = Source(spark)
     assert column_use(spark.range(3)) is None
     assert not source.crossed
+
+
+def test_bytes_with_64_bit_offsets_come_back_as_they_went(spark: Any) -> None:
+    """Spark sends them so where this is set; cells that were read with 32-bit offsets gave other rows."""
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        _, frame, fewer = both(spark, sql("SELECT *, upper(topic) AS up FROM __rows__"))
+        assert fewer is not None
+        assert landed(fewer) == landed(frame)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.transform.derived import DerivedColumn, DeriveStep
+from kseg.etl.transform.derived import DerivedColumn, DeriveFrameStep, DeriveStep
 from kseg.etl.transform.spark_hash import spark_hash
 
 UTC_TIMES = pa.timestamp("us", "UTC")
@@ -101,6 +101,18 @@ def test_buckets_are_those_of_sparks_hash(spark: Any, scale: Any, kind: pa.DataT
     table = pa.table({"c": pa.array(found, kind)})
     rows = spark.createDataFrame(table).selectExpr("pmod(hash(c), 16) AS bucket").collect()
     assert made("bucket", found, kind, 16) == [row.bucket for row in rows]
+
+
+def test_buckets_of_text_with_64_bit_offsets_are_those_of_sparks_hash(spark: Any) -> None:
+    """Text that Spark sends so, where this is set, was hashed as a number if it was one."""
+    rows = spark.createDataFrame([("12",), ("ab",), (None,)], "c string")
+    step = DeriveFrameStep((DerivedColumn("p", "bucket", "c", 16),))
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        found = step.apply(rows).selectExpr("p", "pmod(hash(c), 16) AS bucket", "c").collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert [row.p for row in found if row.c is not None] == [row.bucket for row in found if row.c is not None]
 
 
 def test_text_of_times_is_that_of_sparks_date_format(spark: Any) -> None:
