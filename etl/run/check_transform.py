@@ -11,6 +11,7 @@ from kseg.etl.run.sink_rows import check_batch_rows, check_sink_schemas
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import rows
+from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.spark.range_results import NoAccumulator
 from kseg.etl.transform.plan_warnings import plan_warnings
@@ -33,8 +34,6 @@ def check_transform(job: Job) -> tuple[str, ...]:
     if not transform.on_frame:
         check_batch_rows(job, transform.on_batches, tables, merge=job.sink.merge_schema)
         return ()
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     spark = JobSession(job)
     try:
         with spark.typed_errors():
@@ -50,8 +49,7 @@ def check_transform(job: Job) -> tuple[str, ...]:
                 topics=tables,
             )
             frame = transform.apply_to_frame(source)
-            schema = to_arrow_schema(frame.schema, timezone="UTC")
-            check_sink_schemas(job, schema, next(iter(tables.values())))
+            check_sink_schemas(job, arrow_schema_of(frame), next(iter(tables.values())))
             return plan_warnings(frame)
     finally:
         spark.close()

@@ -35,6 +35,7 @@ from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.column_use import column_use
 from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
 from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, read_rows
+from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
@@ -114,10 +115,8 @@ class SparkJobs:
         if not self.transform.on_frame:
             schemas = batch_schemas(self.job, self.plan, self.transform.on_batches, tables)
         else:
-            from pyspark.sql.pandas.types import to_arrow_schema
-
             frame, _ = self.frame(self.context.spark.session(), ())
-            schemas = dict.fromkeys(tables, to_arrow_schema(frame.schema, timezone="UTC"))
+            schemas = dict.fromkeys(tables, arrow_schema_of(frame))
         made = planned_sinks(self.job, self.plan, self.transform.on_batches, schemas)
         for table, sink in made.items():
             columns = {column.name: str(column.type) for column in sink.columns}

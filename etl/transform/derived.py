@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
+from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.tables.errors import UnlandableRow
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
@@ -179,9 +180,9 @@ class DeriveFrameStep(FrameStep):
     place: str = "sink.partition_by"
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+        from pyspark.sql.pandas.types import from_arrow_schema
 
-        wanted = schema_with(to_arrow_schema(rows.schema, timezone="UTC"), self.columns)
+        wanted = schema_with(arrow_schema_of(rows), self.columns)
         columns, before = self.columns, len(rows.schema.fields)
 
         def kseg_derive(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

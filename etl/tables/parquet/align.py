@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,11 +23,17 @@ from kseg.etl.tables.parquet.schema import (
     UnlandableType,
     delta_type,
     derived_as,
+    spark_type,
 )
 from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit, with_nulls_of
 from kseg.segment_reader.payload.ddl import type_text
 
 Found = tuple[str, str, str | None]
+
+BY_SPARK: Final = (
+    "convert it in the transform, such as a variant with to_json; or land in a table that Spark writes: a new one with "
+    "sink.cluster_by, or one of a catalog"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,10 @@ def align(
     wider: dict[str, pa.Field] = {}
     for column in sink.columns:
         there = spelled.get(column.name.lower())
+        if (of_spark := spark_type(column)) is not None:
+            faults.append((column.name, f"only Spark's own writer can write values of the type {of_spark}", BY_SPARK))
+            written.append(column if there is None else there)
+            continue
         if there is None:
             # `_kseg_late` needs no permission: the job file's section `interval:` asks for it.
             if not merge_schema and column.name != LATE_COLUMN:

@@ -56,6 +56,8 @@ COMMENT: Final = b"comment"
 """Delta keeps a column's comment under this name in the field's metadata; so does Arrow here."""
 DERIVED: Final = "made by kseg: "
 """What the comment of a partition column begins with that is made of another column."""
+SPARK_TYPE: Final = b"kseg.spark_type"
+"""In the metadata of a column of rows: Spark's name of its type, where Arrow has none for it (`variant`)."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -79,6 +81,12 @@ def derived_as(field: pa.Field) -> str | None:
     """What a partition column is made by (`day(created_at)`), as its comment says; None where it says nothing."""
     comment = (field.metadata or {}).get(COMMENT, b"").decode(errors="replace")
     return comment.removeprefix(DERIVED) if comment.startswith(DERIVED) else None
+
+
+def spark_type(field: pa.Field) -> str | None:
+    """Spark's name of the type of a column that only Spark's own writer lands; None for all others."""
+    name = (field.metadata or {}).get(SPARK_TYPE)
+    return None if name is None else str(name.decode())
 
 
 class OnlyColumns(NamedTuple):
@@ -134,9 +142,10 @@ def sink_schema(
     fields = []
     for field in kept:
         try:
-            made_by = derived.get(field.name)
-            metadata = {COMMENT: f"{DERIVED}{made_by}".encode()} if made_by is not None else None
-            fields.append(pa.field(field.name, delta_type(field.type), metadata=metadata))
+            metadata = {key: text for key, text in (field.metadata or {}).items() if key == SPARK_TYPE}
+            if (made_by := derived.get(field.name)) is not None:
+                metadata[COMMENT] = f"{DERIVED}{made_by}".encode()
+            fields.append(pa.field(field.name, delta_type(field.type), metadata=metadata or None))
         except UnlandableType as error:
             faults.append(
                 Fault("transform", f"column {field.name}: {error}", "cast it to a type that Delta has, or drop it")

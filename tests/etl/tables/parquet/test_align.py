@@ -6,7 +6,7 @@ import pytest
 from kseg.etl.errors import ExitCode
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align, can_write, new_table
-from kseg.etl.tables.parquet.schema import AddressColumns, SinkSchema, sink_schema
+from kseg.etl.tables.parquet.schema import SPARK_TYPE, AddressColumns, SinkSchema, sink_schema
 
 SINK = sink_schema(
     pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("day", pa.date32())])
@@ -132,3 +132,14 @@ def test_a_type_that_does_not_fit_is_refused_with_both_schemas_side_by_side():
         ["note:", "string", "-"],
         ["-", "old:", "date32[day]"],
     ]
+
+
+@pytest.mark.parametrize("there", ["new", "lacks it", "has it"])
+def test_values_that_only_spark_writes_are_refused(there):
+    parts = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+    variant = pa.field("v", parts, metadata={SPARK_TYPE: b"variant"})
+    sink = sink_schema(pa.schema([*list(SINK.columns)[:-1], variant]))
+    table = {"lacks it": SINK.columns, "has it": SINK.columns.append(variant.remove_metadata()), "new": sink.columns}
+    with pytest.raises(IncompatibleSchema, match=r"sink.v: only Spark's own writer .* variant — .* to_json") as caught:
+        align(sink, table[there], (), table="/lake/t", merge_schema=True)
+    assert caught.value.columns == ("v",)
