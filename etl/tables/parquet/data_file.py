@@ -111,8 +111,7 @@ class DataFile:
             self._begin(self._schema.empty_table()).close()
         with contextlib.suppress(Exception):
             self._sink.close()
-        with contextlib.suppress(Exception):
-            self._store.fs.delete_file(self._store.path(self.path))
+        delete(self._store, self.path)
 
     def _begin(self, rows: pa.Table) -> pq.ParquetWriter:
         """rows: the first row group."""
@@ -130,3 +129,9 @@ class DataFile:
                 **encodings(rows),
             )
         return self._writer
+
+
+def delete(store: Opened, path: str) -> None:
+    """Remove a file, whole or not. path: relative to the table. It stays if it cannot be removed."""
+    with contextlib.suppress(Exception):
+        store.fs.delete_file(store.path(path))

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
 from kseg.etl.tables.parquet.align import TableColumns
-from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
+from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions, delete
 from kseg.etl.tables.parquet.partition_values import Values, folder, split
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
@@ -194,7 +194,7 @@ class TableFiles:
         self._run_id, self._options, self._task, self._attempt = run_id, options, task, attempt
         self._open: dict[Values, DataFile] = {}
         self._begun: OrderedDict[Values, DataFile] = OrderedDict()
-        self._files: list[DataFile] = []
+        self._made = 0
         self._done: list[WrittenFile] = []
         self._buffered = 0
         self._schema = pa.schema([_file_field(f) for f in table.columns.file_schema])
@@ -214,19 +214,19 @@ class TableFiles:
         return self._done
 
     def abort(self) -> None:
-        self._open.clear()
-        self._begun.clear()
-        for file in self._files:
+        for file in self._open.values():
             file.delete()
+        for done in self._done:
+            delete(self._store, done.path)
 
     def _file(self, values: Values) -> DataFile:
         file = self._open.get(values)
         if file is None:
-            name = file_name(self._run_id, len(self._files), self._task, self._attempt)
+            name = file_name(self._run_id, self._made, self._task, self._attempt)
             path = folder(self._columns.partition_by, values) + name
             file = DataFile(self._store, path, self._schema, StatsCollector(self._stats, self._schema), self._options)
             self._open[values] = file
-            self._files.append(file)
+            self._made += 1
         return file
 
     def _relieve(self) -> None:
@@ -247,11 +247,14 @@ class TableFiles:
             self._finish(values)
 
     def _finish(self, values: Values) -> None:
-        file = self._open.pop(values)
-        self._begun.pop(values, None)
+        file = self._open[values]
         self._buffered -= file.buffered
         named = dict(zip(self._columns.partition_by, values, strict=True))
         self._done.append(file.close(self._uri, named))
+        # Only now: of a file that cannot be closed, the store may have a part. A finished one is not kept, since its
+        # writer holds some kilobytes for each column.
+        del self._open[values]
+        self._begun.pop(values, None)
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -105,6 +106,19 @@ def test_memory_is_bounded_over_all_partitions(plan_for, rows):
     assert sum(file.rows for file in written) == 10_000
     assert {file.partition_values["p"] for file in written} == {str(n) for n in range(40)}
     assert files._buffered == 0
+
+
+def test_finished_files_hold_no_writer(plan_for, rows):
+    """A task may write a file for each of many thousands of partition values."""
+    batch = rows(0, 200).append_column("p", pa.array(range(200), pa.int32()))
+    options = WriterOptions(buffered_bytes=1, open_files=8)
+    with TaskWriter(plan_for(batch.schema, partition_by=["p"], options=options), task=0, attempt=0) as writer:
+        writer.write(batch)
+        (files,) = writer._tables.values()
+        assert len(files._done) > 100
+        assert sum(isinstance(one, pq.ParquetWriter) for one in gc.get_objects()) <= options.open_files
+        writer.abort()
+        assert all_files(files._uri) == []
 
 
 def test_of_many_partitions_each_has_one_file_where_memory_lasts(plan_for, rows):
