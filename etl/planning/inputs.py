@@ -50,6 +50,9 @@ class TargetTables(Protocol):
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
 
+    def refuse_spark_beside(self, table: str, setting: str) -> None:
+        """Raises ConfigurationError where a table beside the rows needs Spark's own writer."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputReader:

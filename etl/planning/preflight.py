@@ -40,18 +40,18 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         Refused: a table is not what the ledger left (restored, replaced, overwritten, gone), was landed with a later
             state of this ledger or with another one.
         ConfigurationError, SchemaRegistryError: as `read_schemas`, and as `InputReader.sizes`; rows are routed by
-            something else than their topic into a table that needs Spark's own writer; a local place of the ledger or a
-            table is a file, or this process may not write there.
+            something else than their topic into a table that needs Spark's own writer, or a table beside the rows needs
+            it; a local place of the ledger or a table is a file, or this process may not write there.
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state)
     tables = set(job.sink.tables_of(snapshot.topics))
     if job.sink.routed:
         target_tables.refuse_spark(sorted(tables))
-    if job.dead_letters is not None:
-        tables.add(job.dead_letters)
-    if job.quarantine is not None:
-        tables.add(job.quarantine)
+    for setting, table in (("sink.dead_letters", job.dead_letters), ("sink.quarantine", job.quarantine)):
+        if table is not None:
+            target_tables.refuse_spark_beside(table, setting)
+            tables.add(table)
     _refuse_unwritable(job, tables)
     if not state.bases and not accept_group_offsets:
         known = {state.ledger_id, *state.lost_ledgers}

@@ -227,7 +227,8 @@ class _Landing:
         def prepare(table: str) -> SideTable:
             planned = self.plan.tables.get(table)
             self.context.targets.check(table, planned)
-            target, sink = self.context.targets.file_target(table), self.beside.schema(table)
+            setting = "sink.quarantine" if table == self.beside.quarantine else "sink.dead_letters"
+            target, sink = self.context.targets.side_target(table, setting=setting), self.beside.schema(table)
             ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
             self._identify(table, ready.state)
             if planned is None:

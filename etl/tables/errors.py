@@ -210,6 +210,16 @@ def routed_by_spark(table: str) -> ConfigurationError:
     )
 
 
+def side_table_by_spark(table: str, setting: str, reasons: Iterable[str]) -> ConfigurationError:
+    """A table of dead letters or of damaged bytes has features that delta-rs, which writes it, cannot honour."""
+    return ConfigurationError.of(
+        setting,
+        f"{table} has features that only Spark's own writer can honour, which does not write it: {'; '.join(reasons)}",
+        "drop them (ALTER TABLE … DROP FEATURE); or abandon the unfinished run, if there is one (`kseg repair JOB "
+        "--abandon RUN`), and name another table here",
+    )
+
+
 def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> Refused:
     """The table has landed what the ledger does not know of yet. done, asked: app transactions."""
     return Refused(

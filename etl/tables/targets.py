@@ -21,7 +21,13 @@ from kseg.etl.places import literal
 from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.errors import changed_table, routed_by_spark, table_missing, table_older_than_ledger
+from kseg.etl.tables.errors import (
+    changed_table,
+    routed_by_spark,
+    side_table_by_spark,
+    table_missing,
+    table_older_than_ledger,
+)
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -74,8 +80,13 @@ class Targets:
 
         return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
 
+    def side_target(self, table: str, *, setting: str) -> DeltaTarget:
+        """A table beside the rows. Raises ConfigurationError: as `refuse_spark_beside`."""
+        self.refuse_spark_beside(table, setting)
+        return self.file_target(table)
+
     def file_target(self, path: str) -> DeltaTarget:
-        """A table to which delta-rs always commits, such as the quarantine table."""
+        """A table to which delta-rs commits."""
         from kseg.etl.tables.delta.commit import DeltaTarget
 
         return DeltaTarget(
@@ -169,6 +180,15 @@ class Targets:
         for table in tables:
             if self._needs_spark(table, removing=False):
                 raise routed_by_spark(table)
+
+    def refuse_spark_beside(self, table: str, setting: str) -> None:
+        """For a table beside the rows, to which delta-rs alone commits. setting: its key in the job file.
+
+        Raises:
+            ConfigurationError: it has features that only Spark's own writer can honour.
+        """
+        if reasons := self._at_path(table).spark_reasons():
+            raise side_table_by_spark(table, setting, reasons)
 
     def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
         if is_name(table):

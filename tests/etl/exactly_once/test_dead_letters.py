@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
@@ -99,6 +100,16 @@ def test_more_than_a_run_may_have_refuse_it_before_anything_is_committed(job: An
     job.ingest()
     assert_exact(job)
     assert len(job.state.runs) == 1
+
+
+def test_a_table_of_dead_letters_that_only_spark_can_write_is_refused(job: Any, spark: Any) -> None:
+    """The remedy was to run again, with another writer: there is none for it."""
+    table = f"delta.`{job.folder / 'lake' / 'dead'}`"
+    spark.sql(f"CREATE TABLE {table} (topic STRING) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    with pytest.raises(ConfigurationError, match=r"^sink\.dead_letters: .*table feature rowTracking.* another table"):
+        job.ingest()
+    job.change(sink={"dead_letters": {"path": "./lake/other"}}).ingest()
+    assert numbers(job.table("other").to_pyarrow_table().to_pylist()) == sorted(DEAD)
 
 
 def test_a_refused_run_is_planned_again_once_the_job_file_is_corrected(job: Any) -> None:
