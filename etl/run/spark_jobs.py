@@ -239,7 +239,7 @@ class SparkJobs:
             return self._write_fused(plan, tables, range_results.tasks, selection)
         narrow = None if use is None else narrowed(frame, use, source)
         frame, restoring = narrow or (frame, None)
-        landed = frame.mapInArrow(landing_function(plan, restoring), TASK_OUTPUT_DDL)
+        landed = frame.mapInArrow(landing_function(plan, range_results.transport, restoring), TASK_OUTPUT_DDL)
         with self.watching(range_results), range_results.typed_errors():
             outputs = list(read_task_output(landed.collect()))
         resolved = self.complete(range_results)

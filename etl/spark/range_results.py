@@ -69,19 +69,20 @@ class NoAccumulator:
 
 
 class RangeResults:
-    """The results of one read's tasks so far."""
+    """The results of one read's tasks so far. transport: carries the errors of these tasks, and of others that Spark
+    runs for the same action."""
 
     def __init__(self, tasks: Sequence[RangeTask], accumulator: ResultAccumulator, transport: ErrorTransport) -> None:
         self.tasks = tuple(tasks)
         self._accumulator = accumulator
-        self._transport = transport
+        self.transport = transport
         self._reported = 0
         self._done: set[int] = set()
         self._offsets = self._rows = self._bytes = 0
 
     def typed_errors(self) -> AbstractContextManager[None]:
         """Around a Spark action on the rows: a worker's error is raised as what it is, Spark's exception its cause."""
-        return self._transport.opening()
+        return self.transport.opening()
 
     def progress(self) -> ReadProgress:
         """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from kseg.etl.spark.dataframe import TaskAttempt
+from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.narrowing import Restoring
 from kseg.etl.spark.selection import Selection
 from kseg.etl.tables.parquet.writer import LandingPlan, land
@@ -28,11 +29,11 @@ class Writer:
 
 
 def landing_function(
-    plan: LandingPlan, restoring: Restoring | None = None
+    plan: LandingPlan, transport: ErrorTransport, restoring: Restoring | None = None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`land` for `DataFrame.mapInArrow(landing_function(plan), TASK_OUTPUT_DDL)`.
+    """`land` for `DataFrame.mapInArrow(landing_function(plan, transport), TASK_OUTPUT_DDL)`.
 
-    restoring: makes the rows from what crosses.
+    transport: carries its errors to the driver. restoring: makes the rows from what crosses.
     """
 
     def land_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -41,7 +42,8 @@ def landing_function(
         context = TaskContext.get()
         task, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         rows = batches if restoring is None else map(restoring.apply, batches)
-        yield from land(rows, plan, task=task, attempt=attempt)
+        with transport.packing():
+            yield from land(rows, plan, task=task, attempt=attempt)
 
     return land_partition
 

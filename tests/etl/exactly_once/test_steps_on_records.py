@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from kseg.etl.errors import RetriableFailure
 from kseg.etl.operations.verify import verify
 from kseg.etl.run import spark_jobs
 from kseg.etl.spark import narrowing
+from kseg.etl.tables.errors import AddressChanged
 
 pytestmark = pytest.mark.spark
 
@@ -128,3 +130,23 @@ def test_a_record_that_a_duckdb_step_fails_on_is_named_and_nothing_lands(home: A
     place = {"topic": topic, "partition": 0, "offset": bad[2], "step": "transform[0].duckdb"}
     assert caught.value.address == place
     assert job.rows() == []
+
+
+def test_what_fails_where_rows_are_written_is_told_as_without_a_query(home: Any, records: Any) -> None:
+    """It was "Spark failed": with exit code 1 where the store did not answer, so that nothing was tried again."""
+    topic = records.topic(1)
+    records.write(topic, 0, 5)
+    job = home(topic, transform=[{"sql": "SELECT * EXCEPT (offset), offset + 1 AS offset FROM __rows__"}])
+    with pytest.raises(AddressChanged, match="column offset holds 1 where the row's address has 0"):
+        job.ingest()
+
+    upper = [{"sql": "SELECT *, upper(topic) AS up FROM __rows__"}]
+    job = home(topic, transform=upper, sink={"partition_by": ["up"]}, run={"deadline": "1s"})
+    folder = job.folder / "lake" / "first" / f"up={topic.upper()}"
+    folder.parent.mkdir(parents=True)
+    folder.write_text("no folder")
+    with pytest.raises(RetriableFailure, match="cannot write a data file"):
+        job.ingest()
+    folder.unlink()
+    job.change(run={"deadline": "2m"}).ingest()
+    assert job.rows() == records.rows(topic)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
@@ -288,7 +289,9 @@ def test_spark_tasks_land_rows_and_tell_their_files(lander, rows, spark, duck):
         "headers array<struct<key: string, value: binary>>"
     )
     frame = spark.range(0, 4, 1, 4).mapInArrow(read_range, ddl)
-    facts = frame.mapInArrow(landing_function(plan), "kind string, task int, attempt bigint, payload string").collect()
+    facts = frame.mapInArrow(
+        landing_function(plan, ErrorTransport()), "kind string, task int, attempt bigint, payload string"
+    ).collect()
     files = written_files(read_task_output(facts))
     assert sorted(f.rows for f in files) == [100] * 4
     table.commit(files)
