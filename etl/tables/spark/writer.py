@@ -150,7 +150,13 @@ class SparkTarget(FrameTarget):
         By default, Spark does not delete files younger than a week; callers have checked that these files are not
         needed. By default, it also lists a table's folders with 10,000 tasks, even with few cores.
         """
-        tasks = str(4 * self._spark.sparkContext.defaultParallelism)
+        if hasattr(self._spark, "_jvm"):
+            cores = self._spark.sparkContext.defaultParallelism
+        else:
+            from kseg.etl.spark.connect_dataframe import RemoteWorkers
+
+            cores = RemoteWorkers(self._spark).defaultParallelism
+        tasks = str(4 * cores)
         wanted = {_RETENTION_CHECK: "false", "spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
         return self._setting(**wanted)
 

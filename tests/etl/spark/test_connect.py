@@ -225,6 +225,21 @@ def test_backfills_and_recoveries(server: ConnectServer, kafka: Any, home: Any, 
     assert DeltaTable(recovered).to_pyarrow_table().num_rows == 20
 
 
+@pytest.mark.broker
+@pytest.mark.spark
+@full_scale_only
+def test_a_table_that_the_server_maintains(server: ConnectServer, home: Any, tmp_path: Path) -> None:
+    """VACUUM asked for a SparkContext, which a client of Spark Connect does not have."""
+    sink = {"path": str(tmp_path / "lake"), "cluster_by": ["offset"], "single_driver": True}
+    file = home(sink=sink, spark={"remote": server.url})
+    told(kseg("ingest", str(file), path=tmp_path))
+    (orphan := tmp_path / "lake" / "orphan.parquet").write_bytes(b"12345")
+    os.utime(orphan, (0, 0))
+    report = told(kseg("maintain", str(file), "--optimize", "--vacuum", "7d", path=tmp_path))
+    assert [table["by"] for table in report["tables"]] == ["spark"]
+    assert not orphan.exists()
+
+
 REFUSED = """
 import sys
 from kseg.etl.spark import connect
