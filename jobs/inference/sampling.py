@@ -48,6 +48,8 @@ def sample(logs: Logs, topic: str, per_end: int = PER_END) -> Sample:
     for tp in partitions:
         start, end, topic_id = bounds[tp].start, bounds[tp].last_stable, topics[tp].topic_id
         found.offsets += end - start
+        if found.size > _MOST_BYTES:
+            continue
         after, left = start, count
         for batch in records(logs, tp, topic_id, start, end):
             rows = batch.slice(0, left)
