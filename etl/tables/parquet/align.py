@@ -8,7 +8,7 @@ whose type is narrower than the rows' is widened only where the job says so (`si
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,6 +29,10 @@ from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit, with_
 from kseg.segment_reader.payload.ddl import type_text
 
 Found = tuple[str, str, str | None]
+
+_BUCKET: Final = re.compile(r"bucket\(\d+, (.*)\)", re.DOTALL)
+_HASHED_AS_INT: Final = INTEGERS[:3]
+"""Types whose hash is that of 32 bits, as Spark's is."""
 
 BY_SPARK: Final = (
     "convert it in the transform, such as a variant with to_json; or land in a table that Spark writes: a new one with "
@@ -102,6 +106,9 @@ def align(
     written: list[pa.Field] = []
     added: list[pa.Field] = []
     wider: dict[str, pa.Field] = {}
+    partitions = {name.lower() for name in table_partition_by}
+    hashed = _hashed(there for there in table_schema if there.name.lower() in partitions)
+    hashed_rows = _hashed(sink.columns)
     for column in sink.columns:
         there = spelled.get(column.name.lower())
         if (of_spark := spark_type(column)) is not None:
@@ -122,11 +129,11 @@ def align(
             written.append(column)
             continue
         found = fit(column.type, delta_type(there.type), there.name)
-        if found is not None and widen and not kept_types(found.widened, table_partition_by, table_schema):
+        if found is not None and widen and not kept_types(found.widened, table_partition_by, hashed):
             wider[there.name] = there.with_type(with_nulls_of(found.whole, there.type))
         elif found is None or found.widened:
             unfit = True
-            faults.append(type_fault(column, there, found, table_partition_by, table_schema))
+            faults.append(type_fault(column, there, found, table_partition_by, hashed))
         if found is not None and found.grows:
             # Fields within a struct are added as columns are.
             if not merge_schema:
@@ -134,7 +141,7 @@ def align(
                 faults.append((column.name, message, "set sink.merge_schema: true to add them"))
             added.append(pa.field(there.name, with_nulls_of(found.whole, there.type), nullable=there.nullable))
         faults += derived_faults(column, there)
-        faults += _bucket_faults(column, there, sink.columns)
+        faults += _bucket_faults(column, there, hashed_rows)
         written.append(
             pa.field(there.name, found.written if found is not None else there.type, metadata=there.metadata)
         )
@@ -182,13 +189,18 @@ def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
 
 
 def type_fault(
-    column: pa.Field, there: pa.Field, found: Fit | None, partition_by: Sequence[str], table_schema: pa.Schema
+    column: pa.Field,
+    there: pa.Field,
+    found: Fit | None,
+    partition_by: Sequence[str],
+    hashed: Mapping[str, pa.Field],
 ) -> Found:
-    """Why a column of the rows does not fit the table's type, and whether `sink.widen` helps. found: as `fit` says."""
+    """Why a column of the rows does not fit the table's type, and whether `sink.widen` helps. found: as `fit` says.
+    hashed: as of `kept_types`."""
     message = f"the rows have {column.type}, the table has {there.type}"
     if found is None or not found.widened:
         return (column.name, message, "cast it in the transform")
-    if kept := kept_types(found.widened, partition_by, table_schema):
+    if kept := kept_types(found.widened, partition_by, hashed):
         return (column.name, f"{message}, {kept}", "cast it in the transform, or land in a new table")
     remedy = (
         "set sink.widen: true to widen the table's column, for good: its rows are then landed by Spark's own writer, "
@@ -197,24 +209,32 @@ def type_fault(
     return (column.name, message, remedy)
 
 
-def kept_types(widened: Sequence[Widening], partition_by: Sequence[str], table_schema: pa.Schema) -> str | None:
-    """Why the types of a table's column have to stay as they are; None where they may be widened."""
+def kept_types(widened: Sequence[Widening], partition_by: Sequence[str], hashed: Mapping[str, pa.Field]) -> str | None:
+    """Why the types of a table's column have to stay as they are; None where they may be widened.
+
+    hashed: of the table's partition columns, as `_hashed` gives it.
+    """
     partitions = {name.lower() for name in partition_by}
     for change in widened:
         name = change.path[0].lower()
         if name in partitions and change.after not in INTEGERS:
             return f"and the table is partitioned by it: its partitions are named as {change.before}"
-        for made in table_schema:
-            by = derived_as(made)
-            if made.name.lower() in partitions and by is not None and _hashes(by, change):
-                return f"and its partition column {made.name} is made by {by}, which differs between these types"
+        made = hashed.get(name)
+        if made is not None and change.after not in _HASHED_AS_INT:
+            return (
+                f"and its partition column {made.name} is made by {derived_as(made)}, which differs between these types"
+            )
     return None
 
 
-def _hashes(made_by: str, change: Widening) -> bool:
-    """Whether a partition column is a hash of the changed column: Spark's is one of 32 bits up to int."""
-    bucket = re.fullmatch(r"bucket\(\d+, (.*)\)", made_by, re.DOTALL)
-    return bucket is not None and bucket[1].lower() == change.path[0].lower() and change.after not in INTEGERS[:3]
+def _hashed(columns: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """The columns among these that are hashes of others, by the names of these in lower case."""
+    found: dict[str, pa.Field] = {}
+    for made in columns:
+        bucket = _BUCKET.fullmatch(derived_as(made) or "")
+        if bucket is not None:
+            found.setdefault(bucket[1].lower(), made)
+    return found
 
 
 def type_changes(
@@ -227,11 +247,13 @@ def type_changes(
     """
     changes: list[Widening] = []
     faults: list[Found] = []
+    partitions = {name.lower() for name in partition_by}
+    hashed = _hashed(there for there in table_schema if there.name.lower() in partitions)
     for column, there, found in fits(sink, table_schema):
         if found is not None and found.widened:
             changes += found.widened
-            if not widen or kept_types(found.widened, partition_by, table_schema):
-                faults.append(type_fault(column, there, found, partition_by, table_schema))
+            if not widen or kept_types(found.widened, partition_by, hashed):
+                faults.append(type_fault(column, there, found, partition_by, hashed))
     if faults:
         raise IncompatibleSchema(table, faults, side_by_side(sink.columns, table_schema))
     return tuple(changes)
@@ -256,17 +278,16 @@ def derived_faults(column: pa.Field, there: pa.Field) -> list[Found]:
     return [(there.name, message, "write it as the table has it, or land in a new table")]
 
 
-def _bucket_faults(column: pa.Field, there: pa.Field, rows: pa.Schema) -> list[Found]:
-    """Rows whose bucket is made of a shorter type than the table's: queries compute it from the table's."""
-    change = Widening((there.name,), column.type, there.type)
-    if column.type not in INTEGERS[:3] or there.type != pa.int64():
+def _bucket_faults(column: pa.Field, there: pa.Field, hashed: Mapping[str, pa.Field]) -> list[Found]:
+    """Rows whose bucket is made of a shorter type than the table's: queries compute it from the table's. hashed: of
+    the rows' columns."""
+    made = hashed.get(there.name.lower())
+    if made is None or column.type not in _HASHED_AS_INT or there.type != pa.int64():
         return []
-    for made in rows:
-        by = derived_as(made)
-        if by is not None and _hashes(by, change):
-            message = f"the rows have {column.type}, the table has {there.type}, and {by} differs between these types"
-            return [(column.name, message, f"cast it to {type_text(there.type)} in the transform")]
-    return []
+    message = (
+        f"the rows have {column.type}, the table has {there.type}, and {derived_as(made)} differs between these types"
+    )
+    return [(column.name, message, f"cast it to {type_text(there.type)} in the transform")]
 
 
 def other_partitions(partition_by: Sequence[str], asked: Sequence[str]) -> list[Found]:

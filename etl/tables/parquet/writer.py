@@ -161,7 +161,7 @@ class TaskWriter:
         for number, names in targets.items():
             mine = batch
             if number is not None:  # of rows that have the columns of other tables too, these are not copied
-                written = self.plan.tables[number].columns.names
+                written = set(self.plan.tables[number].columns.names)
                 mine = batch.select([name for name in batch.schema.names if name in written])
             yield number, mine.filter(pc.is_in(topics, value_set=pa.array(names, topics.type)))
 
