@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.kafka_writer.columns import RowColumns, row_columns
 from kseg.etl.kafka_writer.options import WriteOptions
+from kseg.etl.spark_format.remedies import RemediesTold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ class KsegWriter(DataSourceArrowWriter):
         from kseg.client.producer import KafkaProducer
         from kseg.etl.kafka_writer.rows import RowWriter
 
-        with KafkaProducer(self._options.config) as producer:
+        with RemediesTold(), KafkaProducer(self._options.config) as producer:
             writer = RowWriter(producer, self._columns, self._options.topic)
             writer.write(iterator)
             written = writer.finish()

@@ -85,7 +85,8 @@ def test_a_row_without_a_timestamp_gets_the_time_of_writing(kafka: Any, session:
 
 
 @pytest.mark.parametrize(("ddl", "row", "words"), [
-    ("topic string, value string", (None, "v"), "the topic is null"),
+    ("topic string, value string", (None, "v"),
+     r"the topic is null \(row=0\) — give the option topic"),
     ("value string, partition int", ("v", 5), "there is no partition 5"),
     ("value string, headers array<struct<key:string,value:binary>>", ("v", [(None, b"h")]), "a header has no key"),
 ])  # fmt: skip
