@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ class JobSession:
     _session: SparkSession | None = None
     _context: SparkContext | None = None
     _workers: RemoteWorkers | None = None
+    _give_back: Callable[[], None] | None = None
 
     @property
     def remote(self) -> bool:
@@ -68,6 +69,7 @@ class JobSession:
 
             _LOG.debug("starting Spark")
             with self.stopwatch.phase("spark"):
+                self._borrow()
                 self._context = open_context(self.job)
             self._report_started(self._context)
         return self._context
@@ -83,7 +85,11 @@ class JobSession:
         return self._workers
 
     def close(self) -> None:
-        """Close a Connect session, and interrupt what it still runs. A local Spark stays for its process."""
+        """Close a Connect session, and interrupt what it still runs. A local Spark stays for its process, and a session
+        that was there before has its own settings again."""
+        if self._give_back is not None:
+            self._give_back()
+            self._give_back = None
         if self.remote and self._session is not None:
             from kseg.etl.spark.connect import close
 
@@ -122,7 +128,15 @@ class JobSession:
             return open_remote(self.job, delta=delta)
         from kseg.etl.spark.session import open_session
 
+        self._borrow(delta=delta)
         return open_session(self.job, delta=delta)
+
+    def _borrow(self, *, delta: bool = False) -> None:
+        if self._give_back is None:
+            from kseg.etl.spark.borrowed_session import borrow_session
+            from kseg.etl.spark.session import settings_of
+
+            self._give_back = borrow_session(settings_of(self.job, delta=delta))
 
     def _report_started(self, spark: SparkContext) -> None:
         self.progress.event(SparkStarted(spark.applicationId, spark.master or "", spark.uiWebUrl))

@@ -85,6 +85,12 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
     return session
 
 
+def settings_of(job: Job, *, delta: bool = False) -> tuple[str, ...]:
+    """The keys that `open_session` sets in a session that is there already."""
+    given = job.spark_conf()
+    return (*ALWAYS, *redaction(given), *(DELTA_EXTENSIONS if delta else ()), *given)
+
+
 def open_context(job: Job) -> SparkContext:
     """For runs that need nothing of Spark SQL: a fifth of what a session costs to start.
 
