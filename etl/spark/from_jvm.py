@@ -15,5 +15,7 @@ def with_small_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Raises ArrowInvalid for a column of more than 2 GiB.
     """
+    if _SMALL.keys().isdisjoint(batch.schema.types):
+        return batch
     fields = [field.with_type(_SMALL.get(field.type, field.type)) for field in batch.schema]
     return batch.cast(pa.schema(fields))
