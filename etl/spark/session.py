@@ -170,6 +170,15 @@ def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
     return LOCAL_DEFAULTS | {"spark.driver.extraJavaOptions": " ".join([quiet, *java_options])}
 
 
+def parallelism(session: SparkSession) -> int:
+    """How many tasks run at once, in a session of this process or on a Connect server."""
+    if hasattr(session, "_jvm"):
+        return session.sparkContext.defaultParallelism
+    from kseg.etl.spark.connect_dataframe import RemoteWorkers
+
+    return RemoteWorkers(session).defaultParallelism
+
+
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
     """Around Spark's first access to a table: tasks write to stores that Spark's Hadoop may have no file system for.

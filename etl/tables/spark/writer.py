@@ -23,7 +23,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
-from kseg.etl.spark.session import reaching
+from kseg.etl.spark.session import parallelism, reaching
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.snapshots import Snapshot
@@ -150,13 +150,7 @@ class SparkTarget(FrameTarget):
         By default, Spark does not delete files younger than a week; callers have checked that these files are not
         needed. By default, it also lists a table's folders with 10,000 tasks, even with few cores.
         """
-        if hasattr(self._spark, "_jvm"):
-            cores = self._spark.sparkContext.defaultParallelism
-        else:
-            from kseg.etl.spark.connect_dataframe import RemoteWorkers
-
-            cores = RemoteWorkers(self._spark).defaultParallelism
-        tasks = str(4 * cores)
+        tasks = str(4 * parallelism(self._spark))
         wanted = {_RETENTION_CHECK: "false", "spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
         return self._setting(**wanted)
 
