@@ -1,6 +1,6 @@
 """Entry point for spark-submit: `spark-submit jobs/ingest.py JOB.yaml [options of kseg ingest]`.
 
-The session is the submitted one: its master and its configuration are used, the job file's `spark.master` is not used.
+The session is the submitted one, with the job file's `spark.conf` on top; the job file's `spark.master` is not used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Entry point for spark-submit that takes any command: `spark-submit jobs/submit.py COMMAND JOB.yaml [options]`.
 
-The session is the submitted one: its master and its configuration are used, the job file's `spark.master` is not used.
+The session is the submitted one, with the job file's `spark.conf` on top; the job file's `spark.master` is not used.
 `kseg package` lays a copy of this file beside what it packs, as `kseg_submit.py`.
 """
 

@@ -55,7 +55,8 @@ JAR_KEYS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 def open_session(job: Job, *, delta: bool = False) -> SparkSession:
     """The session for this job.
 
-    Under spark-submit the master and all submitted settings are kept; the job file adds what is missing.
+    Under spark-submit the submitted master is used, and its settings but for those that the job file sets, too: Spark
+    does not tell flags from `spark-defaults.conf`, over which a job file has to win.
     delta: Spark itself has to read or write Delta tables. Its jars are those that the configuration names, else those
     in the cache (`make setup`); direct landing does without, and starts faster so.
     """
