@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import click
 
+from kseg.jobs.output.encoding import escape_unencodable
+
 COLLECT_AFTER: Final = 200_000
 """New objects after which the process searches for cycles of garbage: some 30 MB."""
 
@@ -157,6 +159,7 @@ def _collect_seldom() -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Leaves the process with the exit code."""
     _collect_seldom()
+    escape_unencodable(sys.stdout, sys.stderr)
     try:
         cli.main(args, prog_name="kseg")
     finally:

@@ -20,6 +20,7 @@ from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.invocation.stopping import stoppable
 from kseg.jobs.output.closed_pipe import has_no_reader
+from kseg.jobs.output.encoding import escape_unencodable
 from kseg.jobs.output.last_output import last_output
 from kseg.jobs.progress import progress_for
 from kseg.jobs.progress.waits import waits_shown
@@ -165,6 +166,7 @@ def _stdout(as_json: bool) -> Iterator[IO[str]]:
     os.dup2(2, 1)
     try:
         with os.fdopen(os.dup(kept), "w", encoding="utf-8") as out:
+            escape_unencodable(out)  # half of a surrogate pair, as in a file's name that is not UTF-8
             yield out
     finally:
         ours.flush()

@@ -14,7 +14,7 @@ from kseg.jobs.output.closed_pipe import while_read
 
 @contextmanager
 def last_output(*streams: IO[Any] | None) -> Iterator[None]:
-    """Around the printing of a result or an error. An OSError is a line on stderr, and is not raised.
+    """Around the printing of a result or an error. An OSError or UnicodeError is a line on stderr, and is not raised.
 
     streams: those that are written to; None for one that the process does not have. They are flushed: at exit it would
     be too late for their errors.
@@ -25,11 +25,12 @@ def last_output(*streams: IO[Any] | None) -> Iterator[None]:
             yield
             for stream in written:
                 stream.flush()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         for stream in written:
             _drop_unwritable(stream)
-        with suppress(OSError):
-            click.echo(f"kseg: the output could not be written: {error.strerror or error}", err=True)
+        reason = getattr(error, "strerror", None) or error
+        with suppress(OSError, UnicodeError):
+            click.echo(f"kseg: the output could not be written: {reason}", err=True)
 
 
 def _drop_unwritable(stream: IO[Any]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from kseg.jobs.output.last_output import last_output
 
 ROOT = Path(__file__).parents[3]
 FULL = "No space left on device"
@@ -25,6 +28,9 @@ def run_ingest(job, **_): raise RetriableFailure('the store is away')
 pipeline.run_ingest = run_ingest
 sys.modules['kseg.etl.run.pipeline'] = pipeline
 """
+
+
+LANDED_WITH_GAPS = LANDED.replace("{'run': 1}", "{'run': 'ä€', 'tables': [{'rows': 1, 'lag': None}]}")
 
 
 def ended(redirection: str, *words: str, before: str = "") -> tuple[int, str]:
@@ -73,3 +79,21 @@ def test_a_run_without_any_output_has_ended_well(job: Path, form: list[str], red
 def test_a_failure_that_cannot_be_printed_keeps_its_exit_code(job: Path, form: list[str], redirection: str) -> None:
     code, said = ended(redirection, "ingest", str(job), *form, before=NO_LEDGER)
     assert (code, "Traceback" in said) == (4, False)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "ascii:surrogateescape"])
+def test_a_run_ends_well_where_stdout_cannot_encode_its_result(
+    job: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, form: list[str]
+) -> None:
+    """A cell without a value is a dash, which latin-1 has not: half of the table, and exit code 1, were the end."""
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    code, said = ended(">/dev/null", "ingest", str(job), *form, before=LANDED_WITH_GAPS)
+    assert (code, said) == (0, "")
+
+
+def test_output_that_cannot_be_encoded_is_a_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a stream that is not the process' own, as a notebook's."""
+    with last_output(stream := io.TextIOWrapper(io.BytesIO(), encoding="latin-1")):
+        stream.write("–")
+    assert capsys.readouterr().err.startswith("kseg: the output could not be written: 'latin-1' codec can't encode")
