@@ -65,7 +65,10 @@ def report(
     from kseg.jobs.report.page import write_page
 
     outcome = outcome_of(job, run_id)
-    outcome.document["report"] = write_page(output, outcome)
+    written = write_page(output, outcome)
+    outcome.document["report"] = written.place
+    if written.note is not None:
+        outcome.document.setdefault("notes", []).append(written.note)
     return Result(outcome.document, f"{job.name}: {outcome.document['report']}")
 
 

@@ -31,20 +31,24 @@ def write_text(path: str, text: str) -> str:
         OSError: the disk or the store does not take it.
     """
     data = text.encode("utf-8")
-    if "://" not in path:
-        return _write_local(Path(path).absolute(), data)
+    if (local := local_path(path)) is not None:
+        replace_file(local, data)
+        return str(local)
     from kseg.etl.tables.parquet.storage import TableLocation
 
     folder, _, name = path.rpartition("/")
-    location = TableLocation.of(folder)
-    if location.is_local:
-        return _write_local(Path(location.uri) / name, data)
-    store = location.open_for_writing()
+    store = TableLocation.of(folder).open_for_writing()
     with store.fs.open_output_stream(store.path(name)) as stream:
         stream.write(data)
     return path
 
 
-def _write_local(path: Path, data: bytes) -> str:
-    replace_file(path, data)
-    return str(path)
+def local_path(path: str) -> Path | None:
+    """The absolute path of a file on a local disk, by its path or URL; None of one in an object store."""
+    if "://" not in path:
+        return Path(path).absolute()
+    from kseg.etl.tables.parquet.storage import TableLocation
+
+    folder, _, name = path.rpartition("/")
+    location = TableLocation.of(folder)
+    return Path(location.uri) / name if location.is_local else None

@@ -4,6 +4,8 @@ A page says what the index needs in its head, so that the index is made of the p
 is gone from it:
 
     <meta name="kseg-run" content='{"job": "orders", "run": …, "began": 1767225600.0, "seconds": 12.5, …}'>
+
+The index has `<meta name="kseg-index" …>`: an `index.html` without it is of somebody else, and stays.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ SHOWN: Final = 200
 """Runs of a job in the table; the sparkline has the newest `BARS` of them."""
 
 BARS: Final = 60
-_HEAD_BYTES: Final = 64_000
+_HEAD_BYTES: Final = 8_000
+"""Of a file, within which its own meta element is: a run's takes at most some 3 KB, with an error all of escapes."""
+
+_OWN_MARKS: Final = (b'<meta name="kseg-index" ', b'<title>Runs</title>\n<link rel="icon" href="data:,">\n<style>')
+"""In the head of an index: that of now, and what those have that were written before there was such an element."""
+
 _META: Final = re.compile(r'<meta name="kseg-run" content="([^"]*)">')
 _HEIGHT: Final = 44.0
 _STEP: Final = 12.0
@@ -79,7 +86,24 @@ def summary_of(outcome: Outcome) -> str:
 
 
 def write_index(folder: Path) -> Path:
-    """Write the index of the pages that are in a folder now. Raises OSError."""
+    """Write the index of the pages that are in a folder now, if it `may_be_written`. Raises OSError."""
+    target = folder / NAME
+    replace_file(target, render_index(folder))
+    return target
+
+
+def may_be_written(folder: Path) -> bool:
+    """Whether the folder has no `index.html` yet, or an earlier index of pages: not what somebody else wrote."""
+    try:
+        return any(mark in _head(folder / NAME) for mark in _OWN_MARKS)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def render_index(folder: Path) -> bytes:
+    """The index of the pages that are in a folder now, as HTML."""
     pages = {path.name: found for path in folder.glob("*.html") if (found := _summary_in(path)) is not None}
     jobs: dict[str, list[tuple[str, RunSummary]]] = {}
     for name, run in sorted(pages.items(), key=lambda item: item[1].began, reverse=True):
@@ -89,16 +113,17 @@ def write_index(folder: Path) -> Path:
         "runs": len(pages),
         "written": _time(datetime.now(UTC).timestamp()),
     }
-    target = folder / NAME
-    replace_file(target, templates().get_template("index.html.jinja").render(view).encode())
-    return target
+    return templates().get_template("index.html.jinja").render(view).encode()
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
 
 
 def _summary_in(path: Path) -> RunSummary | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
-        if found := _META.search(head):
+        if found := _META.search(_head(path).decode("utf-8", "replace")):
             values: Mapping[str, Any] = json.loads(html.unescape(found[1]))
             return RunSummary(**{field.name: values[field.name] for field in fields(RunSummary)})
     return None

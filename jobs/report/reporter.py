@@ -87,7 +87,7 @@ class Reporter(NullProgress):
         outcome.add_measurements_to(document)
         if options.report is not None:
             path = options.report
-            document["report"] = self._attempt("the report", lambda: _write_page(path, outcome), document)
+            document["report"] = self._attempt("the report", lambda: self._write_page(path, outcome), document)
         if options.metrics_file is not None and not outcome.is_dry_run:
             file = options.metrics_file
             self._attempt("the metrics", lambda: _write_metrics(file, outcome), document)
@@ -105,6 +105,14 @@ class Reporter(NullProgress):
         except Exception as error:
             self._note(f"{what} could not be written: {type(error).__name__}: {error}", document)
             return None
+
+    def _write_page(self, path: str, outcome: Outcome) -> str:
+        from kseg.jobs.report.page import write_page
+
+        written = write_page(path, outcome)
+        if written.note is not None:
+            self._note(written.note, outcome.document)
+        return written.place
 
     def _note(self, fault: str, document: dict[str, Any]) -> None:
         note = REDACTOR.clean(fault)
@@ -124,12 +132,6 @@ class Reporter(NullProgress):
                     f"needs {module}, which is not installed",
                     f"pip install 'kafka-segment-etl[{extra}]'",
                 )
-
-
-def _write_page(path: str, outcome: Outcome) -> str:
-    from kseg.jobs.report.page import write_page
-
-    return write_page(path, outcome)
 
 
 def _write_metrics(path: str, outcome: Outcome) -> None:

@@ -1,8 +1,8 @@
 """A folder of run pages on this machine's loopback: for browsers that do not open files, over a tunnel (`ssh -L`).
 
-Only the folder's own `*.html` are served, by GET and HEAD; the index is made anew for each request. Requests whose
-Host is not the loopback are rejected, so that a web page of somebody else cannot read the pages through a name that it
-points here (DNS rebinding).
+Only the folder's own `*.html` are served, by GET and HEAD; the index is made anew for each request, and not written.
+Requests whose Host is not the loopback are rejected, so that a web page of somebody else cannot read the pages through
+a name that it points here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from kseg.jobs.report.index import NAME, write_index
+from kseg.jobs.report.index import NAME, render_index
 
 HOST: Final = "127.0.0.1"
 _HOSTS: Final = frozenset({HOST, "localhost"})
@@ -53,9 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         name = unquote(urlsplit(self.path).path).removeprefix("/") or NAME
         try:
-            if name == NAME:
-                write_index(self.server.folder)
-            data = self._page(name)
+            data = render_index(self.server.folder) if name == NAME else self._page(name)
         except OSError:
             data = None
         if data is None:

@@ -16,9 +16,11 @@ import pytest
 from kseg.etl.errors import Refused
 from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.invocation.failures import failure_of
-from kseg.jobs.report.index import NAME, write_index
+from kseg.jobs.report.index import NAME, may_be_written, write_index
+from kseg.jobs.report.options import ReportOptions
 from kseg.jobs.report.outcome import Outcome
 from kseg.jobs.report.page import write_page
+from kseg.jobs.report.reporter import Reporter
 
 HOSTILE = "\"'><script>alert(1)</script>"
 
@@ -62,6 +64,42 @@ def test_the_index_is_made_of_the_pages_that_are_there(pages: Path) -> None:
     html = (pages / NAME).read_text()
     assert "2 pages in this folder" in html
     assert "run-1" not in html
+
+
+def test_an_index_of_somebody_else_stays(told: Callable[..., Any], tmp_path: Path, capsys: Any) -> None:
+    """`kseg report` in a folder of a website replaced its first page without a word."""
+    (tmp_path / NAME).write_text("<title>Our website</title>")
+    run = told()
+    reporter = Reporter(ReportOptions(report=str(tmp_path)), "ingest")
+    for fact in run.facts:
+        reporter.event(fact)
+    reporter.close(document := dict(run.document), 0)
+    assert (tmp_path / NAME).read_text() == "<title>Our website</title>"
+    note = f"no index of runs was written: {tmp_path / NAME} is not one of kseg's"
+    assert document["notes"][-1] == note
+    assert note in capsys.readouterr().err
+    assert f'href="{NAME}"' not in Path(document["report"]).read_text(), "it would not lead to the runs"
+
+
+def test_an_index_of_before_it_had_its_mark_is_replaced(pages: Path) -> None:
+    marked = (pages / NAME).read_text()
+    (pages / NAME).write_text(re.sub(r'<meta name="kseg-index".*\n', "", marked))
+    assert may_be_written(pages)
+    (pages / NAME).write_text(marked)
+    assert may_be_written(pages)
+
+
+def test_the_index_needs_no_more_of_a_page_than_its_beginning(told: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where all of the error has to be escaped twice."""
+    run = told()
+    listener = Recorder()
+    for fact in run.facts:
+        listener.event(fact)
+    error = failure_of(Refused("some-code", "😀" * 400, remedy="do it")).to_json()
+    place = Path(write_page(str(tmp_path), Outcome("ingest", listener.close(), error, 3)).place)
+    place.write_bytes(place.read_bytes()[:4000])
+    write_index(tmp_path)
+    assert "1 page in this folder" in (tmp_path / NAME).read_text()
 
 
 def test_a_page_with_a_name_of_its_own_has_no_index(told: Callable[..., Any], tmp_path: Path) -> None:

@@ -256,9 +256,9 @@ def test_a_job_of_ten_thousand_partitions_has_a_page_that_opens(told: Callable[.
 def test_a_folder_gets_a_page_a_run_and_a_file_is_replaced(told: Callable[..., Any], tmp_path: Path) -> None:
     outcome = outcome_of(told())
     folder = tmp_path / "reports"
-    assert write_page(str(folder), outcome) == str(folder / f"orders-{outcome.run_id}.html")
+    assert write_page(str(folder), outcome).place == str(folder / f"orders-{outcome.run_id}.html")
     file = tmp_path / "deep" / "last.html"
-    assert write_page(str(file), outcome) == str(file)
+    assert write_page(str(file), outcome).place == str(file)
     before = file.read_text()
     write_page(str(file), outcome_of(told(partitions=2)))
     assert Page(file.read_text()).words != Page(before).words
@@ -268,7 +268,7 @@ def test_a_folder_gets_a_page_a_run_and_a_file_is_replaced(told: Callable[..., A
 def test_a_page_in_an_object_store(told: Callable[..., Any], s3: Any) -> None:
     """A folder gets a page a run, a page is replaced, each in one request; what the store refuses is an OSError."""
     for place in ("s3://logs/pages/", "s3://logs/pages", "s3a://logs/pages/last.html", "s3://logs/pages/last.html"):
-        url = write_page(place, outcome_of(told()))
+        url = write_page(place, outcome_of(told())).place
         file = s3.folder / url.partition("://logs/")[2]
         assert "Throughput over time" in file.read_text()
         assert file.stat().st_size > 10_000

@@ -61,6 +61,14 @@ def test_the_index_and_its_pages_are_served(served: PageServer) -> None:
     assert page not in get(served, "/index.html")[1], "the index is that of now"
 
 
+def test_serving_writes_nothing(served: PageServer) -> None:
+    """The index was written at each request, over what somebody else had put there; 404 in a folder to read alone."""
+    (served.folder / "index.html").write_text("<title>Our website</title>")
+    (page,) = [path.name for path in served.folder.glob("orders-*.html")]
+    assert page in get(served, "/")[1]
+    assert (served.folder / "index.html").read_text() == "<title>Our website</title>"
+
+
 @pytest.mark.parametrize(
     "path", ["/secret.txt", "/../outside.html", "/%2e%2e/outside.html", "/link.html", "/none.html", "/a/b.html"]
 )
