@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pwd
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -119,6 +121,18 @@ def _few_races(scale: Callable[[int, int], int]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kseg.etl.ledger.conditional_put.RACES", scale(10, 100))
         yield
+
+
+@pytest.fixture
+def homeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with neither $HOME nor an entry in passwd; temporary files are in `tmp_path`."""
+
+    def unknown(_: object) -> NoReturn:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kseg.etl.spark.cache import cache_root
+from kseg.etl.spark.home import expand_home
 from kseg.jobs.output.redaction import REDACTOR
 
 KEPT: Final = 50
@@ -51,9 +52,12 @@ def has_more(error: BaseException) -> bool:
 
 
 def log_folder() -> Path:
-    """``$KSEG_LOGS``, else the folder ``logs`` of the cache; not created here."""
+    """``$KSEG_LOGS``, else the folder ``logs`` of the cache; not created here.
+
+    Raises OSError, RuntimeError: there is no such place, as the home of an unknown user (``~nobody``).
+    """
     given = os.environ.get("KSEG_LOGS")
-    return Path(given).expanduser() if given else cache_root() / "logs"
+    return expand_home(given) if given else cache_root() / "logs"
 
 
 def write_log(command: str, trace: str, **head: str | None) -> Path | None:
@@ -65,8 +69,8 @@ def write_log(command: str, trace: str, **head: str | None) -> Path | None:
     known = {"command": command or "kseg", **head}
     lines = [f"{name}: {' '.join(value.split())}" for name, value in known.items() if value]
     trace = REDACTOR.clean("\n".join(lines)) + "\n\n" + trace
-    folder = log_folder()
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # nothing that fails here may hide the error itself
+        folder = log_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         number = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         _write(number, trace)

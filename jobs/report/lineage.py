@@ -24,6 +24,7 @@ import queue
 import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,7 +55,9 @@ def configured(env: Mapping[str, str] = os.environ) -> bool:
     if env.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     named = any(name in ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG") or name.startswith("OPENLINEAGE__") for name in env)
-    files = Path("openlineage.yml"), Path.home() / ".openlineage" / "openlineage.yml"
+    files = [Path("openlineage.yml")]
+    with suppress(RuntimeError):  # a user without a home
+        files.append(Path.home() / ".openlineage" / "openlineage.yml")
     return named or any(file.is_file() for file in files)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,23 @@ def test_logs_of_other_programs_stay(folder: Path) -> None:
     new = write_log("ingest", "Traceback")
     assert new is not None
     assert {path.name for path in folder.iterdir()} == {*other, new.name}
+
+
+@pytest.mark.usefixtures("homeless")
+@pytest.mark.parametrize("given", ["", "~/logs", "~nobody-at-all/logs"])
+def test_a_user_without_a_home_has_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """The handler of errors raised RuntimeError itself, and hid what had happened."""
+    for variable in ("KSEG_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("KSEG_LOGS", given)
+    new = write_log("ingest", "Traceback")
+    assert new is not None
+    assert new.is_relative_to(tmp_path)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_any_place_to_write_there_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("KSEG_LOGS", "KSEG_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "away"))
+    assert write_log("ingest", "Traceback") is None

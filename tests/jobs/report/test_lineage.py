@@ -351,6 +351,15 @@ def test_without_a_configuration_nothing_is_sent_and_nothing_imported(
     assert configured({})
 
 
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_has_no_configuration_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run ended with a RuntimeError."""
+    monkeypatch.chdir(tmp_path)
+    assert not configured({})
+    (tmp_path / "openlineage.yml").write_text("transport: {type: noop}\n")
+    assert configured({})
+
+
 @pytest.mark.parametrize(
     ("path", "namespace", "name"),
     [
