@@ -7,6 +7,7 @@ import sys
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.invocation import Invocation
@@ -15,7 +16,7 @@ from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.packaging.doctor import Finding, examine, healthy
 
-_MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "missing": "[red]missing[/]"}
+_COLOURS = {"ok": "green", "note": "yellow", "missing": "red"}
 
 
 @click.command()
@@ -61,9 +62,10 @@ def _show(findings: list[Finding], fit: bool) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        table.add_row(_MARKS[finding.level], finding.subject, finding.found)
+        level = Text(finding.level, style=_COLOURS[finding.level])
+        table.add_row(level, Text(finding.subject), Text(finding.found))
         if finding.remedy:
-            table.add_row("", "", f"[bold]-> {finding.remedy}[/]")
+            table.add_row("", "", Text(f"-> {finding.remedy}", style="bold"))
     console = console_for(sys.stdout)
     console.print(table)
-    console.print("A job can run here." if fit else "[red]A job cannot run here yet.[/]")
+    console.print(Text("A job can run here.") if fit else Text("A job cannot run here yet.", style="red"))

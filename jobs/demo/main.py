@@ -182,7 +182,7 @@ def _finish(
         console.print(f"demo: {fault}", markup=False, soft_wrap=True)
     places = f"the table is in {directory / 'lake'}, the job in {directory / 'demo.yaml'}, "
     places += f"the stopped broker's files in {directory / 'kafka' / 'node-1' / 'data'}"
-    console.print(f"{seconds:.0f} s in all; {places}", style="dim", soft_wrap=True)
+    console.print(f"{seconds:.0f} s in all; {places}", style="dim", markup=False, soft_wrap=True)
     counts = f"rows={totals.rows} aborted={totals.aborted} control={totals.control} runs={totals.runs}"
     typed = f"orders={orders.rows} dead={orders.dead}"
     console.print(
@@ -231,7 +231,7 @@ class Bars:
 def _bars(console: Console) -> Iterator[Bars]:
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

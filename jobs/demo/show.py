@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from kseg.jobs.demo.group import PartitionState
 from kseg.jobs.demo.hard_topic import Written
@@ -72,7 +73,7 @@ def first_rows(console: Console, table: pa.Table) -> None:
         shown.add_column(column, no_wrap=True, width=width, justify="right" if column == "offset" else "left")
     order = [("offset", "ascending"), ("partition", "ascending")]
     for row in table.select(list(widths)).sort_by(order).slice(0, _ROWS).to_pylist():
-        shown.add_row(*(_short(_cell(row[column]), width) for column, width in widths.items()))
+        shown.add_row(*(Text(_short(_cell(row[column]), width)) for column, width in widths.items()))
     console.print(shown)
 
 
@@ -84,7 +85,7 @@ def group(console: Console, name: str, states: Sequence[PartitionState]) -> None
     table.add_column("with the commit")
     for state in states:
         numbers = (state.partition, state.committed, state.last_stable_offset, state.high_watermark)
-        table.add_row(*map(_number, numbers), _short(state.metadata, 18))
+        table.add_row(*map(_number, numbers), Text(_short(state.metadata, 18)))
     console.print(table)
 
 

@@ -85,7 +85,7 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
             console.print(Text(f"{_words(name)}: {_cell(item)}"))
         return
     columns, zero = _columns(items, rows, console.width)
-    table = Table(title=_words(name), title_justify="left", title_style="bold", pad_edge=False, box=_box())
+    table = Table(title=Text(_words(name), style="bold"), title_justify="left", pad_edge=False, box=_box())
     numeric = {c for c in columns if all(_is_number(item.get(c)) or item.get(c) is None for item in items)}
     longest = {c: max(len(_table_cell(item.get(c))) for item in items[:rows]) for c in columns}
     digits = {c: longest[c] for c in columns if c in numeric or c in _NAMES or _is_time(items, c)}
@@ -104,7 +104,7 @@ def _show_list(console: Console, name: str, items: Sequence[Any], rows: int) -> 
         # no_wrap is for headings, too
         heading = _words(column).replace(" ", "\n") if whole and terminal else _words(column)
         narrowest = None if column in digits else min(longest[column], _NARROWEST_TEXT)
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=whole, min_width=narrowest)
+        table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=whole, min_width=narrowest)
     for item in items[:rows]:
         table.add_row(*(Text(_table_cell(item.get(column))) for column in columns))
     console.print(table)

@@ -126,3 +126,10 @@ def test_times_and_offsets_of_zero_stay_whole() -> None:
     text = shown({"offsets": [{"topic": "orders", "record_offset": 0, **many, "expires": time}]})
     assert time in text
     assert "0 in all rows" not in text
+
+
+def test_brackets_in_titles_and_headings_are_text() -> None:
+    """They were rich's markup: `[red]` vanished, and `[/red]` ended in a MarkupError."""
+    text = shown({"tables": {"lake/[red]": [{"[bold]": 1, "[/red]": 2}]}})
+    for part in ("lake/[red]", "[bold]", "[/red]"):
+        assert part in text

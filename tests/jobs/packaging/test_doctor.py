@@ -33,6 +33,9 @@ def test_a_missing_java_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pyt
     (java,) = [finding for finding in told["findings"] if finding["subject"] == "Java"]
     assert java["level"] == "missing"
     assert "apt-get install openjdk-17-jre-headless" in java["remedy"]
+    text = CliRunner().invoke(cli, ["doctor"]).stdout
+    assert java["remedy"].split() == text.partition("-> ")[2].split()[: len(java["remedy"].split())]
+    assert "kafka-segment-etl[jre]" in text, "brackets are text, not markup"
 
 
 def test_missing_jars_are_only_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
