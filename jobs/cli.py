@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from kseg.jobs.output.closed_streams import open_closed_streams
 from kseg.jobs.output.encoding import escape_unencodable
 
 COLLECT_AFTER: Final = 200_000
@@ -159,6 +160,7 @@ def _collect_seldom() -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Leaves the process with the exit code."""
     _collect_seldom()
+    open_closed_streams()
     escape_unencodable(sys.stdout, sys.stderr)
     try:
         cli.main(args, prog_name="kseg")

@@ -149,10 +149,6 @@ def tracing(wanted: bool) -> Iterator[None]:
 @contextlib.contextmanager
 def _stdout(as_json: bool) -> Iterator[IO[str]]:
     """With --json stdout holds one object: what libraries, user code, the JVM and workers print goes to stderr."""
-    if sys.stdout is None:  # it was closed before the process began (`>&-`)
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-            yield nowhere
-        return
     if not as_json:
         yield sys.stdout
         return

@@ -68,14 +68,14 @@ def test_a_run_whose_result_cannot_be_printed_has_ended_well(tmp_path: Path, job
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-@pytest.mark.parametrize("redirection", [">/dev/full 2>/dev/full", ">&-"])
+@pytest.mark.parametrize("redirection", [">/dev/full 2>/dev/full", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_run_without_any_output_has_ended_well(job: Path, form: list[str], redirection: str) -> None:
     code, said = ended(redirection, "ingest", str(job), *form, before=LANDED)
     assert (code, "Traceback" in said) == (0, False)
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-@pytest.mark.parametrize("redirection", [">/dev/full", ">/dev/full 2>/dev/full", ">&-"])
+@pytest.mark.parametrize("redirection", [">/dev/full", ">/dev/full 2>/dev/full", ">&-", "2>&-", ">&- 2>&-"])
 def test_a_failure_that_cannot_be_printed_keeps_its_exit_code(job: Path, form: list[str], redirection: str) -> None:
     code, said = ended(redirection, "ingest", str(job), *form, before=NO_LEDGER)
     assert (code, "Traceback" in said) == (4, False)
