@@ -11,6 +11,7 @@ WITH_RUN_FILE = frozenset({"ingest", "backfill", "redrive", "verify", "recover",
 #: Commands that take `--command-config`.
 WITH_CONNECTION = frozenset(
     {"ingest", "backfill", "redrive", "verify", "repair", "plan", "status", "interval", "audit"}
+    | {"maintain", "runs", "report", "check", "doctor", "package", "schema"}
     | {"init", "peek", "produce", "topics"}
 )
 #: Commands that take `--report` and `--metrics-file`.

@@ -39,16 +39,18 @@ class CheckedFile:
         }
 
 
-def check_files(files: Iterable[str], *, env: Mapping[str, str] = os.environ) -> list[CheckedFile]:
-    """Each file by itself, and then what may not be the same in two of them. env: as for `load_job`."""
-    checked = [_check(file, env) for file in files]
+def check_files(
+    files: Iterable[str], *, env: Mapping[str, str] = os.environ, kafka: Mapping[str, str] | None = None
+) -> list[CheckedFile]:
+    """Each file by itself, and then what may not be the same in two of them. env, kafka: as for `load_job`."""
+    checked = [_check(file, env, kafka) for file in files]
     _find_twins(checked)
     return checked
 
 
-def _check(file: str, env: Mapping[str, str]) -> CheckedFile:
+def _check(file: str, env: Mapping[str, str], kafka: Mapping[str, str] | None) -> CheckedFile:
     try:
-        job = load_job(file, env=env)
+        job = load_job(file, env=env, kafka=kafka)
         return CheckedFile(file, job, warnings=_warnings(job))
     except ConfigurationError as error:
         return CheckedFile(file, faults=list(error.faults))

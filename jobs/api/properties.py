@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -92,8 +92,12 @@ class PropertiesFile:
         values = {name: value for _, name, value in entries}
         return cls(file, values, {name: line for line, name, _ in entries})
 
-    def fault(self, name: str, fault: Fault) -> Fault:
-        """A fault of one of its properties, at its line of this file."""
+    def placed(self, faults: Iterable[Fault]) -> list[Fault]:
+        """A job's faults, those of this file's properties at their lines here."""
+        names = {f"kafka.{name}": name for name in self.values}
+        return [self._fault(names[fault.path], fault) if fault.path in names else fault for fault in faults]
+
+    def _fault(self, name: str, fault: Fault) -> Fault:
         return replace(fault, path=f"{OPTION} {self.file}", message=f"{name}: {fault.message}", line=self.lines[name])
 
 

@@ -10,9 +10,10 @@ import click
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options, with_spark_option
+from kseg.jobs.invocation.options import command_config_option, common_options, with_spark_option
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.closed_pipe import while_read
+from kseg.jobs.output.redaction import REDACTOR
 
 if TYPE_CHECKING:
     from kseg.etl.config.check import CheckedFile
@@ -52,6 +53,7 @@ Examples:
     help="Also plan each job's next run: do brokers, registry, ledger and tables answer, and may the account read?",
 )
 @with_spark_option
+@command_config_option
 @common_options
 def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, with_spark: bool) -> Result:
     """Check job files: list all errors, and files that describe the same job or the same DAG.
@@ -62,9 +64,7 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
     --json shows each file's `airflow:` section with its defaults.
     """
 
-    from kseg.etl.config.check import check_files
-
-    checked = check_files(dict.fromkeys(job_files))
+    checked = _checked(invocation, job_files)
     _check_decoding(checked)
     for one in checked:
         if one.job is not None and one.ok:
@@ -81,6 +81,22 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "valid": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
+
+
+def _checked(invocation: Invocation, job_files: tuple[str, ...]) -> list[CheckedFile]:
+    from kseg.etl.config.check import check_files
+    from kseg.jobs.api.properties import PropertiesFile
+
+    files = dict.fromkeys(job_files)
+    if invocation.command_config is None:
+        return check_files(files)
+    given = PropertiesFile.read(invocation.command_config)
+    checked = check_files(files, kafka=given.values)
+    for one in checked:
+        one.faults = given.placed(one.faults)
+        if one.job is not None:
+            REDACTOR.learn(one.job.secret_values())
+    return checked
 
 
 def _check_decoding(checked: list[CheckedFile]) -> None:

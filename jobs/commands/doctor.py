@@ -12,6 +12,7 @@ from rich.text import Text
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
+from kseg.jobs.invocation.options import command_config_option
 from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.packaging.doctor import Finding, examine, healthy
@@ -21,8 +22,9 @@ _COLOURS = {"ok": "green", "note": "yellow", "missing": "red"}
 
 @click.command()
 @click.argument("job_file", metavar="[JOB.yaml]", type=click.Path(dir_okay=False), required=False)
+@command_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(job_file: str | None, as_json: bool) -> int:
+def doctor(job_file: str | None, command_config: str | None, as_json: bool) -> int:
     """Show what is installed, what is missing, and what to do. Exit 1 if a job could not run on this machine.
 
     With a job file, also test whether the stores of its ledger and tables are put-if-absent: several writers try to
@@ -35,7 +37,7 @@ def doctor(job_file: str | None, as_json: bool) -> int:
       kseg doctor --json | jq '.findings[] | select(.level == "missing")'
     """
     findings = examine()
-    stores = _examine_stores(job_file) if job_file is not None else []
+    stores = _examine_stores(job_file, command_config) if job_file is not None else []
     fit = healthy([*findings, *stores])
     with while_read(sys.stdout):
         if as_json:
@@ -46,12 +48,12 @@ def doctor(job_file: str | None, as_json: bool) -> int:
     return int(ExitCode.DONE if fit else ExitCode.BAD_CONFIGURATION if not healthy(stores) else ExitCode.FAILED)
 
 
-def _examine_stores(job_file: str) -> list[Finding]:
+def _examine_stores(job_file: str, command_config: str | None) -> list[Finding]:
     from kseg.etl.errors import KsegError
     from kseg.jobs.packaging.store_findings import examine_stores
 
     try:
-        return examine_stores(load_job(Invocation(command="doctor"), job_file))
+        return examine_stores(load_job(Invocation(command="doctor", command_config=command_config), job_file))
     except KsegError as error:
         return [Finding("job file", "missing", str(error), error.remedy or "")]
 

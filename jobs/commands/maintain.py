@@ -10,7 +10,13 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import common_options, job_argument, run_file_option, take_over_option
+from kseg.jobs.invocation.options import (
+    command_config_option,
+    common_options,
+    job_argument,
+    run_file_option,
+    take_over_option,
+)
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
@@ -51,6 +57,7 @@ Examples:
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
+@command_config_option
 @run_file_option
 @common_options
 def maintain(

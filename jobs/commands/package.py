@@ -10,7 +10,7 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import debug_option, json_option
+from kseg.jobs.invocation.options import command_config_option, debug_option, json_option
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.files import writing_to
 
@@ -51,6 +51,7 @@ _SOMEWHERE = "spark://HOST:7077"
     type=click.Path(dir_okay=False),
     help="Also pack the job's own modules, and show the command that submits the job.",
 )
+@command_config_option
 @json_option
 @debug_option
 def package(
@@ -96,13 +97,17 @@ def package(
     written.append(logging)
     given = job_file or "JOB.yaml"
     master = job.spark.master if job is not None and not job.spark.master.startswith("local") else None
-    client = spark_submit(whole, master or _SOMEWHERE, "client", ["ingest", given])
+    config = invocation.command_config
+    options = ["--command-config", config] if config is not None else []
+    client = spark_submit(whole, master or _SOMEWHERE, "client", ["ingest", given, *options])
     commands = {"client": client}
     # A standalone cluster runs Python drivers only in client mode.
     runs_drivers = master is None or not master.startswith("spark://")
     if runs_drivers and (packed is None or driver):
+        files = [Path(given), *map(Path, options[1:])]  # Spark copies them into the driver's working folder
+        words = ["ingest", files[0].name, *options[:1], *(file.name for file in files[1:])]
         commands["cluster"] = spark_submit(
-            whole, master or "yarn", "cluster", ["ingest", Path(given).name], files=[Path(given).absolute()]
+            whole, master or "yarn", "cluster", words, files=[file.absolute() for file in files]
         )
     document = {
         "out": str(out.absolute()),

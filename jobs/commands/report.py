@@ -10,7 +10,7 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import command_config_option, common_options
 from kseg.jobs.invocation.result import Result
 
 
@@ -46,6 +46,7 @@ Examples:
     show_default=True,
     help="With --serve: the port on 127.0.0.1; 0 takes a free one.",
 )
+@command_config_option
 @common_options
 def report(
     invocation: Invocation, job_file: str | None, run_id: str | None, output: str, folder: Path | None, port: int

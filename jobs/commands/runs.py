@@ -9,7 +9,7 @@ import click
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
-from kseg.jobs.invocation.options import common_options, job_argument
+from kseg.jobs.invocation.options import command_config_option, common_options, job_argument
 from kseg.jobs.invocation.result import Result
 
 
@@ -24,6 +24,7 @@ Examples:
 @job_argument
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many of the newest runs.")
 @click.option("--failed", is_flag=True, help="Only runs and attempts that had an error.")
+@command_config_option
 @common_options
 def runs(invocation: Invocation, job_file: str, limit: int, failed: bool) -> Result:
     """Show a job's runs, the newest first: duration, rows, and the errors of their attempts.

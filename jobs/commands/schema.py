@@ -10,7 +10,7 @@ from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.cluster_options import is_job_file
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import command_config_option, common_options
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Examples:
     help="FILE's type.  [default: by .avsc and .proto, else as the subject's newest version]",
 )
 @click.option("--table", metavar="JOB.yaml", help="With --check: also compare with this job's tables.")
+@command_config_option
 @common_options
 def schema(
     invocation: Invocation,

@@ -72,8 +72,7 @@ def _in_their_file(error: ConfigurationError, given: PropertiesFile) -> Configur
     """The error with the properties' own file and lines where it is about properties of `--command-config`."""
     from kseg.etl.errors import ConfigurationError
 
-    names = {f"kafka.{name}": name for name in given.values}
-    faults = [given.fault(names[f.path], f) if f.path in names else f for f in error.faults]
+    faults = given.placed(error.faults)
     return ConfigurationError(faults, file=error.file if any(f in error.faults for f in faults) else given.file)
 
 

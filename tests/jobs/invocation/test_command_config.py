@@ -26,6 +26,7 @@ sink: {path: ./lake/orders}
 group: orders
 ledger: ./lake/_kseg_ledger
 """
+WITHOUT_BROKERS = JOB.replace("kafka:\n  bootstrap.servers: localhost:9092\n  client: {id: mine}\n", "")
 OVER = {
     "bootstrap.servers": "far:9093",
     "client.id": "airflow-${x}",
@@ -50,7 +51,7 @@ def test_properties_are_laid_over_those_of_the_file(job_file: Path) -> None:
 
 
 def test_a_job_file_may_leave_brokers_to_it(job_file: Path) -> None:
-    job_file.write_text(JOB.replace("kafka:\n  bootstrap.servers: localhost:9092\n  client: {id: mine}\n", ""))
+    job_file.write_text(WITHOUT_BROKERS)
     job = load_job_with(job_file, kafka=OVER)
     assert dict(job.kafka_properties()) == OVER
     assert job.group_commit == "transactional"
@@ -112,6 +113,52 @@ def test_a_fault_of_the_file_has_its_place_there(job_file: Path, tmp_path: Path)
     assert caught.value.address["file"] == str(job_file)
 
 
-@pytest.mark.parametrize("command", ["ingest", "backfill", "verify", "repair", "plan", "status", "interval", "audit"])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("maintain", 3), ("runs", 3), ("report", 3), ("check", 0), ("doctor", 0), ("schema", 2), ("package", 0)],
+)
+def test_a_job_file_that_leaves_brokers_to_it_is_no_fault(
+    job_file: Path, tmp_path: Path, command: str, code: int
+) -> None:
+    """These commands had no such option: `kafka: is missing`, and exit code 2."""
+    job_file.write_text(WITHOUT_BROKERS)
+    properties = tmp_path / "client.properties"
+    properties.write_text("bootstrap.servers=far:9093\n")
+    words = ["--job", str(job_file), "--out", str(tmp_path / "dist")] if command == "package" else [str(job_file)]
+    result = CliRunner().invoke(cli, [command, *words, "--json", "--command-config", str(properties)])
+    assert "kafka: is missing" not in result.output
+    assert "is missing" not in json.dumps(json.loads(result.stdout).get("error", {}).get("faults"))
+    assert result.exit_code == code, result.output
+
+
+def test_check_tells_faults_at_their_place_in_the_properties(job_file: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("# from elsewhere\nsasl.mechansim=PLAIN\n")
+    result = CliRunner().invoke(cli, ["check", str(job_file), "--json", "--command-config", str(properties)])
+    assert result.exit_code == 2
+    [fault] = json.loads(result.stdout)["files"][0]["faults"]
+    assert (fault["path"], fault["line"]) == (f"--command-config {properties}", 2)
+
+
+def test_the_submit_line_passes_it_on(job_file: Path, tmp_path: Path) -> None:
+    """A driver in the cluster finds both files in its working folder."""
+    job_file.write_text(WITHOUT_BROKERS)
+    properties = tmp_path / "client.properties"
+    properties.write_text("bootstrap.servers=far:9093\n")
+    words = ["package", "--out", str(tmp_path / "dist"), "--job", str(job_file), "--command-config", str(properties)]
+    lines = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)["spark_submit"]
+    assert lines["client"][-4:] == ["ingest", str(job_file), "--command-config", str(properties)]
+    assert lines["cluster"][-4:] == ["ingest", "orders.yaml", "--command-config", "client.properties"]
+    files = lines["cluster"][lines["cluster"].index("--files") + 1].split(",")
+    assert files[:2] == [str(job_file), str(properties)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ingest", "backfill", "redrive", "verify", "repair", "plan", "status", "interval", "audit"),
+        *("maintain", "runs", "report", "check", "doctor", "schema", "package"),
+    ],
+)
 def test_help_tells_of_it(command: str) -> None:
     assert "--command-config FILE" in CliRunner().invoke(cli, [command, "--help"]).output
