@@ -20,6 +20,7 @@ from kseg.etl.config.decoding import AnyDecode, sections_of
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
 from kseg.etl.config.references import resolve
+from kseg.etl.config.remote import tokens_in
 from kseg.etl.config.reporting import Reporting
 from kseg.etl.config.scheduling import Airflow
 from kseg.etl.config.secret_values import secret_values
@@ -81,7 +82,10 @@ class Job(Section):
         return self._resolved("segments", (segments and segments.options) or {})
 
     def secret_values(self) -> Iterator[str]:
-        """What of the properties no output may show, by `etl.config.secret_values`. A value may come more than once."""
+        """What no output may show: of the properties by `etl.config.secret_values`, and the token of a Connect server.
+
+        A value may come more than once.
+        """
         segments = self.source.segments
         for written, resolved in (
             (self.kafka, self.kafka_properties()),
@@ -90,6 +94,7 @@ class Job(Section):
             (segments and segments.options, self.segment_options()),
         ):
             yield from secret_values(written or {}, resolved, self.environment())
+        yield from tokens_in(self.spark.remote or "")
 
     def client_config(self) -> ClientConfig:
         """The configuration of a `Cluster`, none of whose operations lasts longer than `run.deadline`. Valid, since
@@ -178,9 +183,9 @@ class Job(Section):
     def pinned(self) -> dict[str, Any]:
         """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it.
 
-        `load.job_from_document` is its inverse.
+        `load.job_from_document` is its inverse, but for `spark.remote`: its address may hold a token (`on_remote`).
         """
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json", exclude_none=True, exclude={"spark": {"remote"}})
 
     def take_secrets(self, laid_over: Mapping[str, str], **sections: SecretProperties) -> None:
         """For loading alone: the values of the references, with those of `--command-config` among them (laid_over)."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import urlsplit
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator
 
 from kseg.etl.config.values import fault
 
 EXAMPLE = "as in sc://spark.example.com:15002"
+_TOKEN: Final = re.compile(r"(?i)\btoken=([^;\s]+)")
 
 
 def connect_url(text: str) -> str:
@@ -18,6 +21,12 @@ def connect_url(text: str) -> str:
     if parts.scheme != "sc" or not parts.hostname:
         raise fault("is not the address of a Spark Connect server", EXAMPLE)
     return text.strip()
+
+
+def tokens_in(text: str) -> Iterator[str]:
+    """The tokens of a server's address, or of a text with one: as they are written and as they are sent."""
+    for match in _TOKEN.finditer(text):
+        yield from {match[1], unquote(match[1])}
 
 
 def _without_secrets(text: str) -> str:

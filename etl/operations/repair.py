@@ -70,14 +70,18 @@ def finish(
 
 
 def as_planned(job: Job, run: RunState) -> Job:
-    """The job as a run has pinned it, with the connections of today's job file. Raises ConfigurationError."""
-    document = {**json.loads(run.plan.pinned_config), "ledger": job.ledger, "kafka": job.kafka}
+    """The job as a run has pinned it, with the connections and the Spark of today's job. Raises ConfigurationError."""
+    # Nothing in `spark` decides rows. What earlier releases pinned there may have an address with a token, which no
+    # document may have.
+    today = {"ledger": job.ledger, "kafka": job.kafka, "spark": job.pinned()["spark"]}
+    document = {**json.loads(run.plan.pinned_config), **today}
     if job.registry is not None:
         document["registry"] = job.registry
     if run.mode == ev.INCREMENTAL and job.source.segments is not None:
         segments = job.source.segments.model_dump(mode="json", exclude_none=True)
         document["source"] = {**document["source"], "segments": segments}
-    return job_from_document(document, env=job.environment())
+    planned = job_from_document(document, env=job.environment())
+    return planned.on_remote(job.spark.remote) if job.spark.remote is not None else planned
 
 
 def abandon(

@@ -87,7 +87,7 @@ def with_remote(job: Job, remote: str | None) -> Job:
     """
     from pydantic_core import PydanticCustomError
 
-    from kseg.etl.config.remote import EXAMPLE, connect_url
+    from kseg.etl.config.remote import EXAMPLE, connect_url, tokens_in
     from kseg.etl.errors import ConfigurationError
 
     setting = "--remote"
@@ -95,7 +95,7 @@ def with_remote(job: Job, remote: str | None) -> Job:
         remote, setting = os.environ.get(SPARK_REMOTE), SPARK_REMOTE
     if remote is None:
         return job
-    REDACTOR.learn(part.partition("=")[2] for part in remote.split(";") if part.startswith("token="))
+    REDACTOR.learn(tokens_in(remote))
     try:
         return job.on_remote(connect_url(remote))
     except PydanticCustomError:

@@ -52,7 +52,8 @@ def known(request: pytest.FixtureRequest) -> tuple[Job, dict[str, Any]]:
 def test_hash_and_pinned_configuration(known: tuple[Job, dict[str, Any]]) -> None:
     job, expected = known
     assert job.config_hash == expected["config_hash"]
-    assert as_of_0_1_0(job.pinned()) == expected["pinned"]
+    spark = {key: value for key, value in expected["pinned"]["spark"].items() if key != "remote"}  # it may have a token
+    assert as_of_0_1_0(job.pinned()) == expected["pinned"] | {"spark": spark}
     assert job_from_document(expected["pinned"], env=OF["environment"]).config_hash == expected["config_hash"]
 
 

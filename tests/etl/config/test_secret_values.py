@@ -81,3 +81,11 @@ def test_more_names_are_hidden_than_are_rejected_in_plain_text(name: str) -> Non
 def test_ordinary_names(name: str) -> None:
     assert not may_hold_secret(name)
     assert not sounds_secret(name)
+
+
+@pytest.mark.parametrize(("written", "tokens"), [("a%2Bb-long", {"a%2Bb-long", "a+b-long"}), ("plain", {"plain"})])
+def test_the_token_of_a_connect_server_is_hidden_as_written_and_as_sent(
+    load: Callable[..., Job], written: str, tokens: set[str]
+) -> None:
+    job = load().on_remote(f"sc://host:443/;use_ssl=true;token={written};user_id=me")
+    assert set(job.secret_values()) == tokens

@@ -65,3 +65,35 @@ def test_tables_are_examined_before_anything_is_recorded(monkeypatch: pytest.Mon
     with pytest.raises(Refused, match="it is"):
         repair.finish(cast("Any", SimpleNamespace(name="job")), "r", dry_run=dry_run)
     assert not recorded
+
+
+WITH_TOKEN = "sc://host:443/;token=hunter2hunter2"
+
+
+@pytest.mark.parametrize("of_old_release", [False, True])
+def test_a_run_on_a_connect_server_with_a_token_is_finished_on_the_server_of_today(
+    of_old_release: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan had the whole address, which no document may have: the run could be finished by no command."""
+    monkeypatch.setenv("T", "b")
+    job = load_job(
+        {
+            "version": 1,
+            "name": "orders",
+            "kafka": {"bootstrap.servers": "localhost:9092"},
+            "source": {"topics": ["orders"]},
+            "sink": {"path": "./lake/orders"},
+            "ledger": "./ledger",
+            "spark": {"conf": {"spark.x.token": "${T}"}},
+        }
+    )
+    pinned = job.on_remote(WITH_TOKEN).pinned()
+    assert "hunter2" not in json.dumps(pinned)
+    if of_old_release:
+        pinned["spark"] |= {"remote": WITH_TOKEN, "conf": {}}
+    run: Any = SimpleNamespace(mode="backfill", plan=SimpleNamespace(pinned_config=json.dumps(pinned)))
+    today = job.on_remote("sc://new:443/;token=hunter3hunter3")
+    made = as_planned(today, run)
+    assert (made.spark, made.config_hash) == (today.spark, job.config_hash)
+    assert as_planned(job, run).spark == job.spark
+    assert made.spark_conf() == {"spark.x.token": "b"}
