@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from kseg.client.errors import KafkaError
+from kseg.etl.config.redaction import Redactor
 from kseg.etl.errors import AnotherRunActive, ConfigurationError, KsegError, Refused, summary
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import LeaseLost
@@ -19,10 +21,10 @@ _STOP_DEADLINE: Final = 3.0
 """Seconds: who stops a process kills it before long, and the lease is yet to be released."""
 
 
-def record_failure(lease: Lease, error: BaseException) -> None:
+def record_failure(lease: Lease, error: BaseException, secrets: Iterable[str]) -> None:
     """Write the error of a run that ends to the ledger, if the lease is still held and the store answers.
 
-    error: also a signal's, that the run was stopped by.
+    error: also a signal's, that the run was stopped by. secrets: what the ledger must not have (`Job.secret_values`).
 
     Raises:
         LeaseLost: instead of a refusal. It may be caused by the other run: that one's rows in a table make this run's
@@ -32,10 +34,12 @@ def record_failure(lease: Lease, error: BaseException) -> None:
         return
 
     deadline = DEADLINE if isinstance(error, Exception) else _STOP_DEADLINE
+    hidden = Redactor.of(secrets)
 
     def decide(state: JobState) -> Sequence[ev.Event]:
         run = state.unfinished(lease.chain)
-        return [failure_note(error, run.run_id if run is not None else "")]
+        note = failure_note(error, run.run_id if run is not None else "")
+        return [replace(note, message=hidden.clean(note.message), remedy=hidden.clean(note.remedy))]
 
     try:
         lease.transition(decide, deadline=deadline)

@@ -120,7 +120,7 @@ def pursue(
                 report.unread = planned.left_to_later_runs
             return report
         except BaseException as error:
-            record_failure(lease, error)
+            record_failure(lease, error, context.job.secret_values())
             raise
 
 

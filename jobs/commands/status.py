@@ -83,7 +83,7 @@ def _watch(invocation: Invocation, job: Job, runs: int, seconds: float) -> Resul
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                result = _result(job, runs)
+                result = _result(job, runs).masked()
             except (KsegError, KafkaError) as error:
                 if not error.retriable:
                     raise

@@ -52,7 +52,7 @@ def execute(invocation: Invocation, work: Callable[[Invocation], Result]) -> int
                 with progress_for(form=form) as shown, waits_shown(shown):
                     listeners = Listeners([reporter, subject, shown])
                     progress = run_file.recording(listeners) if run_file else listeners
-                    result = work(replace(invocation, progress=progress))
+                    result = work(replace(invocation, progress=progress)).masked()
                 stop.too_late()
                 reporter.close(result.document, result.exit_code)
                 code, document = result.exit_code, result.document

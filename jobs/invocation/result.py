@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
+
+from kseg.jobs.output.redaction import REDACTOR
 
 _BY_COLUMN: Final = ("nulls", "before")
 
@@ -27,6 +29,11 @@ class Result:
     exit_code: int = 0
     rows: int = 50
     people: Mapping[str, Any] | None = None
+
+    def masked(self) -> Result:
+        """The same without the secrets of this process: a ledger's notes may quote errors of Spark or a store."""
+        document, people = REDACTOR.clean(self.document), REDACTOR.clean(self.people)
+        return replace(self, document=document, headline=REDACTOR.clean(self.headline), people=people)
 
 
 def run_result(report: Report) -> Result:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from kseg.etl.errors import ConfigurationError, Fault
-from kseg.etl.run.failures import failure_note
+from kseg.etl.run.failures import failure_note, record_failure
+from kseg.etl.spark.spark_errors import SparkFailure
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.jobs.invocation.failures import TerminatedError
 
@@ -50,3 +55,16 @@ def test_of_configuration_errors_the_faults_and_their_remedies_are_noted() -> No
     faults = [Fault("a", "is wrong", "mend a"), Fault("b", "is wrong"), Fault("c", "is wrong", "mend a")]
     note = failure_note(ConfigurationError(faults), "")
     assert (note.message, note.remedy) == ("a: is wrong; b: is wrong; c: is wrong", "mend a")
+
+
+def test_an_error_is_recorded_without_the_secrets_of_the_job() -> None:
+    """`kseg status` and `kseg runs` show it to whoever may read the ledger."""
+    recorded: list[Any] = []
+
+    def transition(decide: Callable[[Any], Any], deadline: float) -> None:
+        recorded.extend(decide(SimpleNamespace(unfinished=lambda _: None)))
+
+    error = SparkFailure("Spark failed: no login with hunter2", remedy="look for hunter2")
+    record_failure(cast("Any", SimpleNamespace(chain="c", transition=transition)), error, iter(["hunter2"]))
+    [note] = recorded
+    assert (note.message, note.remedy) == ("Spark failed: no login with ***", "look for ***")
