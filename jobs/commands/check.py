@@ -77,7 +77,7 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
         faults = ["\n  ".join([f"{one.file}:", *map(str, one.faults)]) + "\n" for one in faulty]
         warnings = [f"{one.file}: warning: {warning}\n" for one in checked for warning in one.warnings]
         with while_read(sys.stderr):
-            click.echo("".join(faults + warnings), nl=False, err=True)
+            click.echo(REDACTOR.clean("".join(faults + warnings)), nl=False, err=True)
     headline = f"{len(checked) - len(faulty)} of {len(checked)} job files are valid"
     shown = document if invocation.as_json else {"files": [{"file": one.file, "valid": one.ok} for one in checked]}
     return Result(shown, headline, int(ExitCode.BAD_CONFIGURATION if faulty else ExitCode.DONE))
@@ -89,11 +89,13 @@ def _checked(invocation: Invocation, job_files: tuple[str, ...]) -> list[Checked
 
     files = dict.fromkeys(job_files)
     if invocation.command_config is None:
-        return check_files(files)
-    given = PropertiesFile.read(invocation.command_config)
-    checked = check_files(files, kafka=given.values)
+        checked = check_files(files)
+    else:
+        given = PropertiesFile.read(invocation.command_config)
+        checked = check_files(files, kafka=given.values)
+        for one in checked:
+            one.faults = given.placed(one.faults)
     for one in checked:
-        one.faults = given.placed(one.faults)
         if one.job is not None:
             REDACTOR.learn(one.job.secret_values())
     return checked

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from kseg.etl.errors import KsegError
 from kseg.jobs.cli import cli
+from kseg.jobs.output.redaction import REDACTOR
 
 JOB = """version: 1
 name: orders
@@ -118,3 +121,24 @@ def test_an_arrow_step_whose_rows_no_table_can_hold_is_found_without_spark(
 def test_with_spark_needs_a_dry_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(cli, ["ingest", str(file), "--with-spark"])
     assert (result.exit_code, "--with-spark goes with --dry-run" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("options", [["--connect"], ["--connect", "--json"], ["--with-spark"], ["--json"]])
+def test_no_secret_of_a_checked_job_is_printed(file: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of stores and of Spark may quote it."""
+
+    def warned(*_: Any, **__: Any) -> list[str]:
+        return ["the store refuses hunter2"]
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise KsegError("the store refuses hunter2")
+
+    monkeypatch.setattr(REDACTOR, "secrets", set())
+    monkeypatch.setattr("kseg.etl.run.check_job.check_steps", warned)
+    monkeypatch.setattr("kseg.etl.run.dry_run.plan_only", refused)
+    monkeypatch.setenv("STORE_PASSWORD", "hunter2")
+    job = JOB.partition("decode:")[0] + JOB[JOB.index("sink:") :]
+    file.write_text(job + "spark: {conf: {spark.hadoop.x: '${STORE_PASSWORD}'}}")
+    result = CliRunner().invoke(cli, ["check", str(file), *options])
+    assert "the store refuses ***" in result.output
+    assert "hunter2" not in result.output
