@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator
 
+from kseg.etl.config.secrets import MASK
 from kseg.etl.config.values import fault
 
 EXAMPLE = "as in sc://spark.example.com:15002"
@@ -27,6 +28,11 @@ def tokens_in(text: str) -> Iterator[str]:
     """The tokens of a server's address, or of a text with one: as they are written and as they are sent."""
     for match in _TOKEN.finditer(text):
         yield from {match[1], unquote(match[1])}
+
+
+def without_tokens(text: str) -> str:
+    """The text with its tokens masked, before anything has been loaded that knows them."""
+    return _TOKEN.sub(lambda match: match[0].removesuffix(match[1]) + MASK, text)
 
 
 def _without_secrets(text: str) -> str:

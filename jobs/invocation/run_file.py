@@ -8,9 +8,9 @@
 
 The file is replaced as a whole: at the start, with each phase, at most once a second in between, every ten seconds
 as a heartbeat, and at the end, where `state` is done or failed and `result` is the document that `--json` prints, or
-that of the error. A write that fails after the first one, as on a full disk, is left out. A process id may have been
-reused by another program, so the file holds `pid_started` too, and, where the system has /proc, `pid_ticks`: clock
-ticks since the boot, which do not change when the clock is set.
+that of the error. A write that fails after the first one, as on a full disk, is left out. Secrets are masked, also
+the token of `--remote`. A process id may have been reused by another program, so the file holds `pid_started` too,
+and, where the system has /proc, `pid_ticks`: clock ticks since the boot, which do not change when the clock is set.
 
 From another host, where no SIGTERM can be sent, a process is stopped with a file `FILE.stop` beside the run file: at
 its next heartbeat the process removes it, and ends as by a SIGTERM.
@@ -35,6 +35,7 @@ from typing import Any, Final
 from kseg.etl.ledger.holder_process import start_ticks
 from kseg.etl.telemetry.progress import Progress, Unit
 from kseg.jobs.output.files import replace_file
+from kseg.jobs.output.redaction import REDACTOR
 
 VERSION: Final = 1
 MESSAGES_KEPT: Final = 20
@@ -46,6 +47,8 @@ class RunFile:
     """One command's run file: a context manager around the work. `recording` makes the listener that writes."""
 
     def __init__(self, path: Path) -> None:
+        from kseg.etl.config.remote import without_tokens  # it loads pydantic, which a command without a file may not
+
         self._path = path.absolute()
         self._stop = self._path.with_name(f"{self._path.name}.stop")
         self._lock = threading.Lock()
@@ -54,7 +57,7 @@ class RunFile:
         self._messages: deque[str] = deque(maxlen=MESSAGES_KEPT)
         self._document: dict[str, Any] = {
             "version": VERSION,
-            "command": ["kseg", *sys.argv[1:]],
+            "command": ["kseg", *map(without_tokens, sys.argv[1:])],
             "pid": os.getpid(),
             "pid_started": _started(),
             "pid_ticks": start_ticks(os.getpid()),
@@ -122,7 +125,8 @@ class RunFile:
             self._written = time.monotonic()
             if self._document["spark"] is None:
                 self._document["spark"] = _spark()
-            text = json.dumps(self._document | {"updated_at": _now()}, ensure_ascii=False, default=str)
+            shown = REDACTOR.clean(self._document | {"updated_at": _now()})
+            text = json.dumps(shown, ensure_ascii=False, default=str)
             # It may quote a result: nobody else may read it.
             replace_file(self._path, (text + "\n").encode(), mode=0o600)
 

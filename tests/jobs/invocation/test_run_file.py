@@ -23,6 +23,7 @@ from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.cli import cli
 from kseg.jobs.invocation import run_file
 from kseg.jobs.invocation.run_file import MESSAGES_KEPT, RunFile
+from kseg.jobs.output.redaction import REDACTOR
 
 JOB = """\
 version: 1
@@ -116,6 +117,20 @@ def test_a_refusal_is_told_as_json_tells_it(ingest: Callable[..., Result], told:
     assert (result.exit_code, ended["exit_code"], ended["state"]) == (3, 3, "failed")
     assert ended["result"] == json.loads(result.stdout)
     assert ended["result"]["error"]["code"] == "topic-recreated"
+
+
+@pytest.mark.parametrize("words", [["--remote", "sc://h:1/;token=hunter2;x=y"], ["--remote=sc://h:1/;token=hunter2"]])
+def test_it_has_no_secret(told: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line is written before anything is loaded."""
+    monkeypatch.setattr(REDACTOR, "secrets", set())
+    monkeypatch.setattr(sys, "argv", ["kseg", "ingest", "orders.yaml", *words])
+    with RunFile(told) as file:
+        assert "hunter2" not in told.read_text()
+        assert "token=***" in read(told)["command"][-1]
+        REDACTOR.learn(["hunter3"])
+        file.add_message("the store refuses hunter3")
+        file.ended(0, {"notes": ["hunter3"]})
+    assert (read(told)["messages"], read(told)["result"]) == (["the store refuses ***"], {"notes": ["***"]})
 
 
 def test_only_its_owner_may_read_it(ingest: Callable[..., Result], told: Path) -> None:
