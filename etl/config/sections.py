@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -272,9 +273,12 @@ class QuarantineTable(Section):
 
 
 class AtMost(NamedTuple):
-    """A number of records: `share` of all, rounded up, or just `number`."""
+    """A number of records: `share` of all, rounded up, or just `number`.
 
-    share: float | None
+    The share is exact: 0.07 * 100 of floats is above 7.
+    """
+
+    share: Fraction | None
     number: int
 
     def of(self, records: int) -> int:
@@ -286,7 +290,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 def _at_most(value: Any) -> Any:
     remedy = "a number of records, or a percentage of the run's: 1%"
-    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)) is not None and float(found[1]) <= 100:
+    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)) is not None and Fraction(found[1]) <= 100:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return str(value)
@@ -308,7 +312,7 @@ class DeadLetters(Section):
     @property
     def at_most(self) -> AtMost:
         percent = _PERCENT.fullmatch(self.max)
-        return AtMost(float(percent[1]) / 100, 0) if percent is not None else AtMost(None, int(self.max))
+        return AtMost(Fraction(percent[1]) / 100, 0) if percent is not None else AtMost(None, int(self.max))
 
 
 class Sink(Section):

@@ -89,6 +89,9 @@ def test_what_is_left_out_has_the_default_of_the_full_form(load: Load) -> None:
     assert short.config_hash == full.config_hash
 
 
+DEAD_LETTERS = {"value": {"format": "string", "as": "text"}, "on_error": "dead_letter"}
+
+
 def test_without_a_group_nothing_is_committed(load: Load) -> None:
     assert load().group_commit == "none"
     assert load({"group": "g"}).group_commit == "transactional"
@@ -132,6 +135,14 @@ def test_sources_have_three_forms(load: Load) -> None:
     assigned = load({"source": {"assign": {"orders": [0, 1]}}}).source
     assert assigned.assign == {"orders": (0, 1)}
     assert assigned.named_topics == ("orders",)
+
+
+@pytest.mark.parametrize(("most", "records"), [("7%", 100), ("14%", 100), ("28%", 100), ("55%", 100), ("56%", 100)])
+def test_a_percentage_of_records_is_exact(load: Load, most: str, records: int) -> None:
+    """0.07 * 100 is 7.000000000000001 in floats, so eight dead letters were allowed."""
+    job = load({"sink/dead_letters/max": most, "decode": DEAD_LETTERS})
+    assert job.max_dead_letters(records) == int(most[:-1])
+    assert job.max_dead_letters(records + 1) == int(most[:-1]) + 1
 
 
 def test_routes_lead_topics_to_tables(load: Load, tmp_path: Path) -> None:
