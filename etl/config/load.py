@@ -279,7 +279,10 @@ def _with_properties(
 
 
 def _without_nulls(value: dict[Any, Any]) -> dict[Any, Any]:
-    """A key without a value is a key not given: `transform:` with every step commented out is natural to write."""
+    """For rules, which read the document: a key without a value is a key not given, as it is for each `Section`.
+
+    `transform:` with every step commented out is natural to write.
+    """
     kept = {key: part for key, part in value.items() if part is not None}
     for section in SECTIONS:
         if isinstance(kept.get(section), dict):

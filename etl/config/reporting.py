@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from kseg.etl.config.paths import normal_path, scheme_of
-from kseg.etl.config.values import Duration, PlainPath, Text, at_least, fault
+from kseg.etl.config.values import Duration, PlainPath, Section, Text, at_least, fault
 
 
 def gateway_address(url: Any) -> str:
@@ -39,11 +39,7 @@ def local_file(path: Any) -> str:
     return normal_path(str(path), Path.cwd())
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class OpenLineage(_Section):
+class OpenLineage(Section):
     """Lineage events. Where they go is the official client's own configuration (`OPENLINEAGE_URL`, openlineage.yml).
 
     enabled: None sends them where that client is configured. timeout: the longest that all of a run's events may
@@ -55,7 +51,7 @@ class OpenLineage(_Section):
     timeout: Annotated[Duration, at_least(timedelta(milliseconds=100))] = timedelta(seconds=5)
 
 
-class Reporting(_Section):
+class Reporting(Section):
     """What a run leaves behind. report: a file, or a folder for a page a run. metrics_file: for node_exporter.
 
     freshness: how old the oldest record that has not landed may be; where it is set, runs observe that when they end.

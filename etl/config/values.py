@@ -22,6 +22,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     ValidationInfo,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -60,9 +61,17 @@ T = TypeVar("T")
 
 
 class Section(BaseModel):
-    """A part of the job file: frozen, strict, without unknown keys."""
+    """A part of the job file: frozen, strict, without unknown keys. A key without a value is a key not given.
+
+    In mappings whose keys the user chooses (routes, columns, properties) a value is missing: an error.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        return {key: part for key, part in value.items() if part is not None} if isinstance(value, dict) else value
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -35,7 +35,7 @@ def changed(document: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         if value is ...:
             holder.pop(last, None)
         else:
-            holder[last] = value
+            holder[last] = copy.deepcopy(value)
     return document
 
 

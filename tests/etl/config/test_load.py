@@ -14,7 +14,7 @@ import pytest
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, Target
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.transform.arrow import ArrowStep
@@ -101,6 +101,29 @@ def test_without_a_group_nothing_is_committed(load: Load) -> None:
 @pytest.mark.parametrize("section", ["transform", "group", "run", "spark", "transactional_id"])
 def test_a_key_without_a_value_is_a_key_not_given(load: Load, section: str) -> None:
     assert load({section: None}) == load()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "decode/value/tombstones", "decode/value/schema", "sink/dead_letters/max", "source/segments/layout",
+        "airflow/execution", "airflow/execution/submit", "reporting/openlineage/timeout", "sink/routes/a/columns",
+    ],
+)  # fmt: skip
+def test_a_key_without_a_value_is_not_given_at_any_depth(load: Load, place: str) -> None:
+    around = {
+        "decode": DEAD_LETTERS,
+        "sink": {"routes": {"a": {"path": "./a"}, "*": {"path": "./b"}}, "dead_letters": {"path": "./dead"}},
+        "source": {"topics": ["a"], "segments": {"paths": ["/kafka"]}},
+        "reporting": {"openlineage": {"enabled": False}},
+        "airflow": {"schedule": "@daily"},
+    }
+    assert load(around | {place: None}) == load(around)
+
+
+@pytest.mark.parametrize("place", ["kafka/client.id", "spark/conf/spark.x", "sink/routes/*", "decode/value/rename/a"])
+def test_a_name_of_the_user_without_a_value_is_a_fault(faults: Callable[..., list[Fault]], place: str) -> None:
+    assert faults({"decode": DEAD_LETTERS, "sink/dead_letters/path": "./dead", place: None})
 
 
 @pytest.mark.parametrize(
