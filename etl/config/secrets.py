@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 
 from kseg.etl.config.references import REFERENCE
@@ -24,12 +23,19 @@ MASK = "***"
 # (`sasl.oauthbearer.token.endpoint.url`, `fs.s3a.aws.credentials.provider`, `ssl.keystore.password.file`).
 _HARMLESS_ENDINGS = frozenset(
     {"url", "uri", "file", "path", "location", "class", "provider", "type", "handler", "callback"}
-    | {"id", "name", "algorithm", "enabled", "ms", "seconds", "size", "length"}
+    | {"id", "name", "algorithm", "enabled", "ms", "seconds", "size", "length", "mode", "period"}
 )
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token", "jaas"})
-_SECRET_PAIRS = (("user", "info"), ("keystore", "key"), ("private", "key"), ("account", "key"), ("secret", "key"))
+# Words in a row. An access key of S3 (`fs.s3a.access.key`) is the id of a secret and none itself; that of Azure is one.
+_SECRET_PHRASES = (
+    *("user.info", "keystore.key", "private.key", "account.key", "secret.key"),
+    *("storage.access.key", "storage.master.key", "azure.sas", "sas.key", "sse.customer.key", "connection.string"),
+)
+_ENCRYPTION_KEYS = ("encryption.key", "provided.key")  # at the end: Parquet's `encryption.key.list` has other forms
 _SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
 _KERBEROS_MODULE = re.compile(r"\s*[\w.]*\bKrb5LoginModule\s")
+# The name of a key in AWS KMS, in a property that may hold a key.
+_KMS_KEY = re.compile(r"arn:\S+|alias/\S+|mrk-\w+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
 
 
@@ -91,11 +97,12 @@ def sounds_secret(key: str) -> bool:
     words = [word for word in re.split(r"[._\-]", key.lower()) if word]
     if not words or words[-1] in _HARMLESS_ENDINGS:
         return False
-    pairs = set(pairwise(words))
+    phrase = f".{'.'.join(words)}."
     return (
         not _SECRET_WORDS.isdisjoint(words)
-        or any(pair in pairs for pair in _SECRET_PAIRS)
+        or any(f".{known}." in phrase for known in _SECRET_PHRASES)
         or words[-1].endswith(_SECRET_TAILS)
+        or ".".join(words[-2:]) in _ENCRYPTION_KEYS
     )
 
 
@@ -108,6 +115,8 @@ def stands_in_clear(key: str, text: str) -> bool:
             return True
         # Kerberos' module names files and principals alone.
         return not has_reference(text) and _KERBEROS_MODULE.match(text) is None
+    if key.lower().endswith("encryption.key") and _KMS_KEY.fullmatch(text.strip()):
+        return False
     # A secret with a reference in it is not one reference: the rest of it would be in the file.
     match = REFERENCE.fullmatch(text.strip())
     return match is None or match["body"] is None

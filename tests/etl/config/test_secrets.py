@@ -148,6 +148,10 @@ def test_references_resolve_anew_in_a_pinned_job(load: Load) -> None:
         "spark.authenticate.secret", "spark.ssl.keyPassword", "spark.hadoop.fs.s3a.secret.key",
         "spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net", "spark.hadoop.fs.s3a.session.token",
         "spark.kubernetes.authenticate.oauthToken", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD",
+        "azure_storage_access_key", "azure_storage_master_key", "azure_storage_sas_key", "connection_string",
+        "spark.hadoop.fs.azure.sas.box.me.blob.core.windows.net", "aws_sse_customer_key_base64",
+        "spark.hadoop.fs.s3a.encryption.key", "spark.hadoop.fs.s3a.bucket.x.server-side-encryption.key",
+        "spark.hadoop.fs.azure.encryption.encoded.client-provided-key",
     ],
 )  # fmt: skip
 def test_names_that_hold_secrets(key: str) -> None:
@@ -160,6 +164,8 @@ def test_names_that_hold_secrets(key: str) -> None:
         "bootstrap.servers", "ssl.keystore.location", "ssl.truststore.type", "sasl.oauthbearer.token.endpoint.url",
         "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.hadoop.fs.s3a.access.key.id", "LAKE", "key.deserializer",
         "spark.kubernetes.authenticate.submission.oauthTokenFile", "ssl.keystore.password.file",
+        "spark.hadoop.fs.s3a.access.key", "aws_access_key_id", "spark.hadoop.fs.azure.local.sas.key.mode",
+        "parquet.encryption.key.material.store.internally", "spark.hadoop.fs.azure.sas.expiry.period",
     ],
 )  # fmt: skip
 def test_names_that_do_not(key: str) -> None:
@@ -179,6 +185,21 @@ def test_names_that_do_not(key: str) -> None:
 )
 def test_one_reference_is_not_a_secret_in_clear(text: str, clear: bool) -> None:
     assert stands_in_clear("ssl.key.password", text) is clear
+
+
+@pytest.mark.parametrize(
+    ("text", "clear"),
+    [
+        ("SGVscCwgSSdtIHRyYXBwZWQgaW4gYSBrZXkgZmFjdG9yeSE=", True),
+        ("${KEY}", False),
+        ("arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab", False),
+        ("1234abcd-12ab-34cd-56ef-1234567890ab", False),
+        ("alias/lake", False),
+    ],
+)
+def test_the_name_of_a_key_in_kms_is_not_a_secret_in_clear(text: str, clear: bool) -> None:
+    """Of SSE-C the property holds the key, of SSE-KMS it names one."""
+    assert stands_in_clear("spark.hadoop.fs.s3a.encryption.key", text) is clear
 
 
 @pytest.mark.parametrize(
