@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -15,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, 
 from pydantic.json_schema import JsonSchemaValue
 
 from kseg.client.protocol.topic_names import is_topic_name
+from kseg.etl.config.dead_letters import AtMost, DeadLetters
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
@@ -25,7 +23,6 @@ from kseg.etl.config.values import (
     Columns,
     Duration,
     Function,
-    InSchema,
     Instant,
     Locations,
     Offset,
@@ -270,49 +267,6 @@ class QuarantineTable(Section):
     """Where the bytes of what cannot be read land."""
 
     path: TablePath
-
-
-class AtMost(NamedTuple):
-    """A number of records: `share` of all, rounded up, or just `number`.
-
-    The share is exact: 0.07 * 100 of floats is above 7.
-    """
-
-    share: Fraction | None
-    number: int
-
-    def of(self, records: int) -> int:
-        return self.number if self.share is None else math.ceil(self.share * records)
-
-
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
-
-
-def _at_most(value: Any) -> Any:
-    remedy = "a number of records, or a percentage of the run's: 1%"
-    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)) is not None and Fraction(found[1]) <= 100:
-        return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return str(value)
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
-        return value
-    raise fault(f"{value!r} is no number of records", remedy)
-
-
-class DeadLetters(Section):
-    """Where records that cannot be decoded land. path: beside the table, unless given. max: how many a run may have.
-
-    retention: how long `kseg maintain` leaves them there, from the end of their run; None: for ever.
-    """
-
-    path: TablePath | None = None
-    max: Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])] = "1%"
-    retention: Annotated[Duration, at_least(timedelta(days=1))] | None = None
-
-    @property
-    def at_most(self) -> AtMost:
-        percent = _PERCENT.fullmatch(self.max)
-        return AtMost(Fraction(percent[1]) / 100, 0) if percent is not None else AtMost(None, int(self.max))
 
 
 class Sink(Section):
