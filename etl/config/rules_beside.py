@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
@@ -37,9 +38,7 @@ def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
         if view.given("sink", "dead_letters") and not view.given("decode"):
             yield Finding(("sink", "dead_letters"), "is never written to: nothing is decoded", "remove it")
         return
-    by_topic = decodes_by_topic(decode)
-    sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
-    asked = [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == "dead_letter"]
+    asked = _dead_letter_keys(decode)
     if not asked:
         if view.sink.dead_letters is not None:
             yield Finding(
@@ -55,22 +54,40 @@ def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
         )
 
 
+def _dead_letter_keys(decode: Mapping[str, Any]) -> list[PathKey]:
+    """Where a sound section sets records aside."""
+    by_topic = decodes_by_topic(decode)
+    sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
+    return [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == "dead_letter"]
+
+
 def tables_beside_stand_apart(view: View) -> Iterator[Finding]:
     """The quarantine table, and that of dead letters."""
     quarantine = view.sink.quarantine
     if quarantine is not None and view.sound("sink", "quarantine"):
-        yield from _stands_apart(view, "quarantine", quarantine.path, [])
-    letters = view.sink.dead_letters
-    if letters is not None and letters.path is not None and view.sound("sink", "dead_letters"):
-        yield from _stands_apart(view, "dead_letters", letters.path, [quarantine.path] if quarantine else [])
+        yield from _stands_apart(view, ("sink", "quarantine", "path"), quarantine.path, [])
+    place, letters = _dead_letters(view)
+    if letters is not None and view.sound("sink", "dead_letters"):
+        yield from _stands_apart(view, place, letters, [quarantine.path] if quarantine is not None else [])
 
 
-def _stands_apart(view: View, key: str, path: str, beside: list[str]) -> Iterator[Finding]:
-    place: PathKey = ("sink", key, "path")
+def _dead_letters(view: View) -> tuple[PathKey, str | None]:
+    """The key that asks for the table of dead letters, and its path: as given, else beside the one table."""
+    decode, letters = view.raw.get("decode"), view.sink.dead_letters
+    if letters is not None and letters.path is not None:
+        return ("sink", "dead_letters", "path"), letters.path
+    asked = _dead_letter_keys(decode) if isinstance(decode, Mapping) and view.sound("decode") else []
+    return (asked[0], view.sink.dead_letters_path) if asked else ((), None)
+
+
+def _stands_apart(view: View, place: PathKey, path: str, beside: list[str]) -> Iterator[Finding]:
     others = [path for route, target in sound_targets(view) for path in target_paths(view, route, target)]
     others += [*beside, *([view.ledger] if view.ledger is not None else [])]
+    by_default = place[-1] != "path"
+    table = f"lands dead letters in {path} by default, which" if by_default else ""
+    own = f"give it a folder of its own{' (`sink.dead_letters.path`)' if by_default else ''}"
     for other in others:
         if lies_within(path, other) or lies_within(other, path):
-            yield Finding(place, f"is inside {other}, or contains it", "give it a folder of its own")
+            yield Finding(place, f"{table} is inside {other}, or contains it".lstrip(), own)
         elif topic_that_leads_to(other, path) is not None:
-            yield Finding(place, f"is the same as {other} for some topic", "give it a folder of its own")
+            yield Finding(place, f"{table} is the same as {other} for some topic".lstrip(), own)
