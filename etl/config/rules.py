@@ -50,6 +50,8 @@ _DERIVED_OF = (
     (("timestamp",), "a timestamp"),
     (("key", "value", "topic", "partition", "offset"), "an integer, string or binary"),
 )
+# Of Kafka's records, the columns that Delta does not cluster by.
+_NOT_CLUSTERING = {"key": "binary", "value": "binary", "transactional": "true or false"}
 _MAX_CLUSTER_COLUMNS = 4  # Delta's limit for liquid clustering
 
 # Stores where Spark's own commit does not exclude a second driver, unless a log store is configured that does.
@@ -277,6 +279,9 @@ def layout_names_columns(view: View) -> Iterator[Finding]:
                 yield Finding(
                     ("sink", key, index), "headers is a list", "choose a column that is not a list, map or struct"
                 )
+            elif key == "cluster_by" and column in _NOT_CLUSTERING:
+                kind = _NOT_CLUSTERING[column]
+                yield Finding(("sink", key, index), f"{column} is {kind}", "cluster by numbers, text, dates or times")
 
 
 def _derived_of_records(place: PathKey, partition: DerivedPartition) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from kseg.etl.decoding.kinds import RecordColumns, columns_named, is_of_kinds
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.read_options import read_options
-from kseg.etl.tables.parquet.schema import OnlyColumns, SinkSchema, sink_schema
+from kseg.etl.tables.parquet.layout import check_layout
+from kseg.etl.tables.parquet.schema import LATE_COLUMN, OnlyColumns, SinkSchema, sink_schema
 from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import BatchSteps, derived_columns
@@ -147,7 +148,10 @@ def check_sink_schemas(job: Job, rows: pa.Schema, table: str, records: RecordCol
     """Rows of a table, or where anything but topics decides on it, of every table of the job. records: as of
     `sink_schema_of`.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError: rows cannot be landed, or a table cannot be partitioned or clustered by their columns.
     """
     for one in job.sink.tables_of(()) if job.sink.routed else (table,):
-        sink_schema_of(job, rows, one, records=records)
+        columns = sink_schema_of(job, rows, one, records=records).columns
+        if job.interval is not None and LATE_COLUMN not in columns.names:
+            columns = columns.append(pa.field(LATE_COLUMN, pa.bool_()))  # which a plan's rows have
+        check_layout(columns, job.sink.partition_columns, job.sink.cluster_by)

@@ -160,7 +160,13 @@ class Targets:
 
         Raises:
             IncompatibleSchema: they do not.
+            ConfigurationError: there is no table, and none can be laid out by these columns.
         """
+        from kseg.etl.tables.parquet.layout import check_layout
+
+        there = self.access(table)
+        if there is None or there.state() is None:
+            check_layout(rows.columns, self._job.sink.partition_columns, self._job.sink.cluster_by)
         if self._needs_spark(table, removing=False) or self._widens(table, rows):
             return False
         from kseg.etl.tables.parquet.align import align, new_table

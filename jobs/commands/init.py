@@ -130,7 +130,7 @@ def init(
 
 def _check_partitions(partition_by: tuple[str, ...], draft: Draft) -> None:
     """Raises ConfigurationError for a column that is not declared, or by whose type no table can be partitioned."""
-    from kseg.etl.tables.parquet.align import can_partition_by
+    from kseg.etl.tables.parquet.layout import can_partition_by
     from kseg.jobs.api import bad_argument
     from kseg.segment_reader.payload.ddl import parse_columns
 

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.etl.tables.parquet.layout import PARTITIONS
 from kseg.etl.tables.parquet.schema import (
     LATE_COLUMN,
     AddressColumns,
@@ -303,26 +304,8 @@ def _partition_faults(
 ) -> list[Found]:
     if faults := other_partitions(partition_by, asked):
         return faults
-    spelled = {f.name.lower(): f for f in columns}
-    for name in partition_by:
-        there = spelled.get(name.lower())
-        if there is None or there.name not in written:
-            faults.append((name, "the rows do not have this partition column", "add it in the transform"))
-        elif not can_partition_by(there.type):
-            faults.append((name, f"{there.type} is not a type to partition by", "partition by another column"))
+    rows = pa.schema([field for field in columns if field.name in written])
+    faults = [(partition_by[at], message, remedy) for at, message, remedy in PARTITIONS.faults(rows, partition_by)]
     if len(partition_by) >= len(columns):
         faults.append(("partition_by", "nothing would be left inside the files", "leave a column out of partition_by"))
     return faults
-
-
-def can_partition_by(kind: pa.DataType) -> bool:
-    """Types whose values have one spelling as text (Delta protocol, "Partition Value Serialization")."""
-    types = pa.types
-    return bool(
-        types.is_integer(kind)
-        or types.is_string(kind)
-        or types.is_boolean(kind)
-        or types.is_date32(kind)
-        or types.is_timestamp(kind)
-        or types.is_decimal(kind)
-    )

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import derived_faults, other_partitions
+from kseg.etl.tables.parquet.layout import check_layout
 from kseg.etl.tables.parquet.schema import COMMENT, SinkSchema
 from kseg.etl.tables.removal import quoted
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 def create_table(
     table: str, rows: StructType, sink: SinkSchema, partition_by: Sequence[str], cluster_by: Sequence[str]
 ) -> str:
-    """The SQL that makes a table. table: as SQL names it. rows: what is landed there."""
+    """The SQL that makes a table. table: as SQL names it. rows: what is landed there.
+
+    Raises ConfigurationError: the table cannot be partitioned or clustered by these columns.
+    """
     from pyspark.sql.types import StructField, StructType
 
+    check_layout(sink.columns, partition_by, cluster_by)
+    spelled = {field.name.lower(): field.name for field in rows}  # CLUSTER BY resolves names with their case
     comments = {field.name: (field.metadata or {}).get(COMMENT) for field in sink.columns}
     fields = []
     for field in rows:
@@ -32,7 +38,7 @@ def create_table(
     ddl = f"CREATE TABLE IF NOT EXISTS {table} ({StructType(fields).toDDL()}) USING delta"
     for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
         if names:
-            ddl += f" {clause} ({', '.join(quoted(name) for name in names)})"
+            ddl += f" {clause} ({', '.join(quoted(spelled[name.lower()]) for name in names)})"
     return ddl
 
 

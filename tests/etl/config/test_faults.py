@@ -220,10 +220,16 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         "either partitions or clustering",
     ),
     (
-        {"sink/cluster_by": ["key", "value", "topic", "partition", "offset"], "sink/single_driver": True},
+        {"sink/cluster_by": ["topic", "partition", "offset", "timestamp", "timestampType"], "sink/single_driver": True},
         "sink.cluster_by",
         "more than 4",
         "four",
+    ),
+    (
+        {"sink/cluster_by": ["topic", "key"], "sink/single_driver": True},
+        "sink.cluster_by[1]",
+        "key is binary",
+        "numbers, text, dates or times",
     ),
     ({"sink/cluster_by": ["topic"]}, "sink.cluster_by", "Spark's own writer", "single_driver: true"),
     ({"sink/merge_schema": 1}, "sink.merge_schema", "is a number where true or false", "true or false"),

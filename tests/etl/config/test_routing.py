@@ -41,7 +41,7 @@ FAULTS = [
         "one table",
     ),
     (
-        {"sink": {"route_by": "header.kind", "routes": A, "cluster_by": ["key"], "single_driver": True}},
+        {"sink": {"route_by": "header.kind", "routes": A, "cluster_by": ["topic"], "single_driver": True}},
         "sink.cluster_by",
         "needs Spark's own writer",
         "partition_by",

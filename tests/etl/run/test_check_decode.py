@@ -104,6 +104,36 @@ def test_a_sound_section_has_none(folder: Path, decode: dict[str, Any]) -> None:
     assert decode_warnings(checked) == ()
 
 
+NESTED = columns(id="bigint", day="date", at="struct<place:string>")
+
+
+@pytest.mark.parametrize("key", ["partition_by", "cluster_by"])
+@pytest.mark.parametrize(
+    ("named", "place", "words"),
+    [(["nope"], 0, "do not have this"), (["at"], 0, "is not a type to"), (["id", "ID"], 1, "the same name for Delta")],
+)
+def test_a_layout_by_other_columns_than_those_declared_is_a_fault(
+    folder: Path, key: str, named: list[str], place: int, words: str
+) -> None:
+    sink = {"path": "./lake/orders", key: named, "single_driver": True}
+    [found] = decode_faults(job({"value": NESTED}, sink=sink))
+    assert found.path == f"sink.{key}[{place}]"
+    assert words in found.message
+
+
+@pytest.mark.parametrize("named", [["_kseg_late"], ["_kseg_run"], ["day"], [{"day": "day", "as": "of"}]])
+def test_rows_are_laid_out_by_columns_that_only_landed_rows_have(folder: Path, named: list[Any]) -> None:
+    late = {"interval": {"max_wait": "1h"}} if named == ["_kseg_late"] else {}
+    checked = job({"value": NESTED}, sink={"path": "./lake/orders", "partition_by": named}, **late)
+    assert decode_faults(checked) == ()
+
+
+def test_a_layout_behind_a_transform_is_not_checked_with_what_is_decoded(folder: Path) -> None:
+    sink = {"path": "./lake/orders", "cluster_by": ["made"], "single_driver": True}
+    sql = [{"sql": "SELECT *, id + 1 AS made FROM __rows__"}]
+    assert decode_faults(job({"value": NESTED}, sink=sink, transform=sql)) == ()
+
+
 def test_schemas_of_a_registry_are_not_asked_for(folder: Path) -> None:
     checked = job({"value": {"format": "avro", "schema": "registry"}, "expect": {"id": "not null"}})
     assert decode_faults(checked) == ()

@@ -44,6 +44,23 @@ def ensure(spark, target, batch):
     return target.ensure(rows, sink_schema(batch.schema), cluster_by=["offset"])
 
 
+@pytest.mark.parametrize("by", ["nope", "value"])
+def test_a_new_table_that_cannot_be_clustered_names_the_column(spark, target, rows, by):
+    batch = rows(0, 1)
+    frame = spark.createDataFrame(pa.Table.from_batches([batch]))
+    with pytest.raises(ConfigurationError) as caught:
+        target.ensure(frame, sink_schema(batch.schema), cluster_by=["offset", by])
+    assert [fault.path for fault in caught.value.faults] == ["sink.cluster_by[1]"]
+    assert not target.exists()
+
+
+def test_a_new_table_is_clustered_by_the_rows_own_spelling(spark, target, rows):
+    batch = rows(0, 1)
+    frame = spark.createDataFrame(pa.Table.from_batches([batch]))
+    target.ensure(frame, sink_schema(batch.schema), cluster_by=["OFFSET"])
+    assert target._detail()["clusteringColumns"] == ["offset"]
+
+
 def test_a_run_lands_once_is_found_again_and_is_replaced_and_removed(spark, target, rows):
     assert target.state() is None
     made = ensure(spark, target, rows(0, 1))

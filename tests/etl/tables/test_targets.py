@@ -1,0 +1,61 @@
+"""What a job's tables are checked for before its rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.tables.targets import Targets
+
+ROWS = sink_schema(pa.schema([("id", pa.int64()), ("at", pa.struct([("place", pa.string())]))]), addresses=False)
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("Spark is not needed")
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> Callable[..., Targets]:
+    """targets(**sink): of a job with the table `orders`."""
+
+    def make(**sink: Any) -> Targets:
+        document = {
+            "version": 1,
+            "name": "orders",
+            "kafka": {"bootstrap.servers": "localhost:1"},
+            "source": {"topics": ["orders"]},
+            "decode": {"value": {"format": "string"}},
+            "sink": {"path": str(tmp_path / "orders"), "single_driver": True, **sink},
+            "ledger": str(tmp_path / "ledger"),
+        }
+        document["transform"] = [{"sql": "SELECT * FROM __rows__"}]
+        return Targets(load_job(document, env={}), no_spark)
+
+    return make
+
+
+@pytest.mark.parametrize("key", ["partition_by", "cluster_by"])
+@pytest.mark.parametrize("column", ["nope", "at"])
+def test_a_new_table_that_cannot_be_laid_out_is_found_at_the_plan(
+    targets: Callable[..., Targets], tmp_path: Path, key: str, column: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"{column}: ") as caught:
+        targets(**{key: ["id", column]}).check_fit(str(tmp_path / "orders"), ROWS)
+    assert [fault.path for fault in caught.value.faults] == [f"sink.{key}[1]"]
+
+
+def test_a_table_that_exists_is_not_compared_with_columns_to_cluster_by(
+    targets: Callable[..., Targets], tmp_path: Path
+) -> None:
+    table = str(tmp_path / "orders")
+    write_deltalake(table, ROWS.columns.empty_table())
+    assert targets(cluster_by=["nope"]).check_fit(table, ROWS)
+    assert not targets(cluster_by=["id"]).check_fit(str(tmp_path / "other"), ROWS), "Spark makes it"
