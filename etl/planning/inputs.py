@@ -50,6 +50,9 @@ class TargetTables(Protocol):
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
 
+    def layout_notes(self, tables: Iterable[str]) -> list[str]:
+        """Which of these tables exist and are not clustered as the job file says."""
+
     def refuse_spark_beside(self, table: str, setting: str) -> None:
         """Raises ConfigurationError where a table beside the rows needs Spark's own writer."""
 

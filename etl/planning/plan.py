@@ -55,6 +55,7 @@ class PlanInputs:
     sizes: estimated bytes of an offset, by partition, if `run.max_bytes` needs them.
     epoch_ends: the ends of the leader epochs in the ledger and of the group's offsets, of partitions that have another
         epoch now.
+    notes: messages for the user about the target tables.
     """
 
     job: Job
@@ -64,6 +65,7 @@ class PlanInputs:
     epoch_ends: EpochEnds = field(default_factory=dict)
     schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def table_of(self, topic: str) -> str | None:
         """The table of a topic's rows; None if routes are not selected by topic."""
@@ -114,6 +116,7 @@ class Draft:
         """
         snapshot = self.inputs.snapshot
         check_topics(snapshot, self.state)
+        self.notes += self.inputs.notes
         self._note_absent_topics()
         if added := [tp for tp in snapshot.partitions if self._is_added(tp)]:
             self.add(ev.BasePinned(bases=dict.fromkeys(added, 0), reason="earliest"))

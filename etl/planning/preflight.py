@@ -45,7 +45,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     """
     job, target_tables = inputs.job, inputs.tables
     snapshot = inputs.snapshot(state)
-    tables = set(job.sink.tables_of(snapshot.topics))
+    of_rows = job.sink.tables_of(snapshot.topics)
+    tables = set(of_rows)
     if job.sink.routed:
         target_tables.refuse_spark(sorted(tables))
     for setting, table in (("sink.dead_letters", job.dead_letters), ("sink.quarantine", job.quarantine)):
@@ -63,7 +64,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     sizes = inputs.sizes(snapshot) if chain == ev.INCREMENTAL and job.run.max_bytes is not None else {}
     committed = () if group is None else committed_epochs(group, state)
     ends = ends_of_epochs(inputs.logs, snapshot, state, committed)
-    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes)
+    notes = target_tables.layout_notes(of_rows)
+    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes, tuple(notes))
 
 
 def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:

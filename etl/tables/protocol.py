@@ -129,6 +129,10 @@ class TableAccess(ABC):
         """The partition columns of the newest snapshot; empty if there is no table."""
 
     @abstractmethod
+    def clustering_columns(self) -> Sequence[str]:
+        """The columns by which the newest snapshot is clustered, nested ones with dots; empty if there are none."""
+
+    @abstractmethod
     def scan(
         self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
-from kseg.etl.errors import Refused
+from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
@@ -29,6 +29,7 @@ from kseg.etl.tables.errors import (
     table_older_than_ledger,
 )
 from kseg.etl.tables.names import is_name
+from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -180,6 +181,30 @@ class Targets:
             merge = self._job.adds_columns
             align(rows, there, partitioned, table=table, asked_partition_by=asked, merge_schema=merge)
         return True
+
+    def layout_notes(self, tables: Iterable[str]) -> list[str]:
+        """For users: which tables exist and are not clustered as the job file says. A run does not change that."""
+        asked = self._job.sink.cluster_by
+        wanted = {name.lower() for name in asked}
+
+        def other_layout(table: str) -> str | None:
+            access = self.access(table)
+            if access is None or access.state() is None:
+                return None
+            clustered = access.clustering_columns()
+            if {name.lower() for name in clustered} == wanted:
+                return None
+            if partitioned := access.partition_columns():
+                return f"partitioned by {', '.join(partitioned)}: only a new table can be clustered"
+            now = f"clustered by {', '.join(clustered)}" if clustered else "not clustered"
+            return f"{now}: `ALTER TABLE … CLUSTER BY ({', '.join(asked)})` changes that, a run does not"
+
+        found: dict[str, list[str]] = {}
+        if asked:
+            for table, layout in parallel_map(sorted(tables), other_layout).items():
+                if layout is not None:
+                    found.setdefault(layout, []).append(table)
+        return [f"sink.cluster_by has no effect on {listed(named)}, {layout}" for layout, named in found.items()]
 
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""

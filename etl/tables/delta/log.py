@@ -50,7 +50,10 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version. info: its commitInfo. transactions: app id -> version. table_id: where it set metadata."""
+    """One version. info: its commitInfo. transactions: app id -> version. table_id: where it set metadata.
+
+    domains: domain -> the configuration that it set; None: removed.
+    """
 
     version: int
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class Commit:
     removed: int = 0
     transactions: Mapping[str, int] = field(default_factory=dict)
     table_id: str | None = None
+    domains: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def operation(self) -> str:
@@ -137,6 +141,7 @@ def parse_commit(version: int, text: str) -> Commit:
     removed = 0
     transactions: dict[str, int] = {}
     table_id = None
+    domains: dict[str, str | None] = {}
     # Not `splitlines`: a value in the statistics may contain other line separators, which JSON need not escape.
     for line in text.split("\n"):
         if not line.strip():
@@ -152,7 +157,9 @@ def parse_commit(version: int, text: str) -> Commit:
             transactions[body["appId"]] = int(body["version"])
         elif (body := action.get("metaData")) is not None:
             table_id = body["id"]
-    return Commit(version, info, tuple(added), removed, transactions, table_id)
+        elif (body := action.get("domainMetadata")) is not None:
+            domains[body["domain"]] = None if body.get("removed") else body["configuration"]
+    return Commit(version, info, tuple(added), removed, transactions, table_id, domains)
 
 
 def _rows(stats: str | None) -> int | None:

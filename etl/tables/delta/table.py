@@ -259,6 +259,12 @@ class DeltaAccess(TableAccess):
         table = self.look()
         return () if table is None else table.metadata().partition_columns
 
+    def clustering_columns(self) -> Sequence[str]:
+        from kseg.etl.tables.delta.clustering import clustering_columns
+
+        table = self.look()
+        return () if table is None else clustering_columns(table, self.location.open())
+
     def scan(
         self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:

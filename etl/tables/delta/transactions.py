@@ -23,7 +23,7 @@ from kseg.etl.tables.parquet.storage import Opened
 MOST_COMMITS: Final = 20
 """Commits that are read one by one; a checkpoint and the commits after it are fewer requests than more of them."""
 
-_READING: Final = "cannot read a checkpoint of the table's log"
+READING: Final = "cannot read a checkpoint of the table's log"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
 
 
@@ -41,7 +41,7 @@ def transactions_of(store: Opened, app: str, newest: int, after: int | None = No
     if after is not None and newest - after <= MOST_COMMITS and _add_commits(found, store, newest, after):
         return _of(found, app)
     found.clear()
-    checkpoint, files = _newest_checkpoint(store, newest)
+    checkpoint, files = newest_checkpoint(store, newest)
     if not _add_commits(found, store, newest, checkpoint):
         raise RetriableFailure("entries of the table's log were removed while it was read", table=store.uri)
     for path in files:
@@ -69,7 +69,7 @@ def _belongs(app_id: str, app: str) -> bool:
     return app_id == app or app_id.startswith(f"{app}/")
 
 
-def _newest_checkpoint(store: Opened, newest: int) -> tuple[int, list[str]]:
+def newest_checkpoint(store: Opened, newest: int) -> tuple[int, list[str]]:
     """Version and files of the newest complete checkpoint up to a version; -1 where there is none."""
     with store.asked("cannot list the table's log"):
         listed = store.fs.get_file_info(pafs.FileSelector(store.path("_delta_log")))
@@ -89,7 +89,7 @@ def _newest_checkpoint(store: Opened, newest: int) -> tuple[int, list[str]]:
 def _in_checkpoint(store: Opened, path: str, app: str) -> Iterator[tuple[str, int]]:
     try:
         if path.endswith(".json"):
-            with store.asked(_READING), store.fs.open_input_stream(path) as stream:
+            with store.asked(READING), store.fs.open_input_stream(path) as stream:
                 actions: list[dict[str, Any]] = [json.loads(line) for line in bytes(stream.read()).splitlines() if line]
             for action in actions:
                 if (body := action.get("txn")) is not None:
@@ -98,7 +98,7 @@ def _in_checkpoint(store: Opened, path: str, app: str) -> Iterator[tuple[str, in
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        with store.asked(_READING), store.fs.open_input_file(path) as source:
+        with store.asked(READING), store.fs.open_input_file(path) as source:
             parquet = pq.ParquetFile(source)
             if "txn" not in parquet.schema_arrow.names:
                 return

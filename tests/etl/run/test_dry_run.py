@@ -110,6 +110,16 @@ def test_rows_that_do_not_fit_their_table_are_found(
         plan_only(job)
 
 
+def test_clustering_that_an_existing_table_lacks_is_noted(planned_job: Job, tmp_path: Path) -> None:
+    sink = {"path": "./lake/orders", "cluster_by": ["offset"], "single_driver": True}
+    job = changed(tmp_path, sink=sink)
+    assert not [note for note in plan_only(job).notes if "cluster_by" in note]
+    write_deltalake(tmp_path / "lake/orders", pa.schema({"value": pa.binary(), "offset": pa.int64()}).empty_table())
+    job = changed(tmp_path, sink={**sink, "merge_schema": True})
+    [note] = [note for note in plan_only(job).notes if "cluster_by" in note]
+    assert "lake/orders, not clustered: `ALTER TABLE … CLUSTER BY (offset)`" in note
+
+
 def test_rows_of_steps_on_the_dataframe_are_named_as_not_compared(planned_job: Job, tmp_path: Path) -> None:
     sql = with_transform(planned_job, tmp_path, "SELECT * FROM __rows__")
     assert "not checked: whether the rows fit the tables" in plan_only(sql).notes

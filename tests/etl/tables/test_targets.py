@@ -59,3 +59,18 @@ def test_a_table_that_exists_is_not_compared_with_columns_to_cluster_by(
     write_deltalake(table, ROWS.columns.empty_table())
     assert targets(cluster_by=["nope"]).check_fit(table, ROWS)
     assert not targets(cluster_by=["id"]).check_fit(str(tmp_path / "other"), ROWS), "Spark makes it"
+
+
+def test_an_existing_table_without_the_clustering_of_the_job_is_noted(
+    targets: Callable[..., Targets], tmp_path: Path
+) -> None:
+    """Its rows landed through delta-rs, not clustered, and nothing said so."""
+    plain, partitioned, new = (str(tmp_path / name) for name in ("plain", "partitioned", "new"))
+    write_deltalake(plain, pa.table({"id": [1], "day": ["a"]}))
+    write_deltalake(partitioned, pa.table({"id": [1], "day": ["a"]}), partition_by=["day"])
+    assert targets(cluster_by=["id"]).layout_notes([plain, partitioned, new]) == [
+        f"sink.cluster_by has no effect on {partitioned}, partitioned by day: only a new table can be clustered",
+        f"sink.cluster_by has no effect on {plain}, not clustered: `ALTER TABLE … CLUSTER BY (id)` changes that, "
+        "a run does not",
+    ]
+    assert targets().layout_notes([plain]) == []
