@@ -13,8 +13,6 @@ from kseg.etl.errors import ConfigurationError, Fault
 
 Faults = Callable[..., list[Fault]]
 
-LETTERS = {"value": {"format": "string"}, "on_error": "dead_letter"}
-
 CASES: list[tuple[dict[str, Any], str, str, str]] = [
     # changes, path, part of the message, part of the remedy
     ({"version": 2}, "version", "is not 1", "1"),
@@ -240,54 +238,6 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         "sink: {quarantine",
     ),
     ({"sink/quarantine": {"path": "./q"}}, "sink.quarantine", "is never written to", "on_corruption: quarantine"),
-    (
-        {"source/on_corruption": "quarantine", "sink/quarantine": {"path": "./lake/orders/bad"}},
-        "sink.quarantine.path",
-        "is inside",
-        "of its own",
-    ),
-    (
-        {
-            "source": {"pattern": "b", "on_corruption": "quarantine"},
-            "sink": {"path": "./lake/{topic}", "quarantine": {"path": "./lake/bad"}},
-            "ledger": "./ledger",
-        },
-        "sink.quarantine.path",
-        "for some topic",
-        "of its own",
-    ),
-    (
-        {"decode": LETTERS, "ledger": "./lake/orders_dead_letters"},
-        "decode.on_error",
-        "orders_dead_letters by default, which is inside",
-        "sink.dead_letters.path",
-    ),
-    (
-        {"decode": {"orders": LETTERS}, "ledger": "./lake/orders_dead_letters/ledger"},
-        "decode.orders.on_error",
-        "orders_dead_letters by default, which is inside",
-        "sink.dead_letters.path",
-    ),
-    (
-        {
-            "decode": LETTERS,
-            "source/on_corruption": "quarantine",
-            "sink/quarantine": {"path": "./lake/orders_dead_letters"},
-        },
-        "decode.on_error",
-        "orders_dead_letters by default, which is inside",
-        "sink.dead_letters.path",
-    ),
-    (
-        {
-            "decode": LETTERS,
-            "sink/dead_letters": {"path": "./lake/letters"},
-            "ledger": "./lake/letters",
-        },
-        "sink.dead_letters.path",
-        "is inside",
-        "of its own",
-    ),
     # group, ledger, run, spark
     ({"group": ""}, "group", "is empty", "value"),
     ({"group_commit": "plain"}, "group_commit", "plain needs a group", "group:"),
@@ -358,14 +308,6 @@ def test_each_fault_is_told_alone(
     assert [fault.path for fault in found] == [path]
     assert message in found[0].message
     assert remedy in (found[0].remedy or "")
-
-
-def test_dead_letters_beside_the_table_leave_a_ledger_of_that_name_alone_if_none_are_set_aside(
-    load: Callable[..., Any],
-) -> None:
-    load({"decode": {"value": {"format": "string"}}, "ledger": "./lake/orders_dead_letters"})
-    elsewhere = {"path": "./lake/letters"}
-    load({"decode": LETTERS, "sink/dead_letters": elsewhere, "ledger": "./lake/orders_dead_letters"})
 
 
 def test_what_clustering_needs_can_be_given(load: Callable[..., Any]) -> None:
