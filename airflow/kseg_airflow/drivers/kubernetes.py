@@ -20,18 +20,21 @@ from kseg_airflow.outcomes import DONE, Outcome
 
 #: Of the driver's pod: a value that no other driver has.
 LABEL: Final = "kseg-driver"
+#: Spark's name of the driver's container, unless a pod template has it under another one.
+CONTAINER: Final = "spark-kubernetes-driver"
 _LOG_LINES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesDriver(Submitted):
-    """pod, namespace: the driver's. tag: its value of the label LABEL. The API server is what in-cluster configuration
-    or KUBECONFIG says."""
+    """pod, namespace: the driver's. tag: its value of the label LABEL. container: the driver's container, beside which
+    the pod may have sidecars. The API server is what in-cluster configuration or KUBECONFIG says."""
 
     pod: str
     namespace: str = "default"
     kind: str = "kubernetes"
     tag: str | None = None
+    container: str = CONTAINER
 
     def ask(self) -> tuple[str, Any] | None:
         """The pod's name once spark-submit has made it, and the pod. Raises OSError where the API server does not
@@ -49,17 +52,36 @@ class KubernetesDriver(Submitted):
         return pod if ours else None
 
     def outcome_of(self, found: str, told: Any) -> Outcome | None:
-        """How the pod ended."""
+        """How the driver's container ended; its pod goes on running while a sidecar does."""
         if told is None:
             return Outcome(None, detail=f"pod {found} is gone")
-        phase = told.status.phase
-        if phase == "Succeeded":
+        if told.status.phase == "Succeeded":
             return Outcome(DONE)
-        if phase != "Failed":
+        ended = self._driver_end(told)
+        if told.status.phase == "Failed":
+            why = f"pod {found}: {told.status.reason or (ended.reason if ended else 'Failed')}"
+            # Never DONE: what failed is another container, and what the driver has landed is in the ledger.
+            return Outcome((ended.exit_code if ended else None) or None, detail=why)
+        if ended is None:
             return None
-        ended = [s.state.terminated for s in told.status.container_statuses or [] if s.state and s.state.terminated]
-        why = f"pod {found}: {told.status.reason or (ended[0].reason if ended else 'Failed')}"
-        return Outcome(ended[0].exit_code if ended else None, detail=why)
+        return (
+            Outcome(DONE)
+            if ended.exit_code == DONE
+            else Outcome(ended.exit_code, detail=f"pod {found}: {ended.reason}")
+        )
+
+    def _driver_end(self, pod: Any) -> Any:
+        """How the driver's container ended (exit_code, reason); None if it has not. In a failed pod without a container
+        of its name it is the first that failed."""
+        driver = self._container(pod)
+        if driver is not None:
+            return _end(driver)
+        ends = [_end(status) for status in pod.status.container_statuses or []] if pod.status.phase == "Failed" else []
+        return next((end for end in ends if end is not None and end.exit_code != DONE), None)
+
+    def _container(self, pod: Any) -> Any:
+        """The status of the driver's container; None where the pod has none of its name."""
+        return next((status for status in pod.status.container_statuses or [] if status.name == self.container), None)
 
     def progress_of(self, found: str, told: Any) -> str | None:
         """The pod's name and phase, and why it does not start."""
@@ -69,9 +91,10 @@ class KubernetesDriver(Submitted):
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
         """spark-submit's lines after `seen`, then the last ones of the pod. Raises OSError."""
         lines, end = self.submitter.log_lines(seen)
-        text = ""
-        if self._pod() is not None:
-            text = _asked("read_namespaced_pod_log", self.pod, self.namespace, tail_lines=_LOG_LINES) or ""
+        text, pod = "", self._pod()
+        if pod is not None:
+            named = {"container": self.container} if self._container(pod) is not None else {}
+            text = _asked("read_namespaced_pod_log", self.pod, self.namespace, tail_lines=_LOG_LINES, **named) or ""
         return [*lines, *text.splitlines()], end
 
     def kill(self, found: str, grace: float) -> None:
@@ -82,6 +105,11 @@ class KubernetesDriver(Submitted):
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's: a pod's host name is the pod's."""
         return owner.partition(":")[0] == self.pod
+
+
+def _end(status: Any) -> Any:
+    """How a container ended, from its status; None if it has not."""
+    return status.state.terminated if status.state else None
 
 
 def _obstacles(pod: Any) -> list[str]:

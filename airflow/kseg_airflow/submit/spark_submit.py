@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from kseg_airflow.compat import AirflowFailException, BaseHook
 from kseg_airflow.drivers.handles import Handle
-from kseg_airflow.drivers.kubernetes import LABEL, KubernetesDriver
+from kseg_airflow.drivers.kubernetes import CONTAINER, LABEL, KubernetesDriver
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.submission import MARK_VARIABLE, Submission
@@ -35,6 +35,7 @@ _IN_A_CLUSTER: Final = {
 _ENVIRONMENT: Final = {"yarn": "spark.yarn.appMasterEnv.", "kubernetes": "spark.kubernetes.driverEnv."}
 _TAGS: Final = "spark.yarn.tags"
 _POD: Final = "spark.kubernetes.driver.pod.name"
+_CONTAINER: Final = "spark.kubernetes.driver.podTemplateContainerName"
 _WEB_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
 
 
@@ -79,7 +80,8 @@ def submit(submission: Submission) -> Handle:
     if manager == "yarn":
         return YarnDriver(driver.to_json(), resource_manager, tag, user)
     namespace = str(hook._connection.get("namespace") or "default")
-    return KubernetesDriver(driver.to_json(), conf[_POD], namespace, tag=tag)
+    container = conf.get(_CONTAINER) or CONTAINER
+    return KubernetesDriver(driver.to_json(), conf[_POD], namespace, tag=tag, container=container)
 
 
 def _asked(submission: Submission, options: dict[str, Any]) -> tuple[str, str, str]:

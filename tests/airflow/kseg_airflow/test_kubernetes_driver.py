@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,47 @@ def test_kubernetes_is_asked_for_the_drivers_pod(server: Cluster, tmp_path: Path
     with pytest.raises(OSError, match="does not respond"):
         driver.poll()
     assert Configuration.get_default_copy().host == before, "other triggers' clients would ask our server"
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("driver_container", ["spark-kubernetes-driver", "etl"])
+def test_a_pod_with_sidecars_is_judged_by_the_drivers_container(
+    server: Cluster, tmp_path: Path, driver_container: str
+) -> None:
+    """A sidecar's exit code 0 was the driver's, and while a sidecar ran, so did the task."""
+    driver = replace(submitted(tmp_path, "true"), container=driver_container)
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+
+    def outcome(phase: str, code: int | None, sidecar: int | None) -> Outcome | None:
+        statuses = [_ended("fluent-bit", sidecar), _ended(driver_container, code), _ended("istio-proxy", sidecar)]
+        server.answers[f"GET {PATH}"] = pod(phase, containerStatuses=statuses)
+        return driver.poll()
+
+    assert outcome("Failed", 1, 0) == Outcome(1, None, f"pod {POD}: Error")
+    assert outcome("Failed", 4, 143) == Outcome(4, None, f"pod {POD}: Error")
+    assert outcome("Running", None, None) is None
+    assert outcome("Running", None, 1) is None
+    assert outcome("Running", 0, None) == Outcome(0)
+    assert outcome("Running", 3, None) == Outcome(3, None, f"pod {POD}: Error")
+    failed = outcome("Failed", 0, 143)
+    assert failed is not None
+    assert failed.exit_code is None, "a failed pod is no success; the ledger tells whether its driver has landed"
+    server.answers[f"GET {PATH}/log"] = 200, "land\n"
+    assert driver.log_lines()[0] == ["land"]
+    assert any(f"container={driver_container}" in query for query in server.queries)
+
+
+@pytest.mark.usefixtures("known")
+def test_a_failed_pod_without_a_container_of_the_drivers_name_has_the_code_of_the_first_that_failed(
+    server: Cluster, tmp_path: Path
+) -> None:
+    """A pod template may name the driver's container."""
+    driver = submitted(tmp_path, "true")
+    wait_for(driver.submitter.poll, "the end of spark-submit")
+    server.answers[f"GET {PATH}"] = pod("Failed", containerStatuses=[_ended("fluent-bit", 0), _ended("etl", 2)])
+    assert driver.poll() == Outcome(2, None, f"pod {POD}: Error")
+    server.answers[f"GET {PATH}"] = pod("Running", containerStatuses=[_ended("fluent-bit", 1), _ended("etl", None)])
+    assert driver.poll() is None
 
 
 @pytest.mark.usefixtures("known")
@@ -184,12 +226,15 @@ def test_an_api_server_that_nobody_names_is_told(tmp_path: Path, monkeypatch: py
 
 
 def pod(phase: str, code: int | None = None, labels: Any = None, **status: Any) -> tuple[int, Any]:
-    ended = {"terminated": {"exitCode": code, "reason": "Error"}}
-    statuses = [] if code is None else [_container(ended)]
+    statuses = [] if code is None else [_ended("spark-kubernetes-driver", code)]
     told = {"phase": phase, "containerStatuses": statuses} | status
     return 200, {"metadata": {"name": "p", "labels": labels}, "status": told}
 
 
-def _container(state: Any) -> dict[str, Any]:
-    named = {"name": "spark", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
-    return {**named, "state": state}
+def _ended(name: str, code: int | None) -> dict[str, Any]:
+    """The status of a container that has ended with this code; None: that runs."""
+    return _container({"running": {}} if code is None else {"terminated": {"exitCode": code, "reason": "Error"}}, name)
+
+
+def _container(state: Any, name: str = "spark-kubernetes-driver") -> dict[str, Any]:
+    return {"name": name, "image": "i", "imageID": "i", "ready": False, "restartCount": 0, "state": state}

@@ -128,7 +128,15 @@ def test_a_kubernetes_master_without_its_provider_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
-    "conf", [{}, {"spark.kubernetes.driver.pod.name": "orders", "spark.kubernetes.namespace": "night"}]
+    "conf",
+    [
+        {},
+        {
+            "spark.kubernetes.driver.pod.name": "orders",
+            "spark.kubernetes.namespace": "night",
+            "spark.kubernetes.driver.podTemplateContainerName": "etl",
+        },
+    ],
 )
 def test_a_pod_has_its_name_before_spark_submit_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str]
@@ -146,6 +154,7 @@ def test_a_pod_has_its_name_before_spark_submit_begins(
     assert isinstance(driver, KubernetesDriver)
     wait_for(driver.submitter.poll, "the end of spark-submit")
     assert driver.namespace == conf.get("spark.kubernetes.namespace", "etl")
+    assert driver.container == ("etl" if conf else "spark-kubernetes-driver")
     words = driver.submitter.log_lines()[0]
     assert f"spark.kubernetes.driver.pod.name={driver.pod}" in words
     assert driver.tag
