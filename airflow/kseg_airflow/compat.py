@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC
 from typing import Any
 
 from airflow.providers.common.compat.sdk import (
@@ -65,14 +66,18 @@ def this_try(context: Any) -> str:
     return f"{getattr(ti, 'id', None) or ''}/{getattr(ti, 'try_number', 0)}"
 
 
-def clear_of(context: Any) -> int:
-    """A number that grows when this task is cleared, and that its retries do not change.
+def clear_of(context: Any) -> str:
+    """What is another one when this task is cleared, or its DAG run is deleted and made again under its id; its retries
+    do not change it.
 
-    It is the number of its last retry, which a clear sets to the tries so far and `retries`. The DAG run's
-    `clear_number` is none: Airflow 2.11 counts clears of ended runs alone, 3.3 also those of other tasks, and none with
-    `reset_dag_runs: false`.
+    It is the number of its last retry, which a clear sets to the tries so far and `retries`, and the time at which the
+    DAG run was started: all that a task knows of a run in Airflow 2 and 3 that a new run of the same id does not have.
+    A run is started again only after it has ended, and so have its tasks. Its `clear_number` does not serve: Airflow
+    2.11 counts clears of ended runs alone, 3.3 also those of other tasks, and none with `reset_dag_runs: false`.
     """
-    return int(getattr(context["ti"], "max_tries", 0) or 0)
+    last_retry = int(getattr(context["ti"], "max_tries", 0) or 0)
+    began = getattr(context.get("dag_run"), "start_date", None)
+    return f"{last_retry} {began.astimezone(UTC).isoformat()}" if began else str(last_retry)
 
 
 def in_pod_of_its_own() -> bool:

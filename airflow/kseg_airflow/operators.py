@@ -229,7 +229,7 @@ class KsegBackfillOperator(_LandingOperator):
 
 
 def _label_of(context: Any) -> str:
-    """The same for all tries of a task, and another one when a person has cleared it."""
+    """The same for all tries of a task, and another one when a person has cleared it or made its DAG run again."""
     label = f"{context['ti'].run_id} {clear_of(context)}"
     return label if len(label) <= _LONGEST_LABEL else hashlib.sha256(label.encode()).hexdigest()
 

@@ -4,7 +4,8 @@ runs                attach; one that was stopped or had other arguments is waite
 ended, not taken    by the same try: take its result. By an earlier one: take a success; a failure is tried again,
                     since its cause may have been corrected
 a success, taken    by an earlier try that was no more when Airflow recorded its end: deliver it again, so that
-                    asset events are not lost. After a clear: start another one
+                    asset events are not lost. After a clear, or in a DAG run that was deleted and made again:
+                    start another one
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Asked:
 
     hash: str
     follower: str
-    clear: int
+    clear: str
 
     @classmethod
     def by(cls, context: Any, asked: str) -> Asked:
@@ -43,8 +44,8 @@ class Previous:
 
 
 def mark_of(context: Any) -> str:
-    """What the drivers of a task instance have in their names in the ledger, until it is cleared, and no others: by it
-    a try knows what earlier ones have landed although it does not see their run folder.
+    """What the drivers of a task instance have in their names in the ledger, until it is cleared or its DAG run is made
+    again, and no others: by it a try knows what earlier ones have landed although it does not see their run folder.
     """
     text = json.dumps([*logical_identity(context).values(), clear_of(context)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

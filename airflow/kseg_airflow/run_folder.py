@@ -53,7 +53,7 @@ class Record:
     handle: where it runs, for `handles.handle_of`. asked: hash of the command, without arguments that differ by try.
     taken: a task has read its result. stopped: a user or a timeout has requested its stop. taken_over: it was started
     with --take-over. follower: the try of the task that started it or attached to it last. clear: of that try
-    (`compat.clear_of`); None in records of earlier releases, whose `cleared` counted clears of the DAG run.
+    (`compat.clear_of`), which no record of an earlier release has.
     """
 
     attempt: int
@@ -64,7 +64,7 @@ class Record:
     stopped: bool = False
     taken_over: bool = False
     follower: str = ""
-    clear: int | None = None
+    clear: str | None = None
     drivers: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -20,6 +20,7 @@ from airflow_process import wait_for
 from kseg_airflow.compat import AirflowException, AirflowFailException, logical_identity
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.operators import KsegCommandOperator
+from kseg_airflow.previous import mark_of
 from kseg_airflow.processes import session_members
 from kseg_airflow.run_folder import Record, RunFolder
 from kseg_airflow.triggers import KsegRunTrigger
@@ -50,6 +51,7 @@ class Tries:
         self.folder = folder
         self.number = 0
         self.last_retry = RETRIES
+        self.run_started = datetime(2026, 5, 1, 2, tzinfo=UTC)
         self.pushed: list[str] = []
 
     @property
@@ -88,7 +90,13 @@ class Tries:
             max_tries=self.last_retry,
             xcom_push=lambda key, value: self.pushed.append(key),
         )
-        return {"ti": ti, "dag_run": SimpleNamespace(run_id="by_hand", clear_number=0)}
+        run = SimpleNamespace(run_id="by_hand", clear_number=0, start_date=self.run_started)
+        return {"ti": ti, "dag_run": run}
+
+    def made_again(self) -> None:
+        """Its DAG run is deleted, and another one is made with the same id."""
+        self.number, self.last_retry = 0, RETRIES
+        self.run_started += timedelta(hours=1)
 
     @property
     def started(self) -> int:
@@ -133,6 +141,23 @@ def test_a_success_that_airflow_has_not_recorded_is_delivered_again_to_a_retry_a
     assert tries.started == 1
     assert tries.task().execute(tries.next(cleared=True)) == result
     assert tries.started == 2
+
+
+def test_a_dag_run_that_is_deleted_and_made_again_runs_again(tries: Tries) -> None:
+    """Its first try got the old run's success, and nothing ran; so did a retry whose first try had left no record."""
+    tries.kseg(SUCCESS)
+    result = tries.task().execute(tries.next())
+    before = mark_of(tries.next())
+    tries.made_again()
+    assert tries.task().execute(tries.next()) == result
+    assert tries.started == 2
+    assert mark_of(tries.next()) != before, "the ledger has what the old run has landed"
+    tries.made_again()
+    tries.next()
+    assert tries.task().execute(tries.next()) == result
+    assert tries.started == 3
+    assert tries.task().execute(tries.next()) == result
+    assert tries.started == 3
 
 
 def test_a_retry_gets_the_success_although_another_task_of_the_run_was_cleared(tries: Tries) -> None:
