@@ -193,13 +193,21 @@ class KsegOperator(BaseOperator):
             raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
         # A driver in the pod of the task ends with it, so the task has to stay.
         deferrable = self.deferrable and not (isinstance(handle, LocalDriver) and in_pod_of_its_own())
-        outcome = found.outcome or (handle.poll() if deferrable else None)
+        outcome = found.outcome or (self._outcome_so_far(handle) if deferrable else None)
         if deferrable and outcome is None:
             self._defer(context, handle, "execute_complete", waited)
         shown = 0
         if outcome is None:
             outcome, shown = watch(handle, self.poll_interval, self.log)
         return self._finish(context, outcome, waited, shown=shown)
+
+    def _outcome_so_far(self, handle: Handle) -> Outcome | None:
+        """The driver's outcome; None while it runs, or where one look does not show it: the trigger looks again."""
+        try:
+            return handle.poll()
+        except OSError as error:
+            self.log.warning("cannot get the driver's status: %s", error)
+            return None
 
     def _defer(self, context: Any, handle: Handle, method: str, waited: float) -> None:
         trigger = KsegRunTrigger(

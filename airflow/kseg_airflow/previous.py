@@ -1,6 +1,6 @@
 """What a task makes of the driver that an earlier try of it, or an earlier call of the same try, has left.
 
-runs                attach; one that was stopped or had other arguments is waited for, and another one is started
+runs, or unknown    attach; one that was stopped or had other arguments is waited for, and another one is started
 ended, not taken    by the same try: take its result. By an earlier one: take a success; a failure is tried again,
                     since its cause may have been corrected
 a success, taken    by an earlier try that was no more when Airflow recorded its end: deliver it again, so that
@@ -55,7 +55,8 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
     """The driver to follow; None where another one is to be started. The caller has the folder's lock.
 
     Raises:
-        AirflowException: the previous driver does not stop. OSError: its status cannot be read.
+        AirflowException: the previous driver does not stop.
+        OSError: the status of a driver that is not to be followed cannot be read.
     """
     record = folder.record()
     if record is None:
@@ -67,7 +68,13 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
             return None
         log.info("A previous try has read its driver's result, and ended before Airflow had it: delivering it again.")
         return Previous(handle, Outcome(**success))
-    outcome = handle.poll()
+    try:
+        outcome = handle.poll()
+    except OSError as error:
+        if not same:
+            raise
+        log.warning("cannot get the status of a previous try's driver: %s", error)
+        outcome = None  # whoever follows it looks again
     if outcome is None and not same:
         log.info("The driver of a previous try %s; waiting for its end.", _why(record))
         if not handle.stop(grace):

@@ -227,6 +227,25 @@ def test_an_old_success_is_taken_and_an_old_failure_is_tried_again(tries: Tries,
     assert tries.started == 3
 
 
+def test_one_look_that_fails_fails_no_task_whose_driver_runs(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that does not answer right after the start, or when a retry comes. A watcher tolerates many such."""
+    tries.kseg(GATED.format(folder=tries.folder) + SUCCESS)
+
+    def unavailable(_: LocalDriver) -> None:
+        raise OSError("the API server responds with 503")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalDriver, "poll", unavailable)
+        for _ in range(2):
+            with pytest.raises(Deferred):
+                tries.task(deferrable=True).execute(tries.next())
+        with pytest.raises(OSError, match="503"):  # it may run still, and is another one than the task wants
+            tries.task(options={"vacuum": "7d"}).execute(tries.next())
+    (tries.folder / "go").touch()
+    assert tries.task().execute(tries.next())["status"] == "done"
+    assert tries.started == 1
+
+
 def test_a_failure_of_the_same_try_is_taken(tries: Tries) -> None:
     gated = GATED.format(folder=tries.folder)
     tries.kseg(gated + FAILURE)
