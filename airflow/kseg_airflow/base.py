@@ -29,6 +29,7 @@ from kseg_airflow.compat import (
 )
 from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.drivers.submitted import Submitted
 from kseg_airflow.hooks import KsegHook
 from kseg_airflow.kafka_connection import properties_of_connection
 from kseg_airflow.links import DeltaVersionLink, DriverLogLink, RunReportLink
@@ -38,7 +39,7 @@ from kseg_airflow.retention import retention_days, tidy
 from kseg_airflow.run_folder import Record, RunFolder, asked_hash, default_run_dir, mark_stopped
 from kseg_airflow.submit import Submission, submitter_of
 from kseg_airflow.triggers import KsegRunTrigger
-from kseg_airflow.watching import show_rest, watch, where
+from kseg_airflow.watching import outcome_so_far, show_rest, wait_for_submission, watch, where
 
 _POLL_INTERVALS = {"local": 2.0}
 _POLL_INTERVAL = 15.0
@@ -61,7 +62,7 @@ class KsegOperator(BaseOperator):
             belong into connections.
         cwd: the driver's working directory.
         deferrable: wait in the triggerer, so that no worker slot is taken while Spark runs. A driver in a pod of
-            KubernetesExecutor is waited for there.
+            KubernetesExecutor is waited for there, and so is the end of a spark-submit to a cluster.
         poll_interval: seconds between two polls of the driver; default is 2 for a process on this machine, 15 for what
             a cluster or Livy is asked for.
         kill_grace: seconds that a driver has to stop in order before force is used.
@@ -191,23 +192,18 @@ class KsegOperator(BaseOperator):
         if self._told_to_stop:  # while it was being started or searched
             self.on_kill()  # once more: now there is a record to mark
             raise AirflowException("the task was stopped while its driver was being started; the driver is stopped too")
-        # A driver in the pod of the task ends with it, so the task has to stay.
-        deferrable = self.deferrable and not (isinstance(handle, LocalDriver) and in_pod_of_its_own())
-        outcome = found.outcome or (self._outcome_so_far(handle) if deferrable else None)
+        deferrable = self.deferrable
+        if deferrable and in_pod_of_its_own():  # with which all processes end that the task has started
+            deferrable = not isinstance(handle, LocalDriver)
+            if isinstance(handle, Submitted):
+                wait_for_submission(handle)
+        outcome = found.outcome or (outcome_so_far(handle, self.log) if deferrable else None)
         if deferrable and outcome is None:
             self._defer(context, handle, "execute_complete", waited)
         shown = 0
         if outcome is None:
             outcome, shown = watch(handle, self.poll_interval, self.log)
         return self._finish(context, outcome, waited, shown=shown)
-
-    def _outcome_so_far(self, handle: Handle) -> Outcome | None:
-        """The driver's outcome; None while it runs, or where one look does not show it: the trigger looks again."""
-        try:
-            return handle.poll()
-        except OSError as error:
-            self.log.warning("cannot get the driver's status: %s", error)
-            return None
 
     def _defer(self, context: Any, handle: Handle, method: str, waited: float) -> None:
         trigger = KsegRunTrigger(

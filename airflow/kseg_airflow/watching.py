@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.drivers.submitted import Submitted
 from kseg_airflow.outcomes import Outcome
 from kseg_airflow.triggers import FAILED_LOOKS
 
 _LOG_LINES_SHOWN: Final = 5_000
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
 
 
 def watch(handle: Handle, poll_interval: float, log: Any) -> tuple[Outcome, int]:
@@ -39,6 +41,22 @@ def watch(handle: Handle, poll_interval: float, log: Any) -> tuple[Outcome, int]
         if outcome is not None:
             return outcome, shown
         time.sleep(poll_interval)
+
+
+def outcome_so_far(handle: Handle, log: Any) -> Outcome | None:
+    """The driver's outcome; None while it runs, or where one look does not show it: whoever follows it looks again."""
+    try:
+        return handle.poll()
+    except OSError as error:
+        log.warning("cannot get the driver's status: %s", error)
+        return None
+
+
+def wait_for_submission(driver: Submitted) -> None:
+    """Wait until spark-submit has ended; that the cluster knows the driver is too early, since on Kubernetes what the
+    driver's pod mounts is created after the pod."""
+    while driver.submitter.poll() is None:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def show_rest(handle: Handle, shown: int, log: Any) -> None:

@@ -17,12 +17,17 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_process import wait_for
+from kseg_airflow import base
 from kseg_airflow.compat import AirflowException, AirflowFailException, logical_identity
+from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import LocalDriver
+from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.operators import KsegCommandOperator
 from kseg_airflow.previous import mark_of
 from kseg_airflow.processes import session_members
 from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.submission import Submission
+from kseg_airflow.submit import local
 from kseg_airflow.triggers import KsegRunTrigger
 
 RETRIES = 2
@@ -299,6 +304,27 @@ def test_in_a_pod_that_ends_with_the_task_a_local_driver_is_waited_for(
     monkeypatch.setenv("AIRFLOW_IS_K8S_EXECUTOR_POD", "True")
     tries.kseg(SUCCESS)
     assert tries.task(deferrable=True).execute(tries.next())["status"] == "done"
+
+
+@pytest.mark.parametrize("own_pod", [True, False])
+def test_in_a_pod_that_ends_with_the_task_spark_submit_is_waited_for_before_the_task_defers(
+    tries: Tries, monkeypatch: pytest.MonkeyPatch, own_pod: bool
+) -> None:
+    """It was killed with the pod before it had created the driver, in each try again."""
+    monkeypatch.setenv("AIRFLOW_IS_K8S_EXECUTOR_POD", str(own_pod))
+    tries.kseg(f"sleep 1; touch {tries.folder}/handed-over")
+    monkeypatch.setattr(base, "submitter_of", lambda _: submit_to_a_cluster)
+    with pytest.raises(Deferred):
+        tries.task(deferrable=True).execute(tries.next())
+    assert (tries.folder / "handed-over").exists() == own_pod
+    driver = handle_of(tries.record().handle)
+    assert isinstance(driver, YarnDriver)
+    driver.submitter.stop(0)
+
+
+def submit_to_a_cluster(submission: Submission) -> YarnDriver:
+    """A driver for whom nobody answers."""
+    return YarnDriver(local.submit(submission).to_json(), "http://127.0.0.1:1", "kseg-7", "etl")
 
 
 def test_a_timeout_does_not_begin_again_when_a_task_is_deferred_again(tries: Tries) -> None:
