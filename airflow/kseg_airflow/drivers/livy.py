@@ -35,7 +35,8 @@ _DIAGNOSTICS: Final = "YARN Diagnostics:"
 
 @dataclass(frozen=True, slots=True)
 class LivyDriver:
-    """name: the batch's unique name. mark: the unique part of the driver's name in the ledger."""
+    """name: the batch's unique name. mark: the first part of the driver's name in the ledger: the task's mark, if it
+    has one, and the batch's own."""
 
     batch_id: int
     conn_id: str

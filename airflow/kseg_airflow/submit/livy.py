@@ -40,8 +40,10 @@ def submit(submission: Submission) -> Handle:
         )
     args = submission.shipped_arguments(command_config=None) if options.get("files") else submission.remote_arguments()
     named = options.pop("name", None) or submission.name
-    mark = _mark(submission, [options, args])
-    name = f"{named}-{submission.folder.name}-{mark}"
+    batch_mark = _mark(submission, [options, args])
+    name = f"{named}-{submission.folder.name}-{batch_mark}"
+    # It takes the place of KSEG_DRIVER, so it has what the task's later tries look for in the ledger, too.
+    mark = "-".join(filter(None, [submission.mark, batch_mark]))
     args = ["--driver", mark, *args]
     try:
         batch = hook.post_batch(file=options.pop("file"), args=args, name=name, **options)

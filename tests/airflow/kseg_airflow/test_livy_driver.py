@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from answering import Cluster
+from kseg_airflow import ledger
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.livy import LivyDriver
@@ -189,6 +190,25 @@ def test_a_batch_is_posted_under_a_name_that_no_other_has(livy: Livy, tmp_path: 
         assert handle.to_json()["name"] == body["name"]
         names.append(body["name"])
     assert len(set(names)) == 3
+
+
+def test_the_driver_of_a_batch_has_the_tasks_mark_and_its_own(livy: Livy, tmp_path: Path) -> None:
+    """A later try looks in the ledger for what drivers of the task's mark have landed, and never found a batch's."""
+    livy.answers["POST /batches"] = (201, {"id": 7, "state": "starting"})
+    asked = submission(tmp_path / "try-1")
+    asked.mark = "ab12"
+    handle = submit(asked)
+    option, mark = livy.asked[-1][1]["args"][:2]
+    assert option == "--driver"
+    owner = f"host:4711:{mark}-4f1c"
+    assert handle.is_owner(owner)
+    assert not handle.is_owner("host:4711:ab12-4f1c"), "another batch of the task"
+
+    def status(*words: str) -> Outcome:
+        runs = [{"run_id": "r1", "owner": owner, "ended_at": "2026-01-01T10:00:00Z"}]
+        return Outcome(0, {"run": words[1]} if words[0] == "--run" else {"runs": runs})
+
+    assert ledger.landed_before("ab12", {}, status) == [{"run": "r1"}]
 
 
 def test_a_batch_whose_id_nobody_wrote_down_is_found_by_its_name(livy: Livy, tmp_path: Path) -> None:
