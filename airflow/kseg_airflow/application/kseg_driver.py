@@ -1,6 +1,7 @@
 """The application of spark-submit and Livy: `kseg_driver.py ingest orders.yaml …` is `kseg ingest orders.yaml …`.
 
-`--driver NAME` before that is what identifies this driver in the ledger where neither host nor process id is known.
+`--driver NAME` before that is what identifies this driver in the ledger where neither host nor process id is known:
+behind Livy, which tells no exit code either, so the last line of the output does (`kseg-exit: 3`).
 
 Its Python has kafka-segment-etl, installed or by --py-files or --archives. It lies in a folder of its own, since Python
 puts a script's folder first on its path.
@@ -23,9 +24,18 @@ def run() -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # a JVM has started this
         threading.Thread(target=end_with, args=(os.getppid(),), name="kseg-parent", daemon=True).start()
     words = sys.argv[1:]
-    if words[:1] == ["--driver"]:
-        os.environ["KSEG_DRIVER"] = words[1]
-        words = words[2:]
+    if words[:1] != ["--driver"]:
+        kseg(words)
+        return
+    os.environ["KSEG_DRIVER"] = words[1]
+    try:
+        kseg(words[2:])
+    except SystemExit as end:
+        print(f"kseg-exit: {end.code if isinstance(end.code, int) else int(end.code is not None)}", flush=True)
+        raise
+
+
+def kseg(words: list[str]) -> None:
     from kseg.jobs.cli import main  # type: ignore[import-not-found]  # the driver's Python has it
 
     main(words)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -31,6 +32,8 @@ _TIMEOUT: Final = 60
 _ALL: Final = {"from": 0, "size": 1_000_000}
 _ENDED: Final = frozenset({"success", "dead", "error", "killed"})
 _DIAGNOSTICS: Final = "YARN Diagnostics:"
+#: What kseg_driver.py prints last.
+_EXIT_CODE: Final = re.compile(r"kseg-exit: (\d{1,3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,8 @@ class LivyDriver:
             told += f" ({batch['appId']})"
         if state == "killed":
             return Outcome(None, detail=told)
-        return Outcome((document or {}).get("exit_code") or exit_code_told(_diagnostics(lines)), document, told)
+        code = _printed_exit_code(lines) or (document or {}).get("exit_code") or exit_code_told(_diagnostics(lines))
+        return Outcome(code, document, told)
 
 
 def hook_of(conn_id: str) -> Any:
@@ -174,6 +178,12 @@ def _diagnostics(lines: Sequence[str]) -> str:
     """YARN's diagnostics of the application. The driver's log is not used: it has other numbers than exit codes."""
     found = next((number for number, line in enumerate(lines) if line.startswith(_DIAGNOSTICS)), len(lines))
     return "\n".join(lines[found:])
+
+
+def _printed_exit_code(lines: Sequence[str]) -> int | None:
+    """The driver's exit code; None if an earlier kseg_driver.py ran, or one that was killed."""
+    found = [match for match in map(_EXIT_CODE.fullmatch, lines) if match]
+    return int(found[-1][1]) if found else None
 
 
 def _printed_document(lines: Sequence[str]) -> dict[str, Any] | None:

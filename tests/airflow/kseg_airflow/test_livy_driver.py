@@ -15,7 +15,7 @@ from kseg_airflow import ledger
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.livy import LivyDriver
-from kseg_airflow.outcomes import Outcome
+from kseg_airflow.outcomes import Outcome, worth_a_retry
 from kseg_airflow.submission import Submission
 from kseg_airflow.submit.livy import submit
 
@@ -96,6 +96,16 @@ def test_its_result_is_what_it_printed_as_far_as_livy_keeps_that(livy: Livy, pol
 def test_a_failed_batch_ends_with_the_exit_code_that_it_printed(livy: Livy, polled: Any) -> None:
     livy.batch("dead", json.dumps(REFUSED), *SHUTDOWN)
     assert polled() == Outcome(3, REFUSED, "Livy batch 7: dead")
+
+
+def test_a_failed_batch_without_a_document_of_an_error_ends_with_its_exit_code(livy: Livy, polled: Any) -> None:
+    """`kseg verify` prints its findings, and fails: it was taken for a driver that is gone, and tried again."""
+    livy.batch("dead", json.dumps({"job": "orders", "findings": [{}], "ok": False}), "kseg-exit: 1", *SHUTDOWN)
+    outcome = polled()
+    assert outcome == Outcome(1, None, "Livy batch 7: dead")
+    assert not worth_a_retry(outcome)
+    livy.batch("dead", json.dumps(REPORT), "kseg-exit: 0", *SHUTDOWN)
+    assert polled().exit_code is None
 
 
 def test_a_failed_batch_is_no_success_whatever_else_stands_in_its_log(livy: Livy, polled: Any) -> None:
