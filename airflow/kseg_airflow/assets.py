@@ -116,7 +116,8 @@ def read_job(job_file: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def event_extra(report: Mapping[str, Any], interval: Iterable[str] | None = None) -> dict[str, Any]:
-    """The content of a landing's asset event, from the run's report.
+    """The content of a landing's asset event, from the run's report; of a drain, which is the sum of several runs, with
+    their ids (`runs`).
 
     Ranges beyond two thousand are left out and counted (`ranges_left_out`): events are in Airflow's database, and
     the ledger has them all.
@@ -135,9 +136,17 @@ def event_extra(report: Mapping[str, Any], interval: Iterable[str] | None = None
         "group": {"group": group["group"], "offsets": group["offsets"]} if group else None,
         "report": report.get("report"),
     }
+    if len(runs := runs_of(report)) > 1:
+        told["runs"] = runs
     if len(ranges) > _EXTRA_RANGES:
         told["ranges_left_out"] = len(ranges) - _EXTRA_RANGES
     return {EXTRA_KEY: told}
+
+
+def runs_of(report: Mapping[str, Any]) -> list[str]:
+    """The ids of the runs that a report is of: one, those of a drain, or none."""
+    of_drain = [str(run["run"]) for run in report.get("runs") or [] if run.get("run")]
+    return of_drain or ([str(report["run"])] if report.get("run") else [])
 
 
 def landed_tables(report: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kseg_airflow.assets import landed_tables
+from kseg_airflow.assets import landed_tables, runs_of
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, REFUSED, Outcome
@@ -44,7 +44,8 @@ def completed(outcome: Outcome, driver: Handle, status: Callable[..., Outcome], 
 
 
 def landed_before(mark: str, report: Mapping[str, Any], status: Callable[..., Outcome]) -> list[dict[str, Any]]:
-    """The reports of the runs that drivers of this mark have ended, the oldest first, without that of `report`.
+    """The reports of the runs that drivers of this mark have ended, the oldest first, without those of `report`, which
+    may be of a drain.
 
     A report of nothing to do names the run that has landed the interval: it is one of those that are looked for.
 
@@ -52,8 +53,10 @@ def landed_before(mark: str, report: Mapping[str, Any], status: Callable[..., Ou
         AirflowException: the ledger cannot be asked.
     """
     runs = _asked(status, "--runs", _RUNS)["runs"]
-    own = report.get("run") if landed_tables(report) else None
-    ended = [run for run in runs if run["ended_at"] and run["run_id"] != own and _is_marked(str(run["owner"]), mark)]
+    own = runs_of(report) if landed_tables(report) else []
+    ended = [
+        run for run in runs if run["ended_at"] and run["run_id"] not in own and _is_marked(str(run["owner"]), mark)
+    ]
     ended.sort(key=lambda run: str(run["ended_at"]))
     return [_asked(status, "--run", str(run["run_id"])) for run in ended]
 

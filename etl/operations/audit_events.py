@@ -3,6 +3,9 @@
 An event's `extra` is `{"kseg": {"version": 1, "job", "run", "mode", "interval", "ranges", "counts", "tables", "group",
 "report"}}`, from the run's report. A run that landed in several tables has an identical event for each of them.
 
+The report of a drain is the sum of its runs, whose ids are `runs`. A retry's event has those of earlier tries that have
+none in `earlier`.
+
     kind                    what
     ----------------------  -----------------------------------------------------------------------------------------
     event-unknown-run       its run is not in the ledger
@@ -14,7 +17,9 @@ An event's `extra` is `{"kseg": {"version": 1, "job", "run", "mode", "interval",
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,7 +27,7 @@ from typing import Any
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import AddressValue, ConfigurationError
-from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run.report_from_ledger import report_of
 
@@ -78,21 +83,28 @@ def parse_events(text: str) -> list[Mapping[str, Any]]:
 
 def compare_events(events: Sequence[Mapping[str, Any]], state: JobState, now: datetime) -> list[Difference]:
     """Every difference between the events of this job and its ledger. Events of other jobs are ignored."""
-    by_run: dict[str, list[Mapping[str, Any]]] = {}
-    for event in events:
+    by_runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for event in _single(events):
         if event.get("job") == state.job and event.get("run"):
-            by_run.setdefault(str(event["run"]), []).append(event)
+            by_runs.setdefault(tuple(map(str, event.get("runs") or [event["run"]])), []).append(event)
     found: list[Difference] = []
-    for run_id, of_run in by_run.items():
-        run = state.runs.get(run_id)
-        if run is None:
-            if not _archived(state):
-                found.append(_unknown(run_id))
-        elif run.abandoned:
-            found.append(_abandoned(run_id))
-        else:
-            found += _contradictions(run, of_run)
-    return found + list(_missing(by_run.keys(), state, now))
+    for run_ids, of_runs in by_runs.items():
+        runs = [run for run_id in run_ids if (run := state.runs.get(run_id)) is not None]
+        abandoned = [run.run_id for run in runs if run.abandoned]
+        found += map(_abandoned, abandoned)
+        if len(runs) < len(run_ids):
+            unknown = [run_id for run_id in run_ids if run_id not in state.runs]
+            found += [] if _archived(state) else map(_unknown, unknown)
+        elif not abandoned:
+            found += _contradictions(runs, of_runs)
+    return found + list(_missing(itertools.chain(*by_runs), state, now))
+
+
+def _single(events: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """The landings that events tell of: each event's own, and those of earlier tries of its task."""
+    for event in events:
+        yield from event.get("earlier") or ()
+        yield {name: told for name, told in event.items() if name != "earlier"}
 
 
 def _archived(state: JobState) -> bool:
@@ -118,48 +130,59 @@ def _abandoned(run_id: str) -> Difference:
     )
 
 
-def _contradictions(run: RunState, events: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
+def _contradictions(runs: Sequence[RunState], events: Sequence[Mapping[str, Any]]) -> Iterable[Difference]:
+    """runs: one, or those of a drain."""
     remedy = "trust the ledger; find out what wrote the event, and run again what has read it"
-    address: dict[str, AddressValue] = {"run": run.run_id}
+    last = runs[-1].run_id
+    name = f"run {last}" if len(runs) == 1 else f"the {len(runs)} runs up to {last}"
+    address: dict[str, AddressValue] = {"run": last}
     if any(one != events[0] for one in events[1:]):
-        yield Difference("event-contradicts", f"events of run {run.run_id} differ", remedy, address)
-    if len(events) > max(1, len(run.landed)):
+        yield Difference("event-contradicts", f"events of {name} differ", remedy, address)
+    tables = {path for run in runs for path in run.landed}
+    if len(events) > max(1, len(tables)):
         yield Difference(
             "event-duplicate",
-            f"{len(events)} events name run {run.run_id}, which landed in {len(run.landed)} table(s)",
+            f"{len(events)} events name {name}, which landed in {len(tables)} table(s)",
             "DAGs that are scheduled on the asset ran more often than needed; nothing has landed twice",
             address,
         )
     for event in events:
-        for what in _differing(run, event):
-            yield Difference("event-contradicts", f"the event of run {run.run_id}: {what}", remedy, address)
+        for what in _differing(runs, event):
+            yield Difference("event-contradicts", f"the event of {name}: {what}", remedy, address)
 
 
-def _differing(run: RunState, event: Mapping[str, Any]) -> Iterable[str]:
-    if event.get("mode") not in (None, run.mode):
-        yield f"its mode is {event['mode']}, in the ledger {run.mode}"
-    asked = json.loads(run.plan.asked) if run.plan.asked else {}
+def _differing(runs: Sequence[RunState], event: Mapping[str, Any]) -> Iterable[str]:
+    first = runs[0]  # what a drain's runs were asked for is the same
+    archived = any(run.archived for run in runs)
+    if event.get("mode") not in (None, first.mode):
+        yield f"its mode is {event['mode']}, in the ledger {first.mode}"
+    asked = json.loads(first.plan.asked) if first.plan.asked else {}
     if event.get("interval") and asked.get("interval") and not _same_times(event["interval"], asked["interval"]):
         yield f"its interval is {event['interval']}, in the ledger {asked['interval']}"
-    if not run.archived and not event.get("ranges_left_out"):
-        here, there = _offsets(event.get("ranges") or ()), {tp: o for tp, o in run.plan.offsets().items() if o}
+    if not archived and not event.get("ranges_left_out"):
+        here, there = _offsets(event.get("ranges") or ()), offsets_of([one for run in runs for one in run.plan.ranges])
         for tp in sorted(here.keys() | there.keys()):
-            if here.get(tp) != there.get(tp):
+            if (here.get(tp) or None) != (there.get(tp) or None):
                 yield f"{tp.topic}-{tp.partition} has {here.get(tp)}, in the ledger {there.get(tp)}"
-    if not run.archived and run.accounted is not None:
-        known = report_of("", run, status="done").counts
+    if not archived and all(run.accounted is not None for run in runs):
+        known: Counter[str] = Counter()
+        for run in runs:
+            known.update(report_of("", run, status="done").counts)
         counts = event.get("counts") or {}
         for name in _COUNTS:
             if name in counts and name in known and counts[name] != known[name]:
                 yield f"{name} is {counts[name]}, in the ledger {known[name]}"
     for table in event.get("tables") or ():
-        commit = run.landed.get(str(table.get("path")))
-        if commit is None:
+        commits = [commit for run in runs if (commit := run.landed.get(str(table.get("path")))) is not None]
+        if not commits:
             yield f"it names table {table.get('path')}, in which the run has not landed"
-        elif commit.version >= 0 and (table.get("version"), table.get("rows")) != (commit.version, commit.rows):
+            continue
+        version, rows = commits[-1].version, sum(commit.rows for commit in commits)
+        known_to_delta = all(commit.version >= 0 for commit in commits)
+        if known_to_delta and (table.get("version"), table.get("rows")) != (version, rows):
             yield (
                 f"{table['path']} has version {table.get('version')} with {table.get('rows')} rows, in the ledger "
-                f"{commit.version} with {commit.rows}"
+                f"{version} with {rows}"
             )
 
 

@@ -93,4 +93,6 @@ def test_what_earlier_tries_have_landed_is_known_by_the_mark_of_their_drivers() 
     # An interval that is landed already is reported by the id of the run that has landed it.
     nothing = {"run": "r5", "status": "nothing-to-do", "tables": landed["tables"]}
     assert ledger.landed_before("ab12", nothing, status) == [{"run": "r1"}, {"run": "r4"}, {"run": "r5"}]
+    drained = landed | {"runs": [{"run": "r4"}, {"run": "r5"}]}
+    assert ledger.landed_before("ab12", drained, status) == [{"run": "r1"}], "a drain reports all of its runs itself"
     assert ledger.landed_before("cd", {}, status) == []

@@ -12,6 +12,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.etl.operations import audit_events
 from kseg.etl.operations.audit import audit
 from kseg.etl.operations.audit_events import parse_events
+from kseg.etl.run.report_sum import ReportSum
 
 
 def event_of(report: Any) -> dict[str, Any]:
@@ -52,6 +53,26 @@ def test_events_against_the_ledger(landed, records):
     assert kinds(job, first, second, of_others, {"somebody": "else's"}) == []
     unknown = {"kseg": {**first["kseg"], "run": "0" * 32}}
     assert kinds(job, first, second, unknown) == ["event-unknown-run"]
+
+
+def test_the_events_of_a_drain_and_of_a_retry_tell_of_several_runs(home, records, monkeypatch):
+    """A drain's sum contradicted its last run, and runs of earlier tries had no event."""
+    monkeypatch.setattr(audit_events, "GRACE", -audit_events.GRACE)
+    job = home(records.topic(2))
+    total, events = ReportSum(), []
+    for _ in range(3):
+        records.write_mixed(job.topics[0], rounds=1, count=6)
+        records.settle(job.topics[0])
+        report = job.ingest()
+        total.add(report)
+        events.append(event_of(report))
+    first, second, third = (one["kseg"] for one in events)
+    drained = {"kseg": event_of(total.report)["kseg"] | {"runs": [one["run"] for one in (first, second, third)]}}
+    assert kinds(job, drained) == []
+    assert kinds(job, {"kseg": third | {"earlier": [first, second]}}) == []
+    assert kinds(job, {"kseg": third | {"earlier": [first]}}) == ["event-missing"]
+    wrong = drained["kseg"] | {"runs": [first["run"], third["run"]]}
+    assert set(kinds(job, {"kseg": wrong})) == {"event-contradicts", "event-missing"}
 
 
 @pytest.mark.parametrize(
