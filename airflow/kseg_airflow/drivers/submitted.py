@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.outcomes import Look, Outcome
+from kseg_airflow.outcomes import DONE, NOT_EXECUTABLE, NOT_FOUND, RETRIABLE, Look, Outcome
 
 HTTP_TIMEOUT: Final = (5, 30)
 
@@ -44,8 +44,7 @@ class Submitted:
                 return Look()
             asked = self.ask()  # it may have been handed over between the two checks
             if asked is None:
-                why = "spark-submit has ended, and the cluster has no driver for it"
-                return Look(Outcome(submitted.exit_code or None, detail=why))
+                return Look(_not_submitted(submitted))
         outcome = self.outcome_of(*asked)
         return Look(outcome, None if outcome is not None else self.progress_of(*asked))
 
@@ -106,6 +105,21 @@ class Submitted:
     def is_owner(self, owner: str) -> bool:
         """Whether a name in the ledger is this driver's name. Raises OSError."""
         raise NotImplementedError
+
+
+def _not_submitted(submitted: Outcome) -> Outcome:
+    """The outcome of a driver that spark-submit has not handed over. Its exit code 1, unlike a driver's, tells of a
+    cluster that was not reached as well as of a wrong setting, so the next try may succeed."""
+    code = submitted.exit_code
+    if submitted.killed or code is None or code == DONE:
+        return Outcome(None, detail="spark-submit has ended, and the cluster has no driver for it")
+    if code in (NOT_FOUND, NOT_EXECUTABLE):
+        what = "was not found" if code == NOT_FOUND else "cannot be executed"
+        error = {"message": f"spark-submit {what}", "remedy": "check `spark-binary` of the Spark connection, and PATH"}
+    else:
+        error = {"message": f"spark-submit ended with exit code {code}, and the cluster has no driver for it"}
+        code = RETRIABLE
+    return Outcome(code, {"error": error, "exit_code": code})
 
 
 def exit_code_told(told: str) -> int | None:

@@ -16,7 +16,7 @@ from answering import Cluster
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.kubernetes import KubernetesDriver
 from kseg_airflow.drivers.local import start
-from kseg_airflow.outcomes import Look, Outcome
+from kseg_airflow.outcomes import Look, Outcome, worth_a_retry
 
 
 @pytest.fixture
@@ -150,11 +150,11 @@ def test_a_pod_is_found_although_spark_submit_was_killed_before_it_said_a_word(s
 
 
 @pytest.mark.usefixtures("known")
-def test_a_submission_that_fails_before_there_is_a_pod_is_the_drivers_failure(tmp_path: Path) -> None:
+def test_a_submission_that_fails_before_there_is_a_pod_is_tried_again(tmp_path: Path) -> None:
     driver = submitted(tmp_path, "exit 1")
     outcome = wait_for(driver.poll, "the end of spark-submit")
-    assert outcome.exit_code == 1
-    assert not outcome.killed
+    assert worth_a_retry(outcome)
+    assert "spark-submit ended with exit code 1" in outcome.error["message"]
 
 
 @pytest.mark.usefixtures("known")

@@ -15,7 +15,7 @@ from answering import Cluster
 from kseg_airflow.drivers.handles import handle_of
 from kseg_airflow.drivers.local import start
 from kseg_airflow.drivers.yarn import YarnDriver
-from kseg_airflow.outcomes import Look, Outcome, worth_a_retry
+from kseg_airflow.outcomes import Look, Outcome, failure_of, worth_a_retry
 from kseg_airflow.triggers import KsegRunTrigger
 from kseg_airflow.watching import watch
 
@@ -180,14 +180,30 @@ def test_a_resource_manager_that_is_away_or_refuses_is_an_error_of_the_question_
         driver.stop(1)
 
 
-def test_a_submission_that_fails_before_there_is_an_application_is_the_drivers_failure(
-    server: Cluster, tmp_path: Path
-) -> None:
+def test_a_submission_that_fails_before_there_is_an_application_is_tried_again(server: Cluster, tmp_path: Path) -> None:
+    """spark-submit's exit code 1 was taken for the driver's, which no retry helps. It may be a ResourceManager that was
+    away, or a store that did not take the files."""
     driver = driver_at(server, tmp_path, "echo 'Exception: no queue' >&2; exit 1")
     server.answers[APPS] = 200, {"apps": None}
     outcome = wait_for(driver.poll, "the end of spark-submit")
-    assert outcome.exit_code == 1
+    assert worth_a_retry(outcome)
+    assert "spark-submit ended with exit code 1" in str(failure_of(outcome, "kseg ingest"))
     assert driver.log_lines()[0] == ["Exception: no queue"]
+
+
+@pytest.mark.parametrize(("code", "told"), [(127, "spark-submit was not found"), (126, "spark-submit cannot be exec")])
+def test_a_spark_submit_that_cannot_be_run_is_named(server: Cluster, tmp_path: Path, code: int, told: str) -> None:
+    driver = driver_at(server, tmp_path, f"exit {code}")
+    server.answers[APPS] = 200, {"apps": None}
+    outcome = wait_for(driver.poll, "the end of spark-submit")
+    assert not worth_a_retry(outcome)
+    assert told in str(failure_of(outcome, "kseg ingest"))
+
+
+def test_a_submission_that_was_killed_is_tried_again(server: Cluster, tmp_path: Path) -> None:
+    driver = driver_at(server, tmp_path, "exit 143")
+    server.answers[APPS] = 200, {"apps": None}
+    assert wait_for(driver.poll, "the end of spark-submit").killed
 
 
 def test_an_application_that_is_forgotten_may_be_tried_again(server: Cluster, tmp_path: Path) -> None:
