@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 _ROOT = Path(__file__).parents[1]
-_announced: set[Callable[..., Any]] = set()
+_looked_at: set[Callable[..., Any]] = set()
 
 
 def compiled(function: F) -> F:
@@ -64,8 +64,10 @@ def warn_if_compiling(function: Callable[..., Any]) -> None:
 
     A worker's log is its standard error, which Spark shows in the driver's terminal or in the executor's log.
     """
-    if not is_cached(function) and function not in _announced:
-        _announced.add(function)
+    if function in _looked_at:
+        return
+    _looked_at.add(function)
+    if not is_cached(function):
         _LOG.warning("kseg: compiling a decoder; later runs on this machine do not wait for it …")
 
 
