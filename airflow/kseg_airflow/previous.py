@@ -20,6 +20,7 @@ from kseg_airflow.compat import AirflowException, clear_of, logical_identity, th
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.outcomes import DONE, Outcome
 from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.watching import outcome_so_far
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,7 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
             return None
         log.info("A previous try has read its driver's result, and ended before Airflow had it: delivering it again.")
         return Previous(handle, Outcome(**success))
-    try:
-        outcome = handle.poll()
-    except OSError as error:
-        if not same:
-            raise
-        log.warning("cannot get the status of a previous try's driver: %s", error)
-        outcome = None  # whoever follows it looks again
+    outcome = outcome_so_far(handle, log) if same else handle.poll()
     if outcome is None and not same:
         log.info("The driver of a previous try %s; waiting for its end.", _why(record))
         if not handle.stop(grace):
