@@ -49,7 +49,7 @@ def can_partition_by(kind: pa.DataType) -> bool:
     )
 
 
-def can_cluster_by(kind: pa.DataType) -> bool:
+def has_bounds(kind: pa.DataType) -> bool:
     """Types of whose values Delta keeps the least and the greatest of a file."""
     types = pa.types
     return bool(
@@ -69,7 +69,7 @@ def _is_flat(kind: pa.DataType) -> bool:
 PARTITIONS: Final = Layout("partition", "partition", can_partition_by)
 """Of a table that delta-rs writes."""
 PARTITIONS_BY_SPARK: Final = Layout("partition", "partition", _is_flat)
-CLUSTERING: Final = Layout("clustering", "cluster", can_cluster_by)
+CLUSTERING: Final = Layout("clustering", "cluster", has_bounds)
 
 
 def check_layout(columns: pa.Schema, partition_by: Sequence[str], cluster_by: Sequence[str]) -> None:

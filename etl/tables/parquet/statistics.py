@@ -27,6 +27,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.etl.tables.parquet.layout import has_bounds
+
 NUM_INDEXED = "delta.dataSkippingNumIndexedCols"
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_NUM_INDEXED = 32
@@ -175,17 +177,7 @@ def _descend(column: pa.ChunkedArray, path: Path) -> pa.ChunkedArray:
 
 
 def _has_bounds(kind: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_date32(kind)
-        or types.is_timestamp(kind)
-        or types.is_string(kind)
-    )
+    return has_bounds(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _footer_bounds(footer: Any, leaf: _Leaf) -> tuple[Any, Any] | None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.tables.parquet.layout import can_cluster_by, check_layout
+from kseg.etl.tables.parquet.layout import check_layout, has_bounds
 
 ROWS = pa.schema(
     [("id", pa.int64()), ("day", pa.date32()), ("raw", pa.binary()), ("at", pa.struct([("place", pa.string())]))]
@@ -60,4 +60,4 @@ def test_spark_partitions_by_types_that_delta_rs_does_not() -> None:
     ],
 )
 def test_clustering_takes_the_types_that_delta_skips_files_by(kind: pa.DataType, takes: bool) -> None:
-    assert can_cluster_by(kind) is takes
+    assert has_bounds(kind) is takes
