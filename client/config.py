@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kseg.client.cluster.retry import RetryPolicy
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.protocol.old_releases import parse_release
 from kseg.client.protocol.suggestion import did_you_mean
+from kseg.client.retry import RetryPolicy
 from kseg.client.security.config import NAMES as SECURITY_NAMES
 from kseg.client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
-from kseg.client.wire.negotiation import parse_fallback
 
 INT32_MAX = 2**31 - 1
 
@@ -195,7 +195,7 @@ _PROPERTIES: dict[str, _Property] = {
     "transaction.timeout.ms": _Property("transaction_timeout_ms", _integer(1), _MILLISECONDS),
     # These two are librdkafka's: the Java clients do not support brokers that do not report their versions.
     "broker.version.fallback": _Property(
-        "broker_version_fallback", parse_fallback, "give the release of the oldest broker, such as 0.9.0"
+        "broker_version_fallback", parse_release, "give the release of the oldest broker, such as 0.9.0"
     ),
     "api.version.request.timeout.ms": _Property("api_version_request_timeout_ms", _integer(1), _MILLISECONDS),
 }

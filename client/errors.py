@@ -36,7 +36,7 @@
 
 `client.protocol.error_policy` has the reaction to each error code of each API; an error made from a code has it as
 `reaction`. `retriable` shows whether the same operation may succeed if it is repeated. An operation that raises a
-retriable error has already been repeated until its deadline (`client.cluster.retry`). Errors have their address (topic,
+retriable error has already been repeated until its deadline (`client.retry`). Errors have their address (topic,
 partition, group, broker …) if there is one. They can be pickled, because workers send them to the driver.
 
 Error codes, and which of them are retriable: https://kafka.apache.org/protocol#protocol_error_codes

@@ -32,10 +32,10 @@ FOLDERS = {
         registry report website
     """,
 }
-#: Modules that lie in a part's root. `client/config.py`, `offsets.py` and `etl/places.py` are used by every folder
+#: Modules that lie in a part's root. Those of `client` and `etl/places.py` are used by the folders
 #: below.
 ROOTS = {
-    "client": {"__init__.py", "config.py", "errors.py", "offsets.py"},
+    "client": {"__init__.py", "config.py", "errors.py", "offsets.py", "retry.py"},
     "segment_reader": {"__init__.py", "errors.py"},
     "etl": {"__init__.py", "errors.py", "places.py"},
     "jobs": {

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, PatternType, PermissionType, ResourceType
 from kseg.client.protocol.messages.security import (
@@ -28,6 +27,7 @@ from kseg.client.protocol.messages.security import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_PATTERNS: Final = 1
 #: The name of the one cluster resource.

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import CONFIG_SOURCES, ConfigResourceType, ConfigType
 from kseg.client.protocol.messages.configs import (
@@ -35,6 +34,7 @@ from kseg.client.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_SYNONYMS: Final = 1
 _FIRST_WITH_DOCUMENTATION: Final = 3

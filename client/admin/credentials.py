@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.protocol.enums import ScramMechanism
 from kseg.client.protocol.messages.security import (
@@ -23,6 +22,7 @@ from kseg.client.protocol.messages.security import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from kseg.client.retry import Deadline
 
 _HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 

@@ -16,12 +16,12 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, check_metadata
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest, MetadataResponse
 from kseg.client.protocol.versions import all_topics, asking_creates_topics
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_OPERATIONS: Final = 8
 _FIRST_WITH_IDS: Final = 12

@@ -13,11 +13,11 @@ from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import UpgradeType
 from kseg.client.protocol.messages.configs import UpdateFeaturesRequest
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_TYPES: Final = 1
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.groups import DeleteGroupsRequest, LeaveGroupRequest
 from kseg.client.protocol.messages.offsets import OffsetDeleteRequest
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_MEMBERS: Final = 3
 _FIRST_WITH_REASON: Final = 5

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, ask_all_brokers, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import Code, KafkaError, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
@@ -22,6 +21,7 @@ from kseg.client.protocol.messages.placement import (
     DescribeLogDirsResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, check_metadata
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import UnsupportedVersion, error_from_code
 from kseg.client.protocol.enums import AclOperation, authorized_operations
 from kseg.client.protocol.messages.brokers import UnregisterBrokerRequest
@@ -32,6 +31,7 @@ from kseg.client.protocol.messages.quorum_voters import (
     DescribeQuorumResponse,
     RemoveRaftVoterRequest,
 )
+from kseg.client.retry import Deadline
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _ENDPOINTS: Final = {"brokers": 1, "controllers": 2}

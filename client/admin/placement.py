@@ -16,7 +16,6 @@ from typing import Any, Final, Literal
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.placement import (
@@ -27,6 +26,7 @@ from kseg.client.protocol.messages.placement import (
     ListPartitionReassignmentsResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 _ELECTIONS: Final[dict[str, int]] = {"preferred": 0, "unclean": 1}
 _FIRST_WITH_KINDS: Final = 1

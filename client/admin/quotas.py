@@ -16,13 +16,13 @@ from typing import Any
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.protocol.messages.configs import (
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from kseg.client.retry import Deadline
 
 QuotaEntity = frozenset[tuple[str, str | None]]
 

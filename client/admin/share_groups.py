@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
 from kseg.client.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
@@ -22,6 +21,7 @@ from kseg.client.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 
 class ShareOffset(NamedTuple):

@@ -17,7 +17,6 @@ from kseg.client.admin.configs import ConfigEntry, config_entry
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, TopicMetadata, leader_in
 from kseg.client.cluster.results import Results, ask_each_leader, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerError, Code, KafkaError, LeaderNotAvailable, TopicExists, UnsupportedVersion
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.topics import (
@@ -29,6 +28,7 @@ from kseg.client.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 HIGH_WATERMARK: Final = -1
 _DEFAULT: Final = -1

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.results import Results, ask_all_brokers, ask_each_leader, fixed, outcome, retry_failed_parts
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, TransactionError, UnsupportedVersion, error_from_code
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from kseg.client.protocol.messages.transactions import (
@@ -32,6 +31,7 @@ from kseg.client.protocol.messages.transactions import (
     WriteTxnMarkersResponse,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 
 _FIRST_WITH_DURATION: Final = 1
 _FIRST_WITH_PATTERN: Final = 2

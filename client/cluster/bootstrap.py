@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, check_metadata, metadata_request, read_metadata
-from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.pool import ConnectionPool
 from kseg.client.config import ClientConfig
 from kseg.client.errors import (
     BrokerUnavailable,
@@ -26,8 +26,8 @@ from kseg.client.errors import (
     error_from_code,
 )
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
-from kseg.client.wire.pool import ConnectionPool
 
 #: Errors after which another broker may do what this one did not.
 NEXT_BROKER: Final = (BrokerUnavailable, RequestTimedOut, ProtocolFault)

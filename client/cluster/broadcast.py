@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, SomeBrokersFailed
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.schema import Request, Response
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 R = TypeVar("R", bound=Response)

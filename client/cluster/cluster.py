@@ -4,9 +4,9 @@
                                               -> FindCoordinator (group, transaction)      client.cluster.coordinators
     which broker a request is sent to, and whether it is retried after a lost response     client.protocol.routing
     what an error code leads to                                                            client.protocol.error_policy
-    connections                                                                            client.wire.pool
+    connections                                                                            client.cluster.pool
 
-`learn` updates metadata and coordinators after an error; `client.cluster.retry` decides whether and when to try again.
+`learn` updates metadata and coordinators after an error; `client.retry` decides whether and when to try again.
 A `Cluster` is for one thread, and is not pickled: workers get the `ClientConfig` and make their own `Cluster`.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answers
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
-from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.pool import ConnectionPool
 from kseg.client.cluster.waiting import WaitNotice
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
@@ -28,9 +28,9 @@ from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FRAME
-from kseg.client.wire.pool import ConnectionPool
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")

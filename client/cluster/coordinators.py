@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from kseg.client.cluster.metadata import Broker
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 CoordinatorKey = tuple[Literal["group", "transaction"], str]

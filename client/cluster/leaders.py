@@ -13,11 +13,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kseg.client.cluster.cluster import Cluster, outcome_unknown
 from kseg.client.cluster.metadata import Leader, LeaderHint, leader_in
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, error_from_code
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 R = TypeVar("R", bound=Response)

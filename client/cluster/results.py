@@ -17,11 +17,11 @@ from kseg.client.cluster.broadcast import broadcast
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import leader_in
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OutcomeUnknown, ProtocolFault, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
+from kseg.client.retry import Deadline
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -26,7 +26,6 @@ from functools import partial
 from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.fetch.absence import EmptyAnswers, read_uncommitted_from
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
@@ -37,6 +36,7 @@ from kseg.client.offsets import IsolationLevel, isolation_code
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.wire.waiting import Waiter
 
 Polled = tuple[TopicPartition, FetchedRecords | KafkaError]

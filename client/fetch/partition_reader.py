@@ -26,7 +26,6 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, Leader
-from kseg.client.cluster.retry import Backoff, Deadline
 from kseg.client.errors import KafkaError, LeaderNotAvailable, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.fetch.limit import LARGEST_MESSAGE, FetchLimit
 from kseg.client.fetch.messages import (
@@ -44,6 +43,7 @@ from kseg.client.offsets import IsolationLevel, isolation_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Backoff, Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME
 from kseg.client.wire.throttle import LONGEST_SECONDS

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_ID, Leader
-from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError, ProtocolFault
 from kseg.client.fetch.limit import FetchLimit
@@ -18,6 +17,7 @@ from kseg.client.fetch.replica import ReplicaSelection
 from kseg.client.fetch.session import FetchSession, SessionPart
 from kseg.client.protocol.messages.fetch import FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FETCH_FRAME
 

@@ -16,10 +16,10 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Leader
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 
 NOT_KNOWN: Final = -1
 _MIN_STAY_SECONDS: Final = 0.1

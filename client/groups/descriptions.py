@@ -20,7 +20,6 @@ from typing import Any, Final
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.results import Results, ask_all_brokers
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol.embedded.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from kseg.client.protocol.enums import AclOperation, authorized_operations
@@ -29,6 +28,7 @@ from kseg.client.protocol.errors import ProtocolError
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from kseg.client.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 DEAD: Final = "Dead"

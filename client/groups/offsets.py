@@ -18,13 +18,13 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import NO_ID
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OffsetCommitFailed, ProtocolFault, UnsupportedVersion, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.lookup import permission_lacking, reaction
 from kseg.client.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
 from kseg.client.protocol.versions import can_require_stable
+from kseg.client.retry import Deadline
 
 NO_OFFSET: Final = -1
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
 from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
 from kseg.client.membership.assignor import Assignor, Racks
@@ -28,6 +27,7 @@ from kseg.client.membership.topics import SubscribedTopics, partition_counts, re
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 
 #: `poll` waits at most this long at a time, so that the heartbeat thread notices that the application polls.
 _MAX_WAIT_SECONDS: Final = 1.0

@@ -17,13 +17,13 @@ from typing import Final
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import Broker
-from kseg.client.cluster.retry import Backoff, Deadline
 from kseg.client.errors import KafkaError, RequestTimedOut
 from kseg.client.membership.background import now
 from kseg.client.membership.classic_session import ClassicSession, Generation
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
+from kseg.client.retry import Backoff, Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 #: How many seconds after the rebalance timeout a response to JoinGroup is still awaited.

@@ -15,7 +15,6 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
 from kseg.client.cluster.metadata import NO_ID, check_metadata
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, OffsetCommitFailed
 from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
 from kseg.client.membership.background import Background, now
@@ -27,6 +26,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 
 _MAX_WAIT_SECONDS: Final = 1.0
 _LEAVING_SECONDS: Final = 5.0

@@ -10,13 +10,13 @@ from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, error_from_code
 from kseg.client.membership.background import Background, now
 from kseg.client.membership.classic_session import Generation, heartbeat_request, leave_request
 from kseg.client.membership.settings import MemberSettings
 from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
+from kseg.client.retry import Deadline
 
 #: After these no heartbeat is sent until the member has joined again.
 _SILENCED: Final = frozenset({Reaction.JOIN_AFRESH, Reaction.FAIL})

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import ClusterMetadata
-from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import KafkaError
 from kseg.client.membership.assignor import Racks
 from kseg.client.membership.background import now
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline, RetryPolicy
 
 
 class SubscribedTopics:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker, Leader
-from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.producer.batch import Batch
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.waiting import is_writable
 

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
     BrokerError,
     Fenced,
@@ -47,6 +46,7 @@ from kseg.client.producer.partitioners import (
 )
 from kseg.client.producer.sender import Sender
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.transactions.producer_identity import TransactionIdentity, init_producer_id
 from kseg.client.transactions.transaction import Transaction
 from kseg.client.wire.waiting import Waiter

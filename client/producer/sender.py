@@ -13,7 +13,6 @@ from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Leader, leader_in
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut, KafkaError, ProtocolFault, RequestTimedOut
 from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
 from kseg.client.producer.batch import NO_OFFSET, Batch
@@ -25,6 +24,7 @@ from kseg.client.producer.requests import PartitionResponse, produce_request, re
 from kseg.client.producer.sequences import MAX_EPOCH
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.transactions.producer_identity import init_producer_id_now
 from kseg.client.wire.waiting import Waiter
 

@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
-from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import AuthenticationFailed
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
+from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.tokens import Taken, forget, token_of
 

@@ -17,12 +17,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, ProtocolFault, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import SaslAuthenticateRequest, SaslHandshakeRequest
+from kseg.client.retry import Deadline
 from kseg.client.security.mechanism import Challenged, Mechanism
-from kseg.client.wire.transport import Transport
 
 if TYPE_CHECKING:
     from kseg.client.security.saslconfig import SaslConfig
@@ -47,9 +46,14 @@ class SaslConnection(Protocol):
     def call(self, request: Any, version: int, *, deadline: Deadline) -> Any: ...
 
 
-def log_in(
-    sasl: SaslConfig, connection: SaslConnection, transport: Transport, *, host: str, deadline: Deadline
-) -> float:
+class Stream(Protocol):
+    """The bytes below the connection, for logins without a Kafka frame around the tokens."""
+
+    def send(self, data: bytes, deadline: Deadline) -> None: ...
+    def receive_into(self, target: memoryview, deadline: Deadline) -> int: ...
+
+
+def log_in(sasl: SaslConfig, connection: SaslConnection, transport: Stream, *, host: str, deadline: Deadline) -> float:
     """Log in; returns the session's end in seconds on the monotonic clock, NEVER if it has none.
 
     Raises AuthenticationFailed: rejected, no mechanism in common, the broker could not prove itself, no token to be
@@ -129,9 +133,7 @@ def _authenticate(sasl: SaslConfig, mechanism: Mechanism, connection: SaslConnec
     return ends
 
 
-def _authenticate_raw(
-    mechanism: Mechanism, connection: SaslConnection, transport: Transport, deadline: Deadline
-) -> None:
+def _authenticate_raw(mechanism: Mechanism, connection: SaslConnection, transport: Stream, deadline: Deadline) -> None:
     def ask(token: bytes) -> bytes:
         try:
             transport.send(_SIZE.pack(len(token)) + token, deadline)
@@ -148,7 +150,7 @@ def _authenticate_raw(
     _exchange(mechanism, ask, connection)
 
 
-def _read(transport: Transport, size: int, deadline: Deadline) -> bytes:
+def _read(transport: Stream, size: int, deadline: Deadline) -> bytes:
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus, urlencode
 
-from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import AuthenticationFailed
+from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.secret import Secret
 from kseg.client.security.tls import TlsConfig

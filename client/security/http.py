@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kseg.client.cluster.retry import Deadline
+from kseg.client.retry import Deadline
 from kseg.client.security.tls import TlsConfig
 from kseg.client.security.tlserrors import verification_fault
 

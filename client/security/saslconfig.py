@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import ConfigFault
+from kseg.client.retry import Deadline
 from kseg.client.security import oauthconfig
 from kseg.client.security.jaas import LoginModule, parse_jaas
 from kseg.client.security.kerberos import Gssapi, KerberosConfig

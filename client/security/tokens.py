@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed
+from kseg.client.retry import Deadline
 from kseg.client.security.secret import Secret
 
 _MAX_BYTES: Final = 1 << 20

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import error_from_code
 from kseg.client.protocol.lookup import reaction
 from kseg.client.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnRequest, EndTxnResponse
+from kseg.client.retry import Deadline
 
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 

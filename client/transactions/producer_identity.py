@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import error_from_code
 from kseg.client.protocol.messages.produce import InitProducerIdRequest
 from kseg.client.protocol.versions import TRANSACTION_VERSION
+from kseg.client.retry import Deadline
 
 _SECOND_PROTOCOL: Final = 2
 

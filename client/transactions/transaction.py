@@ -26,7 +26,6 @@ from typing import Any, Final, TypeVar
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import CoordinatorKey
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import (
     Fenced,
     KafkaError,
@@ -47,6 +46,7 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
+from kseg.client.retry import Deadline
 from kseg.client.transactions.failures import is_fatal, shows_no_commit
 from kseg.client.transactions.offset_commit import check_offset_commit, offset_commit_request
 from kseg.client.transactions.outcome import verify_end

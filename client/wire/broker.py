@@ -25,13 +25,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut, UnsupportedVersion
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.errors import UnsupportedVersionError
 from kseg.client.protocol.schema import Request, Response
 from kseg.client.protocol.versions import negotiate
+from kseg.client.retry import Deadline
 from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
 from kseg.client.wire.connection import MAX_FRAME, Connection
 from kseg.client.wire.failures import LastFailures

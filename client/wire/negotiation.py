@@ -14,7 +14,7 @@ Brokers before 0.10 are supported only if `broker.version.fallback` names their 
 supported versions. The release must not be guessed: a 0.9 broker decodes a request of an unknown version as a version
 that it knows, and returns wrong results.
 
-Sources: KIP-35, KIP-511, and Kafka's own protocol table of each old release. Tested with a live 0.9.0.1.
+Sources: KIP-35, KIP-511. Tested with a live 0.9.0.1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError, ProtocolFault, RequestTimedOut, error_from_code
 from kseg.client.protocol.api import api_of
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
+from kseg.client.protocol.old_releases import versions_before_negotiation
+from kseg.client.retry import Deadline
 from kseg.client.wire.version import VERSION
 
 DISTRIBUTION: Final = "kafka-segment-etl"
@@ -109,60 +110,9 @@ def _ask(connection: Asker, version: int, deadline: Deadline) -> ApiVersionsResp
     return response
 
 
-#: Versions that releases without ApiVersions support, by API name; each table adds to the one before it.
-_BEFORE_API_VERSIONS: Final[dict[str, dict[str, tuple[int, int]]]] = {
-    "0.8.0": {
-        "Produce": (0, 0),
-        "Fetch": (0, 0),
-        "ListOffsets": (0, 0),
-        "Metadata": (0, 0),
-        "LeaderAndIsr": (0, 0),
-        "StopReplica": (0, 0),
-    },
-    "0.8.1": {
-        "UpdateMetadata": (0, 0),
-        "ControlledShutdown": (0, 0),
-        "OffsetCommit": (0, 0),
-        "OffsetFetch": (0, 0),
-    },
-    "0.8.2": {"OffsetCommit": (0, 1), "OffsetFetch": (0, 1), "FindCoordinator": (0, 0)},
-    "0.9.0": {
-        "Produce": (0, 1),
-        "Fetch": (0, 1),
-        "UpdateMetadata": (0, 1),
-        "ControlledShutdown": (0, 1),
-        "OffsetCommit": (0, 2),
-        "JoinGroup": (0, 0),
-        "Heartbeat": (0, 0),
-        "LeaveGroup": (0, 0),
-        "SyncGroup": (0, 0),
-        "DescribeGroups": (0, 0),
-        "ListGroups": (0, 0),
-    },
-}
-
-
-def parse_fallback(text: str) -> str:
-    """The table's name for a release such as "0.9.0.1" or "0.9". Raises ValueError, which lists the tables."""
-    numbers = text.split(".")
-    for release in _BEFORE_API_VERSIONS:
-        known = release.split(".")
-        if numbers[: len(known)] == known or (len(numbers) == 2 and [*numbers, "0"] == known):
-            return release
-    tables = ", ".join(_BEFORE_API_VERSIONS)
-    raise ValueError(f"{text!r} is not one of {tables}; brokers from 0.10 on report their versions themselves")
-
-
 def assumed_versions(release: str) -> Versions:
     """The versions that brokers of a release before 0.10 support, including those of earlier releases."""
-    from kseg.client.protocol.registry import API_BY_NAME  # imports all messages, so not at the module's top
-
-    ranges: dict[int, tuple[int, int]] = {}
-    for table, apis in _BEFORE_API_VERSIONS.items():
-        ranges |= {API_BY_NAME[name].key: versions for name, versions in apis.items() if name in API_BY_NAME}
-        if table == release:
-            return Versions(ranges, {}, assumed=True)
-    raise ValueError(f"no table for release {release!r}")
+    return Versions(versions_before_negotiation(release), {}, assumed=True)
 
 
 class SilentBrokers:

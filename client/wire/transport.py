@@ -18,9 +18,9 @@ import struct
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaError, RequestTimedOut
 from kseg.client.protocol.printable import printable
+from kseg.client.retry import Deadline
 from kseg.client.security.tlserrors import tls_error
 from kseg.client.wire.failures import LastFailures
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.kafka_writer.columns import RowColumns, row_columns
 from kseg.etl.kafka_writer.options import WriteOptions
-from kseg.etl.spark_format.remedies import RemediesTold
+from kseg.etl.spark.remedies import RemediesTold
 
 if TYPE_CHECKING:
     import pyarrow as pa

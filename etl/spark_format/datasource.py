@@ -28,8 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kseg.etl.spark.remedies import RemediesTold
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
-from kseg.etl.spark_format.remedies import RemediesTold
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -40,9 +40,9 @@ from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.lag import until_current, until_known
 from kseg.etl.source.logs import Logs, open_logs
 from kseg.etl.source.resolve import LogBounds
+from kseg.etl.spark.remedies import RemediesTold
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
 from kseg.etl.spark_format.planning import PartitionRange, is_given
-from kseg.etl.spark_format.remedies import RemediesTold
 from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_identity import behind, check_cluster, lost_records
 from kseg.etl.spark_format.stream_offsets import StreamOffsets

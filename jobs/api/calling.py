@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError, UnsupportedVersion
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import encode
@@ -21,6 +20,7 @@ from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import from_json, json_path, to_json
 from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.protocol.schema import Request
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.trace import error_codes
 from kseg.etl.errors import ConfigurationError, ExitCode

@@ -22,7 +22,6 @@ from uuid import UUID
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, UnknownTopic
 from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.error_codes import ErrorCode
@@ -31,6 +30,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.registry import API_BY_NAME
 from kseg.client.protocol.routing import Target
 from kseg.client.protocol.schema import Message
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.jobs.api import bad_argument
 

@@ -27,10 +27,9 @@ from typing import Final
 import pyarrow as pa
 
 from kseg.jobs.inference.json_seen import Members, NotJson, parsed
-from kseg.segment_reader.payload.framing import SchemaKey, frames_of
+from kseg.segment_reader.payload.framing import SchemaKey, frames_of, looks_framed
 
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_PLAUSIBLE_ID: Final = 2**24
 _MOST_OTHERS: Final = 0.1
 _WORDS: Final = {"json": "JSON objects", "string": "UTF-8 text", "bytes": "bytes", "framed": "framed by a registry"}
 
@@ -96,16 +95,9 @@ def _counted(kinds: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple((_WORDS[kind], count) for kind, count in kinds.most_common())[:4] if len(kinds) > 1 else ()
 
 
-def kind_of(payload: bytes) -> str:
-    """The kind of one payload: json, string, framed or bytes."""
-    return _examined(payload)[0]
-
-
 def _examined(payload: bytes) -> tuple[str, Members | None]:
-    """The payload's kind, and the document if it is JSON."""
-    if payload[:1] == b"\0" and len(payload) >= 5 and 0 < int.from_bytes(payload[1:5]) < _PLAUSIBLE_ID:
-        return "framed", None
-    if payload[:1] == b"\1" and len(payload) >= 17:
+    """The payload's kind (json, string, framed or bytes), and the document if it is JSON."""
+    if looks_framed(payload):
         return "framed", None
     try:
         text = payload.decode()

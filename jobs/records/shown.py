@@ -16,9 +16,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kseg.client.protocol.printable import printable
-from kseg.jobs.inference.payloads import kind_of
 from kseg.jobs.records.typed import Decoded, Typed
-from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of
+from kseg.segment_reader.payload.framing import GUID_FRAME, ID_FRAME, frames_of, looks_framed
 
 _MOST: Final = 2000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,7 +113,7 @@ def payload_text(payload: bytes | None) -> str:
 
 def schema_of(payload: bytes | None) -> int | str | None:
     """The schema that a registry's frame names; None where there is no frame, or the payload is a number's 8 bytes."""
-    if payload is None or len(payload) == 8 or kind_of(payload) != "framed":
+    if payload is None or len(payload) == 8 or not looks_framed(payload):
         return None
     return frames_of(pa.array([payload], pa.binary())).schemas[0]
 

@@ -25,6 +25,8 @@ KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
 ID_FRAME: Final = 5
 GUID_FRAME: Final = 17
+#: Ids of registries are small. Larger numbers are other data that begins with a zero byte.
+_MOST_PLAUSIBLE_ID: Final = 2**24
 #: A schema as frames name it: its id, or its GUID as text.
 SchemaKey = int | str
 
@@ -52,6 +54,13 @@ class Frames:
     skip: npt.NDArray[np.int32]
     status: npt.NDArray[np.uint8]
     in_headers: HeaderFrames | None = None
+
+
+def looks_framed(payload: bytes) -> bool:
+    """Whether a payload of unknown format begins with a frame that names a plausible schema."""
+    if payload[:1] == b"\1":
+        return len(payload) >= GUID_FRAME
+    return payload[:1] == b"\0" and len(payload) >= ID_FRAME and 0 < int.from_bytes(payload[1:5]) < _MOST_PLAUSIBLE_ID
 
 
 def frames_of(payloads: pa.BinaryArray) -> Frames:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kseg.client import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import UnknownTopic
 from kseg.client.protocol.registry import API_BY_KEY
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 

@@ -13,7 +13,6 @@ import pytest
 from kseg.client import BrokerUnavailable, PartitionReader, TopicPartition, UnsupportedVersion, list_groups
 from kseg.client.admin.quotas import alter_quotas, describe_quotas, quota_entity
 from kseg.client.admin.topics import NewTopic, create_topics
-from kseg.client.cluster.retry import Deadline
 from kseg.client.producer import produce
 from kseg.client.protocol.messages.configs import DescribeConfigsRequest
 from kseg.client.protocol.messages.fetch import FetchRequest
@@ -22,6 +21,7 @@ from kseg.client.protocol.messages.metadata import DescribeClusterRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.messages.quorum_voters import DescribeQuorumRequest
 from kseg.client.protocol.messages.topics import CreateTopicsRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.trace import TRAFFIC
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from sending import producer_on, send_batches

@@ -22,7 +22,6 @@ from kseg.client import (
 )
 from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.metadata import Broker
-from kseg.client.cluster.retry import Deadline
 from kseg.client.membership.classic_join import ClassicJoin, Progress
 from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
 from kseg.client.membership.member import GroupMember
@@ -33,6 +32,7 @@ from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, deco
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.java_hash import string_hash
 from kseg.client.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
 
 pytestmark = pytest.mark.broker

@@ -10,7 +10,6 @@ import pytest
 
 from kseg.client import ClientConfig, Cluster, CommittedOffset, TopicPartition, UnsupportedVersion, describe_group
 from kseg.client.cluster.metadata import Broker
-from kseg.client.cluster.retry import Deadline
 from kseg.client.membership.classic_session import ClassicSession
 from kseg.client.membership.consumer_protocol import ConsumerProtocol
 from kseg.client.membership.member import GroupMember
@@ -18,6 +17,7 @@ from kseg.client.membership.settings import MemberSettings
 from kseg.client.membership.simple_assignors import RoundRobinAssignor
 from kseg.client.membership.sticky import CooperativeStickyAssignor
 from kseg.client.protocol.messages.groups import JoinGroupRequest
+from kseg.client.retry import Deadline
 from skips import IN_FULL
 
 pytestmark = pytest.mark.broker

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, KafkaError
 from kseg.client.protocol.printable import printable
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import Endpoint
 from kseg.client.wire.transport import Transport
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kseg.client.cluster.retry import Deadline
+from kseg.client.retry import Deadline
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 
 Serve = Callable[[socket.socket], object]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.security import CreateDelegationTokenRequest
+from kseg.client.retry import Deadline
 from kseg.client.security.tokens import REFRESH_WINDOW
 from kseg.client.wire.trace import TRAFFIC
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthenticationFailed, BrokerUnavailable, ClientConfig, Cluster, KafkaError
-from kseg.client.cluster.retry import Deadline
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, SaslHandshakeRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.security import CreateDelegationTokenRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.trace import LOGGER, TRAFFIC
 
 pytestmark = pytest.mark.broker

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig, Cluster, KafkaError, PartitionReader, TopicPartition
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut
 from kseg.client.protocol.messages.connection import ApiVersionsRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.retry import Deadline
 from kseg.client.security.secret import Secret
 from kseg.client.security.stores import Store
 from kseg.client.security.tls import TlsConfig, openssl_name

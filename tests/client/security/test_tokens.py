@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kseg.client import AuthenticationFailed
-from kseg.client.cluster.retry import Deadline
+from kseg.client.retry import Deadline
 from kseg.client.security import Secret, Token
 from kseg.client.security.endpoint import ClientCredentials
 from kseg.client.security.mechanism import Challenged

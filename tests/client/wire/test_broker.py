@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kseg.client import ClientConfig
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, ProtocolFault, RequestTimedOut, UnsupportedVersion
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.transactions import EndTxnRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 
 

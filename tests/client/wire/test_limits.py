@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from kseg.client import BrokerUnavailable, ClientConfig, KafkaError, ProtocolFault, RequestTimedOut
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import RequestTooLarge
 from kseg.client.protocol.messages.connection import ApiVersionsRequest, ApiVersionsResponse
 from kseg.client.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.registry import API_BY_KEY, encode_response
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import MAX_REQUEST
 

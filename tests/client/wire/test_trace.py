@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.connection import (
@@ -34,6 +33,7 @@ from kseg.client.protocol.messages.security import (
 )
 from kseg.client.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from kseg.client.protocol.registry import API_BY_KEY
+from kseg.client.retry import Deadline
 from kseg.client.wire import trace
 from kseg.client.wire.connection import Answer, Open
 from kseg.etl.telemetry.traffic import since

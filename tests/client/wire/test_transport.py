@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kseg.client
-from kseg.client.cluster.retry import Deadline
 from kseg.client.errors import BrokerUnavailable, RequestTimedOut
+from kseg.client.retry import Deadline
 from kseg.client.wire.transport import Transport
 
 

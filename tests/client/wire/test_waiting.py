@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kseg.client import BrokerUnavailable, ClientConfig
-from kseg.client.cluster.retry import Deadline
 from kseg.client.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from kseg.client.protocol.registry import encode_response
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import Connection
 from kseg.client.wire.failures import LastFailures

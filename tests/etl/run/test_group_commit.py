@@ -13,13 +13,13 @@ import pytest
 
 from kseg.client.admin.transactions import describe_transactions
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import Fenced, TransactionError
 from kseg.client.groups.offsets import CommittedOffset, committed_offsets
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 from kseg.client.transactions.transaction import Transaction
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import RetriableFailure

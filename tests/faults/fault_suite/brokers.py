@@ -24,10 +24,10 @@ from fault_suite.world import World
 from kseg.client.admin.placement import elect_leaders
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.coordinators import find_coordinator
-from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
+from kseg.client.retry import Deadline
 
 ALLOWED = drivers.ALLOWED | lost_logs.REFUSED | {"try again"}
 

@@ -7,11 +7,12 @@ import uuid
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.framing import VALUE_HEADER, SchemaKey, frames_in_headers, frames_of
+from kseg.segment_reader.payload.framing import VALUE_HEADER, SchemaKey, frames_in_headers, frames_of, looks_framed
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -99,3 +100,21 @@ def test_a_header_without_a_value_names_no_schema() -> None:
 def test_records_without_headers_are_read_by_their_frames() -> None:
     payloads = pa.array([struct.pack(">bi", 0, 5), None], pa.binary())
     assert found(payloads, pa.array([None, []], HEADERS)) == found(payloads)
+
+
+@pytest.mark.parametrize(
+    ("payload", "framed"),
+    [
+        (b"\0\0\0\0\1", True),  # an id and an empty payload
+        (b"\0\0\xff\xff\xff{}", True),
+        (b"\0\1\0\0\0{}", False),  # the id is not plausible
+        (b"\0\0\0\0\0{}", False),  # registries count from 1
+        (b"\0\0\0\1", False),
+        (b"\1" + bytes(range(16)), True),
+        (b"\1" + bytes(15), False),
+        (b"", False),
+        (b"{}", False),
+    ],
+)
+def test_payloads_of_unknown_format_are_recognised_by_a_plausible_schema(payload: bytes, framed: bool) -> None:
+    assert looks_framed(payload) is framed

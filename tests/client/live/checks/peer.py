@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.client import ClientConfig
-from kseg.client.cluster.retry import Deadline
 from kseg.client.protocol.messages.fetch import FetchRequest
 from kseg.client.protocol.messages.metadata import FindCoordinatorRequest, MetadataRequest
 from kseg.client.protocol.messages.produce import InitProducerIdRequest, ProduceRequest
 from kseg.client.protocol.registry import API_BY_NAME
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set

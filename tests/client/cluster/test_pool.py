@@ -21,12 +21,12 @@ from kseg.client import (
     list_offsets,
 )
 from kseg.client.cluster.metadata import Broker, ClusterMetadata
-from kseg.client.cluster.retry import Deadline
+from kseg.client.cluster.pool import ConnectionPool
 from kseg.client.protocol.messages.connection import ApiVersionsRequest
 from kseg.client.protocol.messages.fetch import FetchRequest, ListOffsetsRequest
 from kseg.client.protocol.messages.metadata import MetadataRequest
+from kseg.client.retry import Deadline
 from kseg.client.wire import transport
-from kseg.client.wire.pool import ConnectionPool
 
 TP = TopicPartition("t", 0)
 

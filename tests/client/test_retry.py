@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kseg.client.cluster.retry import Deadline, RetryPolicy
 from kseg.client.errors import BrokerUnavailable, Fenced, KafkaError, ProtocolFault, RequestTimedOut, UnknownTopic
+from kseg.client.retry import Deadline, RetryPolicy
 
 
 def pauses_of(policy: RetryPolicy, tries: int, factor: float = 1.0) -> list[float]:

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from kseg.etl.errors import ConfigurationError, KsegError, Refused
-from kseg.etl.spark_format.remedies import RemediesTold
+from kseg.etl.spark.remedies import RemediesTold
 
 
 @RemediesTold()

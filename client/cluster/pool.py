@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from kseg.client.cluster.metadata import Broker, ClusterMetadata
-from kseg.client.cluster.retry import Deadline
 from kseg.client.config import ClientConfig
+from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import MAX_FRAME
 from kseg.client.wire.failures import LastFailures
