@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator
 
+from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.values import Duration, InSchema, Section, TablePath, Text, at_least, fault
 
 
@@ -46,9 +47,11 @@ class DeadLetters(Section):
     retention: how long `kseg maintain` leaves them there, from the end of their run; None: for ever.
     """
 
-    path: TablePath | None = None
-    max: Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])] = "1%"
-    retention: Annotated[Duration, at_least(timedelta(days=1))] | None = None
+    path: AsPlanned[TablePath | None] = None
+    max: AtContinuation[
+        Annotated[Text, BeforeValidator(_at_most), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])]
+    ] = "1%"
+    retention: AtContinuation[Annotated[Duration, at_least(timedelta(days=1))] | None] = None
 
     @property
     def at_most(self) -> AtMost:

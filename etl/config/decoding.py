@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
 from kseg.etl.config.values import (
@@ -73,7 +74,7 @@ class PayloadSchema(Section):
     model_config = exactly_one("columns", "file")
 
     columns: DecidesRowsIfGiven[Fields | None] = None
-    file: HowItRuns[PlainPath | None] = None
+    file: HowItRuns[AsPlanned[PlainPath | None]] = None
     text: DecidesRowsIfGiven[str | None] = Field(default=None, json_schema_extra={"readOnly": True})
 
     @model_validator(mode="before")
@@ -146,10 +147,10 @@ class Payload(Section):
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
-    subject: HowItRuns[Text | Subjects | None] = None
+    subject: HowItRuns[AsPlanned[Text | Subjects | None]] = None
     unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue", "add"] | None] = None
     defaults: DecidesRowsIfGiven[Literal["none", "fill"]] = "none"
-    max_columns: HowItRuns[Annotated[int, Field(ge=1, le=100_000)]] = 1000
+    max_columns: HowItRuns[AtContinuation[Annotated[int, Field(ge=1, le=100_000)]]] = 1000
     message: DecidesRowsIfGiven[Text | None] = None
     nanoseconds: DecidesRowsIfGiven[Literal["fail", "truncate"]] = "fail"
     timestamp_format: DecidesRowsIfGiven[Text | None] = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
+from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.decoding import AnyDecode, sections_of
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
@@ -37,23 +38,23 @@ class Job(Section):
     """One validated job file; `load.py` makes one, nothing else should. Paths are absolute."""
 
     version: DecidesRows[Annotated[Literal[1], BeforeValidator(version_one)]]
-    name: HowItRuns[JobName]
-    kafka: HowItRuns[dict[str, str] | None] = None
-    registry: HowItRuns[dict[str, str] | None] = None
+    name: HowItRuns[AsPlanned[JobName]]
+    kafka: HowItRuns[AtContinuation[dict[str, str] | None]] = None
+    registry: HowItRuns[AtContinuation[dict[str, str] | None]] = None
     source: DecidesRows[Source]
     decode: DecidesRowsIfGiven[AnyDecode | None] = None
     transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
     sink: DecidesRows[Sink]
-    group: HowItRuns[Text | None] = None
-    group_commit: HowItRuns[Literal["transactional", "plain", "none"]]
-    transactional_id: HowItRuns[TransactionalId | None] = None
-    ledger: HowItRuns[TablePath]
-    run: HowItRuns[Run] = Run()
+    group: HowItRuns[AsPlanned[Text | None]] = None
+    group_commit: HowItRuns[AsPlanned[Literal["transactional", "plain", "none"]]]
+    transactional_id: HowItRuns[AsPlanned[TransactionalId | None]] = None
+    ledger: HowItRuns[AtContinuation[TablePath]]
+    run: HowItRuns[AtContinuation[Run]] = Run()
     # It adds the column `_kseg_late`; a run that was taken up has it or lacks it as its plan says.
-    interval: HowItRuns[IntervalRules | None] = None
-    airflow: HowItRuns[Airflow | None] = None
-    spark: HowItRuns[Spark] = Spark()
-    reporting: HowItRuns[Reporting] = Reporting()
+    interval: HowItRuns[AsPlanned[IntervalRules | None]] = None
+    airflow: HowItRuns[AtContinuation[Airflow | None]] = None
+    spark: HowItRuns[AtContinuation[Spark]] = Spark()
+    reporting: HowItRuns[AtContinuation[Reporting]] = Reporting()
 
     # Resolved at load, with the environment of then; not a field, so it is in no repr and no dump.
     _secrets: dict[str, SecretProperties] = PrivateAttr(default_factory=dict)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, 
 from pydantic.json_schema import JsonSchemaValue
 
 from kseg.client.protocol.topic_names import is_topic_name
+from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.dead_letters import AtMost, DeadLetters
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
@@ -155,16 +156,19 @@ class Source(Section):
     pattern: DecidesRows[TopicPattern | None] = None
     # The order of partitions means nothing, and is part of the hash: without it, jobs would get another hash.
     assign: DecidesRows[Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None] = None
-    segments: HowItRuns[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None] = None
+    # Of the incremental chain, today's: its files are the job's log (`etl.operations.repair.as_planned`).
+    segments: HowItRuns[AsPlanned[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None]] = (
+        None
+    )
     isolation_level: DecidesRows[Literal["read_committed", "read_uncommitted"]] = "read_committed"
     starting_offsets: DecidesRows[OffsetSpec] = "earliest"
     ending_offsets: DecidesRows[EndSpec] = "latest"
-    max_records_per_task: HowItRuns[Annotated[int, Field(ge=1, le=2**63 - 1)]] = 1_000_000
-    max_batch_bytes: HowItRuns[Annotated[int, Field(ge=1 << 20, le=MAX_BATCH_BYTES)]] = DEFAULT_LIMIT
-    on_data_loss: HowItRuns[Literal["fail", "record"]] = "fail"
-    on_gap: HowItRuns[Literal["fail", "record"]] = "fail"
-    on_corruption: HowItRuns[Literal["fail", "quarantine"]] = "fail"
-    untimed: HowItRuns[Literal["refuse", "include"]] = "refuse"
+    max_records_per_task: HowItRuns[AtContinuation[Annotated[int, Field(ge=1, le=2**63 - 1)]]] = 1_000_000
+    max_batch_bytes: HowItRuns[AtContinuation[Annotated[int, Field(ge=1 << 20, le=MAX_BATCH_BYTES)]]] = DEFAULT_LIMIT
+    on_data_loss: HowItRuns[AtContinuation[Literal["fail", "record"]]] = "fail"
+    on_gap: HowItRuns[AtContinuation[Literal["fail", "record"]]] = "fail"
+    on_corruption: HowItRuns[AsPlanned[Literal["fail", "quarantine"]]] = "fail"
+    untimed: HowItRuns[AsPlanned[Literal["refuse", "include"]]] = "refuse"
     provenance: DecidesRows[bool] = False
 
     @property
@@ -284,10 +288,10 @@ class Sink(Section):
     partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False
-    widen: HowItRuns[bool] = False
-    single_driver: HowItRuns[bool] = False
+    widen: HowItRuns[AsPlanned[bool]] = False
+    single_driver: HowItRuns[AtContinuation[bool]] = False
     addresses: DecidesRows[bool] = True
-    quarantine: HowItRuns[QuarantineTable | None] = None
+    quarantine: HowItRuns[AsPlanned[QuarantineTable | None]] = None
     dead_letters: HowItRuns[DeadLetters | None] = None
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from kseg.etl.config.continuation import Continuation, continuation_of, continued
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
@@ -29,8 +30,8 @@ def finish(
 ) -> RunReport:
     """Finish an unfinished run with the configuration of its plan, even if the job file has changed since.
 
-    Connections (brokers, schema registry), ledger and lease are the job file's; source, decoding, transform and sink
-    are the run's. A backfill from files reads the files that it was planned from.
+    Source, decoding, transform, sink and group are the plan's; connections, ledger, limits and consents the job file's
+    (`as_planned`). A backfill from files reads the files that it was planned from.
 
     run_id: may be a unique prefix (`find_run`).
 
@@ -70,18 +71,29 @@ def finish(
 
 
 def as_planned(job: Job, run: RunState) -> Job:
-    """The job as a run has pinned it, with the connections and the Spark of today's job. Raises ConfigurationError."""
-    # Nothing in `spark` decides rows. What earlier releases pinned there may have an address with a token, which no
-    # document may have.
-    today = {"ledger": job.ledger, "kafka": job.kafka, "spark": job.pinned()["spark"]}
-    document = {**json.loads(run.plan.pinned_config), **today}
-    if job.registry is not None:
-        document["registry"] = job.registry
-    if run.mode == ev.INCREMENTAL and job.source.segments is not None:
-        segments = job.source.segments.model_dump(mode="json", exclude_none=True)
-        document["source"] = {**document["source"], "segments": segments}
-    planned = job_from_document(document, env=job.environment())
-    return planned.on_remote(job.spark.remote) if job.spark.remote is not None else planned
+    """The job as a run has pinned it, with today's values of the fields that are `AtContinuation`.
+
+    The incremental chain reads today's log files or brokers: what the job file names is its log. All other runs read
+    what they were planned from.
+
+    Raises:
+        ConfigurationError: the plan is no valid job with the connections of today.
+    """
+    # Sections of connections are not read from the plan at all: references there may lead nowhere by now, and earlier
+    # releases pinned the address of a Connect server with its token, which no document may have.
+    today = job.pinned()
+    whole = {key for key, field in Job.model_fields.items() if continuation_of(field) is Continuation.AT_CONTINUATION}
+    pinned = {key: value for key, value in json.loads(run.plan.pinned_config).items() if key not in whole}
+    connected = {key: value for key, value in today.items() if key in whole}
+    if job.registry is None and (registry := json.loads(run.plan.pinned_config).get("registry")) is not None:
+        connected["registry"] = registry  # the job has none any more, and the run's schemas are there
+    source = dict(pinned["source"])
+    if run.mode == ev.INCREMENTAL:
+        source.pop("segments", None)
+        if job.source.segments is not None:
+            source["segments"] = today["source"]["segments"]
+    planned = job_from_document({**pinned, **connected, "source": source}, env=job.environment())
+    return continued(planned, job.model_copy(update={"registry": planned.registry}))
 
 
 def abandon(

@@ -161,3 +161,28 @@ def test_a_run_is_finished_with_the_transform_that_it_was_planned_with(topics, h
 def planned_end(run: Any, row: Any) -> int:
     """Where the run's range of the row's partition ends."""
     return next(r.end for r in run.plan.ranges if (r.topic, r.partition) == row[:2])
+
+
+@pytest.mark.parametrize("step", ["land:first:committed", "land:first:after"])
+def test_a_loss_is_recorded_by_the_run_that_is_finished(step, home, records):
+    """`--finish` said "set source.on_data_loss: record", and refused again when it was set: the whole source was the
+    plan's. Only abandoning led out, which removes rows that Kafka no longer has."""
+    topic = records.topic(1)
+    records.write(topic, 0, 20)
+    job = home(topic)
+    job.die(step)
+    planned = job.state.unfinished()
+    job.change(sink=CHANGE)
+    records.delete_records(topic, 0, 12)
+    refusal = refused(job, job.finish, run_id=planned.run_id)
+    assert refusal.code == "data-lost"
+    assert "source.on_data_loss: record" in (refusal.remedy or "")
+    job.change(source={"on_data_loss": "record"})
+    report = job.finish(planned.run_id)
+    assert report.status == "done"
+    assert job.rows() == records.rows(topic), "rows that had landed stay, those that Kafka has no more among them"
+    assert job.state.runs[planned.run_id].config_hash == planned.config_hash
+    assert job.group_offsets() == job.frontiers() == records.ends(topic)
+    records.write(topic, 0, 3)
+    job.ingest()
+    assert job.rows() == records.rows(topic)

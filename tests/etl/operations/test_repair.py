@@ -97,3 +97,64 @@ def test_a_run_on_a_connect_server_with_a_token_is_finished_on_the_server_of_tod
     assert (made.spark, made.config_hash) == (today.spark, job.config_hash)
     assert as_planned(job, run).spark == job.spark
     assert made.spark_conf() == {"spark.x.token": "b"}
+
+
+def job_of(**sections: Any) -> Any:
+    document = {
+        "version": 1,
+        "name": "orders",
+        "kafka": {"bootstrap.servers": "localhost:9092"},
+        "source": {"topics": ["orders"]},
+        "sink": {"path": "./lake/orders"},
+        "ledger": "./ledger",
+    }
+    return load_job({**document, **sections})
+
+
+def run_of(job: Any, mode: str = "incremental") -> Any:
+    return SimpleNamespace(mode=mode, plan=SimpleNamespace(pinned_config=json.dumps(job.pinned())))
+
+
+def test_a_loss_and_a_gap_are_recorded_as_the_job_file_of_today_says() -> None:
+    """The whole source was the plan's: the remedy of a refused `--finish` had no effect on it."""
+    today = job_of(source={"topics": ["orders"], "provenance": True, "on_data_loss": "record", "on_gap": "record"})
+    made = as_planned(today, run_of(job_of()))
+    assert (made.source.on_data_loss, made.source.on_gap, made.source.provenance) == ("record", "record", False)
+
+
+def test_offsets_are_committed_for_the_group_of_the_plan() -> None:
+    """Else a group that has not landed the rows gets their offsets, and the run's own transaction is not fenced."""
+    planned = job_of(group="planned", transactional_id="of-planned")
+    made = as_planned(job_of(group="today", group_commit="plain"), run_of(planned))
+    assert (made.group, made.group_commit, made.transactional_id) == ("planned", "transactional", "of-planned")
+    assert as_planned(job_of(group="today"), run_of(job_of())).group is None
+
+
+def test_a_reference_of_the_plan_that_leads_nowhere_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLD_HOST", "old:9092")
+    planned = run_of(job_of(kafka={"bootstrap.servers": "${OLD_HOST}"}))
+    monkeypatch.delenv("OLD_HOST")
+    assert as_planned(job_of(), planned).kafka_properties()["bootstrap.servers"] == "localhost:9092"
+
+
+@pytest.mark.parametrize("planned", [None, "/copies/a"])
+@pytest.mark.parametrize("today", [None, "/copies/b"])
+@pytest.mark.parametrize("mode", ["incremental", "backfill-missing"])
+def test_the_job_file_names_the_log_of_the_incremental_chain_alone(
+    planned: str | None, today: str | None, mode: str
+) -> None:
+    def reading(folder: str | None) -> Any:
+        return job_of(source={"topics": ["orders"], **({} if folder is None else {"segments": folder})})
+
+    made = as_planned(reading(today), run_of(reading(planned), mode)).source.segments
+    wanted = today if mode == "incremental" else planned
+    assert (made and made.paths) == (wanted and (wanted,))
+
+
+def test_a_registry_that_the_job_has_no_more_is_the_plans() -> None:
+    value = {"format": "avro", "schema": "registry", "max_columns": 50}
+    planned = job_of(registry={"url": "http://old:8081"}, decode={"value": value})
+    assert as_planned(job_of(), run_of(planned)).registry == {"url": "http://old:8081"}
+    more = job_of(registry={"url": "http://new:8081"}, decode={"value": {**value, "max_columns": 60}})
+    made = as_planned(more, run_of(planned))
+    assert (made.registry, made.decode.value.max_columns) == ({"url": "http://new:8081"}, 60)  # type: ignore[union-attr]
