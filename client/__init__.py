@@ -47,7 +47,15 @@ if TYPE_CHECKING:
     from kseg.client.fetch.partition_reader import PartitionReader
     from kseg.client.groups.descriptions import GroupDescription, MemberDescription, describe_group, list_groups
     from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
-    from kseg.client.offsets import EARLIEST, LATEST, EpochEnd, ListedOffset, end_of_epoch, list_offsets
+    from kseg.client.offsets import (
+        EARLIEST,
+        LATEST,
+        EpochEnd,
+        ListedOffset,
+        SpecialTimestamp,
+        end_of_epoch,
+        list_offsets,
+    )
     from kseg.client.protocol.partition import TopicPartition
     from kseg.client.transactions.transaction import Transaction
 
@@ -85,6 +93,7 @@ __all__ = [
     "ProtocolFault",
     "RequestTimedOut",
     "SomeBrokersFailed",
+    "SpecialTimestamp",
     "TopicExists",
     "TopicMetadata",
     "TopicPartition",
@@ -116,7 +125,7 @@ _HOMES = {
     "fetch.partition_reader": "PartitionReader",
     "groups.descriptions": "GroupDescription MemberDescription describe_group list_groups",
     "groups.offsets": "CommittedOffset commit_offsets committed_offsets",
-    "offsets": "EARLIEST EpochEnd LATEST ListedOffset end_of_epoch list_offsets",
+    "offsets": "EARLIEST EpochEnd LATEST ListedOffset SpecialTimestamp end_of_epoch list_offsets",
     "protocol.partition": "TopicPartition",
     "transactions.transaction": "Transaction",
 }

@@ -11,6 +11,7 @@ Sources: https://kafka.apache.org/protocol, KIP-98 (isolation), KIP-320 (leader 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Final, Literal, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
@@ -29,12 +30,29 @@ from kseg.client.wire.broker import BrokerConnection
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 
-EARLIEST: Final = -2
-LATEST: Final = -1
+
+class SpecialTimestamp(Enum):
+    """Places of a log that ListOffsets finds without a time.
+
+    Requests carry them as negative timestamps (KIP-79, KIP-405, KIP-734). They are no numbers here, because a time
+    before 1970 is a negative number too.
+    """
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+
+
+EARLIEST: Final = SpecialTimestamp.EARLIEST
+LATEST: Final = SpecialTimestamp.LATEST
 #: The record with the largest timestamp, for `list_offsets` (KIP-734, Kafka 3.0).
-MAX_TIMESTAMP: Final = -3
+MAX_TIMESTAMP: Final = SpecialTimestamp.MAX_TIMESTAMP
 #: Where the part on the leader's own disk begins, for `list_offsets` (KIP-405, Kafka 3.0).
-EARLIEST_LOCAL: Final = -4
+EARLIEST_LOCAL: Final = SpecialTimestamp.EARLIEST_LOCAL
+
+TimeOrMark = int | SpecialTimestamp
+"""A time (ms since 1970), or a place without one. Times before 1970 are searched for as 0: no record is older."""
 
 _CONSUMER: Final = -1  # as replica id
 _FIRST_BY_TIME: Final = 1
@@ -44,7 +62,7 @@ _FIRST_WITH_EARLIEST_LOCAL: Final = 8
 _FIRST_WITH_REPLICA: Final = 3
 
 _TOO_OLD: Final = (
-    # What is asked for (None: any time), the first version that knows it, and what is said of a broker before that.
+    # What is asked for (None: any time), the first version that knows it, and the message for a broker before that.
     (
         None,
         _FIRST_BY_TIME,
@@ -94,9 +112,11 @@ def isolation_code(isolation_level: IsolationLevel) -> int:
 
 
 def list_offsets(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel
+    cluster: Cluster, wanted: Mapping[TopicPartition, TimeOrMark], *, isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedOffset]:
     """The first offset at or after a time (ms), or EARLIEST, LATEST, MAX_TIMESTAMP or EARLIEST_LOCAL.
+
+    A time before 1970 is requested as 0: the first record that has a timestamp. EARLIEST also finds records without.
 
     LATEST is the high watermark under read_uncommitted, and the last stable offset under read_committed. Brokers before
     0.11 have no transactions, so both are the same there. For a time after the last record, the offset is -1.
@@ -123,9 +143,9 @@ def list_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dic
 
 
 def list_times(
-    cluster: Cluster, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel
+    cluster: Cluster, times: Mapping[TopicPartition, TimeOrMark], *, isolation_level: IsolationLevel
 ) -> dict[TopicPartition, ListedTime]:
-    """For each partition, the first offset at or after a time (ms), and LATEST, in one round trip.
+    """For each partition, the first offset as of `list_offsets`, and LATEST, in one round trip.
 
     A leader processes LATEST first. So if no record is found, all records at or after the time that become visible
     later (they are written, or their transaction commits) are at or above that end. Raises the errors of
@@ -139,7 +159,7 @@ def list_times(
 class _Question(NamedTuple):
     """One ListOffsets request for all partitions: the timestamp for each, and the isolation level's number."""
 
-    wanted: Mapping[TopicPartition, int]
+    wanted: Mapping[TopicPartition, TimeOrMark]
     isolation: int
 
 
@@ -203,7 +223,9 @@ def _list_offsets_request(
                 name=topic,
                 partitions=[
                     ListOffsetsRequest.ListOffsetsPartition(
-                        partition_index=tp.partition, current_leader_epoch=leaders[tp].epoch, timestamp=wanted[tp]
+                        partition_index=tp.partition,
+                        current_leader_epoch=leaders[tp].epoch,
+                        timestamp=_wire_timestamp(wanted[tp]),
                     )
                     for tp in partitions
                 ],
@@ -217,9 +239,13 @@ def _list_offsets_request(
         if version >= first:
             continue
         for tp in leaders:
-            if wanted[tp] == mark or (mark is None and wanted[tp] not in (EARLIEST, LATEST)):
+            if wanted[tp] is mark or (mark is None and wanted[tp] not in (EARLIEST, LATEST)):
                 raise UnsupportedVersion(what, topic=tp.topic, partition=tp.partition)
     return request
+
+
+def _wire_timestamp(wanted: TimeOrMark) -> int:
+    return wanted.value if isinstance(wanted, SpecialTimestamp) else max(0, wanted)
 
 
 def end_of_epoch(cluster: Cluster, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:

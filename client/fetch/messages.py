@@ -18,7 +18,7 @@ from uuid import UUID
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import leader_hint
 from kseg.client.errors import BrokerError, KafkaError, LogTruncated, OffsetOutOfRange, error_from_code
-from kseg.client.offsets import EARLIEST, LATEST, list_offsets
+from kseg.client.offsets import EARLIEST, LATEST, SpecialTimestamp, list_offsets
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.fetch import FETCH_FROM_FOLLOWER, FetchRequest, FetchResponse
 from kseg.client.protocol.partition import TopicPartition
@@ -166,7 +166,7 @@ def error_of(
 def _out_of_range(cluster: Cluster, tp: TopicPartition, offset: int) -> KafkaError:
     """A leader that has caught up meanwhile is asked again."""
 
-    def limit(which: int) -> int:
+    def limit(which: SpecialTimestamp) -> int:
         return list_offsets(cluster, {tp: which}, isolation_level="read_uncommitted")[tp].offset
 
     log_start, high_watermark = limit(EARLIEST), limit(LATEST)

@@ -264,7 +264,7 @@ class BoundaryReader:
                     tp,
                     max(seen.floor, skipped),
                     seen.last_stable,
-                    at=time_ms,
+                    at=max(0, time_ms) if ends else time_ms,  # an end before 1970 is the first record that has a time
                     passing=time_ms if passed else time_ms + rules.lateness_ms,
                     limit=limit,
                 )

@@ -13,22 +13,36 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
 from kseg.client.errors import LeaderNotAvailable, UnknownTopic, error_from_code
 from kseg.client.groups.offsets import CommittedOffset, committed_offsets
-from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel, end_of_epoch, list_bounds, list_offsets, list_times
+from kseg.client.offsets import (
+    EARLIEST,
+    LATEST,
+    IsolationLevel,
+    ListedTime,
+    SpecialTimestamp,
+    end_of_epoch,
+    list_bounds,
+    list_offsets,
+    list_times,
+)
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import OffsetsLost, TimeNotFoundError
 
+EARLIEST_OFFSET: Final = -2
+LATEST_OFFSET: Final = -1
+"""In a map of offsets, as in Spark's source: the log's ends."""
+
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """An offset for each partition; `EARLIEST` (-2) and `LATEST` (-1) mean the log's ends."""
+    """An offset for each partition, `EARLIEST_OFFSET` or `LATEST_OFFSET`."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -36,6 +50,9 @@ class AtOffsets:
 @dataclass(frozen=True)
 class AtTime:
     """The first record at or after a time, in milliseconds since 1970, for all partitions or for each.
+
+    Before 1970, a range starts at the log's start, so it has records without a timestamp; it ends at the first record
+    that has one.
 
     otherwise: used if there is no such record: the latest offset, or an error (`TimeNotFoundError`).
     ends: whether a range ends there. In files, records without a timestamp belong both to a range that ends at them and
@@ -62,6 +79,11 @@ OffsetSpec = Literal["earliest", "latest", "committed"] | EndName | AtOffsets | 
 
 
 _TRIES_FOR_ONE_EPOCH = 10
+
+OffsetOrEdge = int | SpecialTimestamp
+"""An offset, or EARLIEST or LATEST."""
+
+_EDGES: Mapping[int, OffsetOrEdge] = {EARLIEST_OFFSET: EARLIEST, LATEST_OFFSET: LATEST}
 
 _LEVELS: dict[str, IsolationLevel] = {"high_watermark": "read_uncommitted", "last_stable": "read_committed"}
 
@@ -199,6 +221,7 @@ def resolve_offsets(
         KafkaError: a request to the brokers failed.
     """
     wanted = sorted(partitions)
+    marks: Mapping[TopicPartition, OffsetOrEdge]
     if isinstance(spec, AtOffsets):
         marks = named_offsets(spec.offsets, wanted, unnamed)
     elif isinstance(spec, AtTime):
@@ -210,9 +233,12 @@ def resolve_offsets(
     else:
         marks = dict.fromkeys(wanted, EARLIEST if spec == "earliest" else LATEST)
         isolation_level = _LEVELS.get(spec, isolation_level)
-    edges = {partition: mark for partition, mark in marks.items() if mark in (EARLIEST, LATEST)}
+    edges = {partition: mark for partition, mark in marks.items() if isinstance(mark, SpecialTimestamp)}
     listed = list_offsets(cluster, edges, isolation_level=isolation_level) if edges else {}
-    return {partition: listed[partition].offset if partition in edges else mark for partition, mark in marks.items()}
+    return {
+        partition: listed[partition].offset if isinstance(mark, SpecialTimestamp) else mark
+        for partition, mark in marks.items()
+    }
 
 
 def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
@@ -243,8 +269,11 @@ def log_bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict
 
 def named_offsets(
     offsets: Mapping[TopicPartition, int], wanted: list[TopicPartition], unnamed: str
-) -> dict[TopicPartition, int]:
-    """The user's offset for each partition. Raises ConfigurationError if the map has other partitions than these."""
+) -> dict[TopicPartition, OffsetOrEdge]:
+    """The user's offset for each partition, or an end of its log.
+
+    Raises ConfigurationError if the map has other partitions than these.
+    """
     strangers = sorted(offsets.keys() - set(wanted))
     missing = sorted(set(wanted) - offsets.keys()) if unnamed == "refuse" else []
     if strangers or missing:
@@ -253,8 +282,9 @@ def named_offsets(
         raise ConfigurationError.of(
             "", f"a map of offsets {' and '.join(bad)}", "name every partition that is read; -2 is earliest, -1 latest"
         )
-    edge = EARLIEST if unnamed == "earliest" else LATEST
-    return {partition: offsets.get(partition, edge) for partition in wanted}
+    edge = EARLIEST_OFFSET if unnamed == "earliest" else LATEST_OFFSET
+    found = {partition: offsets.get(partition, edge) for partition in wanted}
+    return {partition: _EDGES.get(offset, offset) for partition, offset in found.items()}
 
 
 def named_times(spec: AtTime, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -276,7 +306,7 @@ def _at_time(
     times = named_times(spec, wanted)
     if not wanted:
         return {}
-    found = list_times(cluster, times, isolation_level=isolation_level)
+    found = first_records(cluster, times, isolation_level=isolation_level, ends=spec.ends)
     for partition in wanted:
         if found[partition].first.offset < 0 and spec.otherwise == "error":
             raise TimeNotFoundError(
@@ -287,6 +317,22 @@ def _at_time(
             )
     # An end that was listed after the search could be above records that were not visible to it.
     return {p: first.offset if first.offset >= 0 else end.offset for p, (end, first) in found.items()}
+
+
+def first_records(
+    cluster: Cluster, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel, ends: bool
+) -> dict[TopicPartition, ListedTime]:
+    """The first record at or after a time (ms) of each partition, as `list_times` finds it.
+
+    A range that starts before 1970 starts with the log, because a search by time skips records without a timestamp.
+
+    ends: whether ranges end there.
+    """
+    from_log_start = {tp for tp, millis in times.items() if millis < 0} if not ends else set()
+    wanted = {tp: EARLIEST if tp in from_log_start else millis for tp, millis in times.items()}
+    found = list_times(cluster, wanted, isolation_level=isolation_level)
+    empty = {tp for tp in from_log_start if found[tp].first.offset >= found[tp].end.offset}
+    return {tp: one._replace(first=one.first._replace(offset=-1)) if tp in empty else one for tp, one in found.items()}
 
 
 def unread(
@@ -317,7 +363,7 @@ def unread(
 
 def _committed(
     cluster: Cluster, group: str | None, wanted: list[TopicPartition], fail_on_data_loss: bool
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, OffsetOrEdge]:
     if not group:
         raise ConfigurationError("committed offsets need a group")
     if not wanted:

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError
-from kseg.client.offsets import EARLIEST, LATEST, IsolationLevel
+from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.source.origin import LogFiles, Untimed
-from kseg.etl.source.resolve import AtOffsets, AtTime, OffsetSpec
+from kseg.etl.source.resolve import EARLIEST_OFFSET, LATEST_OFFSET, AtOffsets, AtTime, OffsetSpec
 from kseg.etl.spark_format.decode_options import decode_step_of_options
 from kseg.segment_reader.log.files.storage import LAYOUT_OPTION, PLAIN
 from kseg.segment_reader.log.layouts import layout_names
@@ -290,13 +290,13 @@ class OptionParser:
 
     def _check_edges(self, start: OffsetSpec, end: OffsetSpec) -> None:
         for name, spec, edge, word in (
-            ("startingOffsets", start, LATEST, "latest"),
-            ("endingOffsets", end, EARLIEST, "earliest"),
+            ("startingOffsets", start, LATEST_OFFSET, "latest"),
+            ("endingOffsets", end, EARLIEST_OFFSET, "earliest"),
         ):
             for partition, offset in spec.offsets.items() if isinstance(spec, AtOffsets) else ():
                 if offset == edge and not self._streaming:
                     self._fault(name, f"{partition} can't be {word} ({edge}) in a batch read")
-                elif offset < EARLIEST:
+                elif offset < EARLIEST_OFFSET:
                     self._fault(name, f"{partition}: {offset} is not an offset", "-2 is earliest, -1 latest")
         if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
             self._check_order("startingOffsets", "endingOffsets", start.offsets, end.offsets)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kseg.client.offsets import EARLIEST
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.lag import until_known
 from kseg.etl.source.logs import open_logs
-from kseg.etl.source.resolve import AtOffsets, LogBounds, OffsetSpec, ending
+from kseg.etl.source.resolve import EARLIEST_OFFSET, AtOffsets, LogBounds, OffsetSpec, ending
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.options import ReadOptions
 
@@ -84,7 +83,7 @@ def _ranges(
 
 def is_given(spec: OffsetSpec, tp: TopicPartition) -> bool:
     """Whether an offset comes from a user or a group, so that it may be outside of the log; others were just listed."""
-    return spec == "committed" or (isinstance(spec, AtOffsets) and spec.offsets.get(tp, EARLIEST) >= 0)
+    return spec == "committed" or (isinstance(spec, AtOffsets) and spec.offsets.get(tp, EARLIEST_OFFSET) >= 0)
 
 
 def _check_inside(options: ReadOptions, tp: TopicPartition, start: int, end: int, log: LogBounds, visible: int) -> None:

@@ -17,7 +17,7 @@ from kseg.client.admin.log_dirs import describe_log_dirs
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import NO_LEADER, TopicMetadata
 from kseg.client.errors import KafkaError, UnknownTopic, error_from_code
-from kseg.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset, list_offsets
+from kseg.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset, TimeOrMark, list_offsets
 from kseg.client.protocol.partition import TopicPartition
 
 
@@ -161,11 +161,11 @@ def _sound(topic: TopicMetadata) -> TopicMetadata:
     return topic
 
 
-def _listed(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+def _listed(cluster: Cluster, wanted: Mapping[TopicPartition, TimeOrMark]) -> dict[TopicPartition, ListedOffset]:
     return list_offsets(cluster, wanted, isolation_level="read_uncommitted") if wanted else {}
 
 
-def _optional(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+def _optional(cluster: Cluster, wanted: Mapping[TopicPartition, TimeOrMark]) -> dict[TopicPartition, ListedOffset]:
     """Nothing where brokers are too old for the question, or a topic's messages have no times."""
     try:
         return _listed(cluster, wanted)

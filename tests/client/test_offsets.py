@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from kseg.client import EARLIEST, LATEST, EpochEnd, ListedOffset, TopicPartition, end_of_epoch, list_offsets
+from kseg.client import (
+    EARLIEST,
+    LATEST,
+    EpochEnd,
+    ListedOffset,
+    SpecialTimestamp,
+    TopicPartition,
+    end_of_epoch,
+    list_offsets,
+)
 from kseg.client.admin.topics import delete_records
 from kseg.client.errors import BrokerError, RequestTimedOut
 from kseg.client.offsets import list_bounds, list_times
@@ -32,7 +41,7 @@ def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any)
     now = int(time.time() * 1000)
     send_to(cluster, {first: [Record(value=b"v", timestamp=now + 10 * n) for n in range(5)]})
 
-    def ask(*, isolation_level: str = "read_committed", **wanted: int) -> dict[TopicPartition, ListedOffset]:
+    def ask(*, isolation_level: str = "read_committed", **wanted: Any) -> dict[TopicPartition, ListedOffset]:
         return list_offsets(cluster, {first: wanted["a"], second: wanted["b"]}, isolation_level=isolation_level)
 
     assert [found.offset for found in ask(a=EARLIEST, b=EARLIEST).values()] == [0, 0]
@@ -41,6 +50,38 @@ def test_where_a_log_begins_ends_and_where_a_time_does(cluster: Any, kafka: Any)
     assert found[first] == ListedOffset(2, now + 20, 0)
     assert found[second] == ListedOffset(-1, -1, -1)
     assert ask(a=now + 1000, b=now)[first].offset == -1
+
+
+BEFORE_1970 = [-1, -2, -3, -4, -5, -6, -3_600_000, -(2**62)]
+
+
+@pytest.mark.rule(174, 175)
+@pytest.mark.parametrize("millis", BEFORE_1970)
+def test_a_time_before_1970_is_no_special_timestamp(cluster: Any, kafka: Any, millis: int):
+    """-1 to -6 have other meanings for brokers; what is below them is an error there."""
+    topic = kafka.topic(partitions=3)
+    first, second, third = (TopicPartition(topic, number) for number in range(3))
+    now = int(time.time() * 1000)
+    untimed, timed = Record(value=b"v"), [Record(value=b"v", timestamp=now + n) for n in range(3)]
+    send_to(cluster, {first: [untimed] * 2, second: timed})
+    send_to(cluster, {first: timed})
+    found = list_offsets(cluster, dict.fromkeys((first, second, third), millis), isolation_level="read_committed")
+    assert found == {
+        first: ListedOffset(2, now, 0),
+        second: ListedOffset(0, now, 0),
+        third: ListedOffset(-1, -1, -1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sent"),
+    [*((mark, mark.value) for mark in SpecialTimestamp), *((millis, 0) for millis in BEFORE_1970), (0, 0), (7, 7)],
+)
+def test_the_timestamp_of_a_request(fake: Any, fakes: Any, connect: Any, wanted: Any, sent: int):
+    fake.add_topic("t", [1])
+    fake.on(ListOffsetsRequest, fakes.answers.list_offsets(offset=5))
+    list_offsets(connect(fake.bootstrap_servers), {TopicPartition("t", 0): wanted}, isolation_level="read_committed")
+    assert [seen.request.topics[0].partitions[0].timestamp for seen in fake.requests(ListOffsetsRequest)] == [sent]
 
 
 @pytest.mark.rule(157, 177)
@@ -86,7 +127,7 @@ def test_a_search_by_time_has_the_end_from_before_it(fake: Any, connect: Any):
         wanted = seen.request.topics[0].partitions[0].timestamp
         asked.append((wanted, seen.request.isolation_level))
         part = ListOffsetsResponse.ListOffsetsPartitionResponse(
-            partition_index=0, offset=7 if wanted == LATEST else -1, timestamp=-1, leader_epoch=0
+            partition_index=0, offset=7 if wanted == LATEST.value else -1, timestamp=-1, leader_epoch=0
         )
         return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[part])])
 
@@ -95,7 +136,7 @@ def test_a_search_by_time_has_the_end_from_before_it(fake: Any, connect: Any):
     tp = TopicPartition("t", 0)
     found = list_times(connect(fake.bootstrap_servers), {tp: 500}, isolation_level="read_committed")
     assert (found[tp].end.offset, found[tp].first.offset) == (7, -1)
-    assert asked == [(LATEST, 1), (500, 1)]
+    assert asked == [(LATEST.value, 1), (500, 1)]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -17,7 +17,15 @@ from kseg.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, IsolationLevel
 from kseg.client.protocol.enums import ConfigResourceType
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
-from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset, log_bounds, resolve_offsets, resolve_topics
+from kseg.etl.source.resolve import (
+    LogBounds,
+    OffsetSpec,
+    TimedOffset,
+    first_records,
+    log_bounds,
+    resolve_offsets,
+    resolve_topics,
+)
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
 
 ENOUGH_FOR_A_HEADER = 4096
@@ -75,10 +83,14 @@ class BrokerLogs:
     def first_at(
         self, millis: int, partitions: Collection[TopicPartition], *, ends: bool = False
     ) -> dict[TopicPartition, TimedOffset | None]:
+        if not partitions:
+            return {}
         # Under read_committed a broker does not read beyond the last stable offset.
-        asked = dict.fromkeys(sorted(partitions), millis)
-        found = list_offsets(self._cluster, asked, isolation_level="read_committed") if asked else {}
-        return {tp: TimedOffset(one.offset, one.timestamp) if one.offset >= 0 else None for tp, one in found.items()}
+        times = dict.fromkeys(sorted(partitions), millis)
+        found = first_records(self._cluster, times, isolation_level="read_committed", ends=ends)
+        return {
+            tp: TimedOffset(one.offset, one.timestamp) if one.offset >= 0 else None for tp, (_, one) in found.items()
+        }
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not epochs:

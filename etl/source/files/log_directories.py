@@ -245,7 +245,8 @@ class LogCatalog:
             return {tp: self._end(tp, spec, isolation_level) for tp in wanted}
         marks = named_offsets(spec.offsets, wanted, unnamed)
         return {
-            tp: self._edge(tp, mark == EARLIEST, isolation_level) if mark < 0 else mark for tp, mark in marks.items()
+            tp: mark if isinstance(mark, int) else self._edge(tp, mark is EARLIEST, isolation_level)
+            for tp, mark in marks.items()
         }
 
     def _committed(
@@ -297,6 +298,8 @@ class LogCatalog:
     def _timed(self, tp: TopicPartition, millis: int, *, ends: bool, below: int) -> TimedOffset | None:
         """The first record at or after a time, if its offset is below that one."""
         place, start = self._place(tp), self._start(tp)
+        if millis < 0 and not ends:  # as `resolve.first_records`
+            return TimedOffset(start, -1) if start < below else None
         untimed: Literal["refuse", "begin", "pass"] = "pass" if ends else "begin"
         if self._files.untimed == "refuse":
             untimed = "refuse"

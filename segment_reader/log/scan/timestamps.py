@@ -49,13 +49,14 @@ def offset_for_time(
     storage: Storage, log: PartitionLog, timestamp: int, *, start: int = 0, untimed: Untimed = "refuse"
 ) -> TimedOffset | None:
     """The first record at or above offset `start` whose timestamp (ms) is at or after the given one; None if there is
-    none.
+    none. A time before 1970 counts as 0, since -1 is the timestamp of a record without one.
 
     start: the log's start; the files may have records below it, which DeleteRecords has removed.
     untimed: the handling of earlier records of magic 0, which have no timestamp: an error; the range begins with the
         first of them; or they are ignored, so that a range that ends here includes them.
     Raises NoTimestamps, LogDamaged, SegmentGone.
     """
+    timestamp = max(0, timestamp)
     old_format = untimed != "pass"
     for segment in log.segments[log.segment_at(start) :]:
         with closing(open_segment(storage, segment)) as file:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kseg.client import (
+    LATEST,
     AuthorizationFailed,
     CommittedOffset,
     OffsetCommitFailed,
@@ -227,7 +228,7 @@ def _begin(cluster: Any, name: str) -> None:
 #: What is asked, what is lacking at first, and then with the right to describe it (None: nothing).
 REFUSED: dict[str, tuple[Callable[[Any, str], Any], str, str | None]] = {
     "metadata": (
-        lambda c, n: list_offsets(c, {_tp(n): -1}, isolation_level="read_committed"),
+        lambda c, n: list_offsets(c, {_tp(n): LATEST}, isolation_level="read_committed"),
         "DESCRIBE on topic",
         None,
     ),

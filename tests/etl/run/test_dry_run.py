@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from kseg.client import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
@@ -20,6 +21,7 @@ from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.segment_reader.encode.batches import Record, encode_batch
+from sending import send_to
 
 
 @pytest.fixture
@@ -71,6 +73,45 @@ def test_of_a_backfill(job: Job, tmp_path: Path, asked: dict[str, Any], ranges: 
     done = run_backfill(job, request)
     assert (done.status, done.mode, ranges_of(done)) == ("done", planned.mode, ranges_of(planned))
     assert plan_only(job, request).status == "nothing-to-do"
+
+
+BEFORE_1970 = [
+    "1969-12-31T23:59:59.999Z",
+    "1969-12-31T23:59:59.998Z",
+    "1969-12-31T23:59:59.997Z",
+    "1969-12-31T23:59:59.99Z",
+    "1970-01-01T00:00:00+01:00",
+    "0001-01-01T00:00:00Z",
+]
+"""The first three were sent to brokers as -1, -2 and -3 ms: latest, earliest, the largest timestamp."""
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("of", ["brokers", "files"])
+@pytest.mark.parametrize("start", BEFORE_1970)
+def test_a_start_before_1970_reads_all(kafka: Any, cluster: Any, tmp_path: Path, of: str, start: str) -> None:
+    """Records without a timestamp too."""
+    topic = kafka.topic(2, {"retention.ms": "-1"})
+    records = {TopicPartition(topic, 0): [Record(value=b"v")] * 3, TopicPartition(topic, 1): [Record(value=b"v")]}
+    send_to(cluster, records)
+    send_to(cluster, {TopicPartition(topic, 0): [Record(value=b"v", timestamp=1_767_225_600_000)]})
+    source: dict[str, Any] = {"topics": [topic], "starting_offsets": {"timestamp": start}}
+    document: dict[str, Any] = {
+        "version": 1,
+        "name": "orders",
+        "source": source,
+        "sink": {"path": str(tmp_path / "lake")},
+        "ledger": str(tmp_path / "ledger"),
+    }
+    if of == "files":
+        source["segments"] = [*map(str, kafka.log_dirs)]
+    else:
+        document["kafka"] = {"bootstrap.servers": kafka.bootstrap_servers}
+    job = load_job(document)
+    everything = [(topic, 0, 0, 4), (topic, 1, 0, 1)]
+    assert ranges_of(plan_only(job)) == everything
+    assert ranges_of(plan_only(job, BackfillRequest.parse(from_=(start,), to=("2026-11-01T00:00:00Z",)))) == everything
+    assert ranges_of(plan_only(job, BackfillRequest.parse(interval=f"{start}/2026-02-01T00:00:00Z"))) == everything
 
 
 def test_of_an_ingest(job: Job, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ class GrowingLog:
     def ask(self, _: Any, partitions: Any, questions: Any) -> Any:
         return {tp: [self._listed(question.wanted[tp]) for question in questions] for tp in partitions}
 
-    def _listed(self, wanted: int) -> ListedOffset:
+    def _listed(self, wanted: Any) -> ListedOffset:
         visible, self.asked = 10 if self.asked else self.end, self.asked + 1
         if wanted == LATEST:
             return ListedOffset(visible, -1, 0)

@@ -23,6 +23,8 @@ from kseg.etl.spark_format.stream import KsegStreamReader
 from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_offsets import StreamOffsets
 from kseg.etl.spark_format.stream_options import StreamOptions
+from kseg.segment_reader.encode.batches import Record
+from sending import send_to
 
 pytestmark = pytest.mark.broker
 
@@ -122,6 +124,18 @@ def test_all_that_is_there_is_taken_whatever_the_options_say_when_spark_asks_for
     assert under.plan()
     end = under.reader.latestOffset(under.checkpoint[-1], ReadAllAvailable())
     assert end[topic] == {"0": 9}
+
+
+@pytest.mark.parametrize("millis", [-1, -2, -3, -3_600_000])
+def test_a_query_that_starts_before_1970_starts_with_the_log(
+    stream: Any, kafka: Any, cluster: Any, millis: int
+) -> None:
+    topic = kafka.topic()
+    tp = TopicPartition(topic, 0)
+    send_to(cluster, {tp: [Record(value=b"untimed")] * 2})
+    send_to(cluster, {tp: [Record(value=b"timed", timestamp=1_767_225_600_000)]})
+    under = stream(topic, startingTimestamp=str(millis))
+    assert under.run() == [[(topic, 0, offset) for offset in range(3)]]
 
 
 def test_available_now_reads_nothing_that_came_later(stream: Any, kafka: Any, produce: Produce) -> None:

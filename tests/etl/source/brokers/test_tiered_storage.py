@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from java_programs import SHORT_LIVED
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.fetch.partition_reader import PartitionReader
-from kseg.client.offsets import list_offsets
+from kseg.client.offsets import EARLIEST_LOCAL, list_offsets
 from kseg.etl.errors import ExitCode
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
@@ -32,7 +32,6 @@ pytestmark = [pytest.mark.broker, full_scale_only]
 SOURCE = Path(__file__).with_name("SlowStorage.java")
 TOPIC, ROUNDS, RECORDS = "tiered", 4, 50
 TP = TopicPartition(TOPIC, 0)
-EARLIEST_LOCAL = -4
 TIERED = {
     "remote.log.storage.system.enable": "true",
     "remote.log.storage.manager.class.name": "SlowStorage",

@@ -86,6 +86,9 @@ def test_a_dataframe_of_files_has_the_broker_s_rows(
     [
         {"startingTimestamp": "1767225800000", "startingOffsetsByTimestampStrategy": "latest"},
         {"startingTimestamp": "1767225700000", "endingTimestamp": "1767225900000"},
+        {"startingTimestamp": "-1"},
+        {"startingOffsetsByTimestamp": '{"hard-source":{"0":-3,"1":-3600000}}', "endingTimestamp": "1767225900000"},
+        {"startingTimestamp": "-2", "endingTimestamp": "-1"},
         {"startingTimestamp": "99999999999999", "startingOffsetsByTimestampStrategy": "latest"},
         {"startingOffsets": '{"hard-source":{"0":100,"1":-2}}', "endingOffsets": '{"hard-source":{"0":700,"1":-1}}'},
     ],
@@ -255,6 +258,7 @@ def timed(folder: Path, *more: bytes) -> dict[str, str]:
     ("bounds", "offsets"),
     [
         ({"startingTimestamp": "1002"}, range(5, 10)),
+        ({"startingTimestamp": "-1"}, range(5, 10)),
         ({"startingTimestamp": "1007"}, range(7, 10)),
         ({"startingTimestamp": "1002", "endingTimestamp": "1008"}, range(5, 8)),
         ({"endingTimestamp": "1003"}, []),
