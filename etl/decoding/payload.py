@@ -17,6 +17,7 @@ import pyarrow as pa
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.kinds import KindColumns
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
@@ -39,7 +40,7 @@ class PayloadPlan:
     into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the path
     of the section with keys and values in the job file, or empty. message, nanoseconds: for Protobuf. envelope: the
     format around records; the columns are those of the records in it. framed: schemas of a registry whose ids are in
-    payloads. engine: `reference` is the decoder in plain Python.
+    payloads. engine: `reference` is the decoder in plain Python. rules: of decoding.
     """
 
     source: Literal["key", "value"]
@@ -57,6 +58,7 @@ class PayloadPlan:
     envelope: Literal["none", "debezium"] = "none"
     framed: FramedSchemas | None = None
     engine: Literal["fast", "reference"] = "fast"
+    rules: DecodingRules = NEWEST
 
     @property
     def place(self) -> str:

@@ -22,6 +22,7 @@ from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Payload
+    from kseg.etl.decoding.rules import DecodingRules
     from kseg.segment_reader.payload.row_schema import RowType
 
 Engine = Literal["fast", "reference"]
@@ -81,7 +82,7 @@ class SchemaFormat(Protocol):
         """message: message indexes, if the format has messages. Columns that the decoder's rows lack are null."""
 
 
-def schema_format(payload: Payload) -> SchemaFormat:
+def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
     """The format of a key or value whose schemas are in a registry."""
     rescue = payload.unknown == "rescue"
     if payload.format == "json_schema":

@@ -28,6 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events, expired_letters, schemas, state
 from kseg.etl.ledger.fold import Entry
+from kseg.etl.ledger.json_form import UNKNOWN_RULES
 from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
 
 FORMAT = 1
@@ -56,7 +57,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
 
-_OF_A_LATER_RELEASE = frozenset({"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT})
+_OF_A_LATER_RELEASE = frozenset(
+    {"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT, UNKNOWN_RULES}
+)
 """Types of validation errors that values of a later release cause."""
 
 AnyEvent = (

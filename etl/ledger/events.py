@@ -28,6 +28,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.json_form import Strict, left_out
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.values import (
     INCREMENTAL,
@@ -42,12 +43,10 @@ from kseg.etl.ledger.values import (
     RangeAccount,
     RangeCounts,
     RunPlan,
-    Strict,
     TableCommit,
     TableRecord,
     TableState,
     TopicIdentity,
-    left_out,
 )
 
 BaseReason = Literal["group", "configured", "earliest", "accepted"]

@@ -421,9 +421,9 @@ class _Building:
         record = self.table_records.get(path, ev.TableRecord())
         newest = record.landed
         if newest is None or newest.id != after.id or newest.version < after.version:
-            app_id, app_version = run.plan.app_id, run.plan.app_version
-            record = replace(record, landed=after, app_id=app_id, app_version=app_version)
-            self.table_records[path] = record
+            plan = run.plan
+            record = replace(record, landed=after, app_id=plan.app_id, app_version=plan.app_version)
+            self.table_records[path] = replace(record, rules=plan.decoding_rules)
 
     def _accepted(self, event: ev.TableAccepted) -> None:
         """Replace all earlier states of the table, under every name that it has in the ledger."""

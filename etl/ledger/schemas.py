@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kseg.etl.ledger.events import Event
-from kseg.etl.ledger.values import PinnedSchemas, Strict, left_out
+from kseg.etl.ledger.json_form import Strict, left_out
+from kseg.etl.ledger.values import PinnedSchemas
 
 
 @dataclass(frozen=True, slots=True)

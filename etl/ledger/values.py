@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    ConfigDict,
     PlainSerializer,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -23,6 +22,8 @@ from pydantic_core import PydanticCustomError
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.counts import DecodingCounts, added
+from kseg.etl.decoding.rules import FIRST, DecodingRules, rules_of
+from kseg.etl.ledger.json_form import RulesVersion, Strict, left_out
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 
 INCREMENTAL = "incremental"
@@ -59,28 +60,6 @@ OffsetIntervals = Annotated[
     PlainSerializer(OffsetSet.to_json),
 ]
 """An OffsetSet in Python, `[[start, end], …]` in JSON."""
-
-
-class Strict:
-    """Unknown fields are an error, because a field of a newer release may be essential."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-
-def left_out(*names: str) -> Any:
-    """A serializer that omits these fields from the JSON if they are None, False or an empty dictionary.
-
-    So earlier releases, which do not know these fields, can read events that do not use them.
-    """
-
-    @model_serializer(mode="wrap")
-    def to_json(self: Any, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        empty = {name for name in names if (value := fields.get(name)) is None or value is False or value == {}}
-        return {name: value for name, value in fields.items() if name not in empty}
-
-    return to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +262,14 @@ class TableRecord(Strict):
 
     examined: the state in the last plan, which had checked all app transactions of this job up to this state. landed:
     the state after the newest landing. app_id, app_version: the app transaction of that landing; the table must have
-    this transaction or a later one.
+    this transaction or a later one. rules: the rules by which the rows of that landing were decoded.
     """
 
     examined: TableState | None = None
     landed: TableState | None = None
     app_id: str = ""
     app_version: int = 0
+    rules: RulesVersion = FIRST.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +352,8 @@ class RunPlan(Strict):
         partition, generation and offset.
     schemas: schemas of a registry, by lineage.
     routes: the table of each route, if routes are not selected by topic; then a range may have rows for every table.
-    JSON omits `dead_letters`, `generations`, `schemas` and `routes` if they are empty.
+    decoding_rules: the version of the rules by which the run decodes (`etl.decoding.rules`).
+    JSON omits `dead_letters`, `generations`, `schemas` and `routes` if they are empty, and `decoding_rules` if it is 1.
     """
 
     run_id: str
@@ -399,7 +380,14 @@ class RunPlan(Strict):
     dead_letters: str | None = None
     routes: dict[str, str] = field(default_factory=dict)
 
-    _to_json = left_out("generations", "schemas", "dead_letters", "routes")
+    decoding_rules: RulesVersion = FIRST.version
+
+    _to_json = left_out("generations", "schemas", "dead_letters", "routes", decoding_rules=FIRST.version)
+
+    @property
+    def rules(self) -> DecodingRules:
+        """The rules by which the run decodes."""
+        return rules_of(self.decoding_rules)
 
     @property
     def beside(self) -> frozenset[str]:

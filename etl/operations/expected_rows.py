@@ -23,6 +23,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.decoding.bad_records import RECORD_COLUMNS
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import plain_name
+from kseg.etl.decoding.rules import DecodingRules
 from kseg.etl.decoding.schema_formats import Engine
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.dead_letters import REDRIVE
@@ -74,16 +75,18 @@ _SMALL_HOLE: Final = 5_000
 
 @dataclass(frozen=True)
 class Decoding:
-    """How some runs decoded and routed. job: as pinned. schemas: by lineage. redriven: whether they are redrives."""
+    """How some runs decoded and routed. job: as pinned. schemas: by lineage. redriven: whether they are redrives.
+    rules: of decoding."""
 
     job: Job
     schemas: Mapping[str, FramedSchemas]
     redriven: bool
     runs: tuple[str, ...]
+    rules: DecodingRules
 
     def steps(self, engine: Engine = "fast") -> BatchSteps:
         """The steps without the user's transform, whose output is not compared."""
-        made = transform_of(self.job, self.schemas).on_batches.steps
+        made = transform_of(self.job, self.schemas, self.rules).on_batches.steps
         kept = made[:1] if self.transformed else made
         return BatchSteps(tuple(as_landed(step, engine) for step in kept))
 
@@ -150,7 +153,7 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
         pinned = {lineage: (one.registry, one.reader, one.kinds) for lineage, one in run.plan.schemas.items()}
         of_rows = [document.get("decode"), document.get("transform"), run.plan.routes]
         columns = {route: its.get("columns") for route, its in (document["sink"].get("routes") or {}).items()}
-        decided = [of_rows, columns, document["source"], pinned, run.mode == REDRIVE]
+        decided = [of_rows, columns, document["source"], pinned, run.mode == REDRIVE, run.plan.decoding_rules]
         alike.setdefault(json.dumps(decided, sort_keys=True), []).append(run)
     found = []
     for of_one in alike.values():
@@ -161,7 +164,8 @@ def decodings(job: Job, state: JobState, runs: Iterable[str]) -> list[Decoding]:
             continue  # an earlier release accepted a job file that this one rejects
         plan = replace(first.plan, schemas=_all_writers(of_one))
         schemas = {name: replace(known, closed=True) for name, known in framed_schemas(pinned_job, plan, state).items()}
-        found.append(Decoding(pinned_job, schemas, first.mode == REDRIVE, tuple(run.run_id for run in of_one)))
+        ids = tuple(run.run_id for run in of_one)
+        found.append(Decoding(pinned_job, schemas, first.mode == REDRIVE, ids, first.plan.rules))
     return found
 
 

@@ -11,21 +11,21 @@ import pyarrow.compute as pc
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.bad_records import MAX_EXAMPLES, BadRecords
 from kseg.etl.decoding.errors import UnknownSchemas
-from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import in_parts
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVE, Letter
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import RunPlan
 from kseg.etl.planning.plan import Draft
 from kseg.etl.planning.preflight import preflight, read_without_lease
-from kseg.etl.planning.schemas import extended, lineages_of
+from kseg.etl.planning.schemas import extended
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options
 from kseg.etl.run.redrive_jobs import as_records
-from kseg.etl.run.schemas import framed_schemas, resolve
-from kseg.etl.transform.transform import BatchSteps, transform_of
+from kseg.etl.run.schemas import resolve, transform_of_run
+from kseg.etl.transform.transform import BatchSteps
 
 AddressOf = tuple[str, int, int]
 Ranges = Callable[[Draft, Sequence[Letter]], Mapping[TopicPartition, OffsetSet]]
@@ -52,16 +52,13 @@ class Trial:
 
     def still_dead(self, rows: pa.Table, letters: Sequence[Letter]) -> set[AddressOf]:
         """The addresses of those open dead letters that the job cannot decode. rows: the letters with their records."""
-        job = self._context.job
-        if not any(lineages_of(job)):
-            return self._tried(rows, {})
         if self._draft is None:
             self._draft = self._planned(letters)
         while True:
             draft = self._draft
             plan = draft.state.runs[self._chain].plan
             try:
-                return self._tried(rows, framed_schemas(job, plan, draft.state))
+                return self._tried(rows, plan, draft.state)
             except UnknownSchemas as unknown:
                 for lineage, texts in resolve(self._context, draft.state, plan, unknown).items():
                     for key, text in texts.items():
@@ -89,11 +86,11 @@ class Trial:
             draft.add(extended(job, plan, {lineage: {key: None}}, state))
             self._conflicts[key] = refused.message
 
-    def _tried(self, rows: pa.Table, schemas: Mapping[str, FramedSchemas]) -> set[AddressOf]:
+    def _tried(self, rows: pa.Table, plan: RunPlan, state: JobState) -> set[AddressOf]:
         job = self._context.job
         schema = read_options(job).schema
         if self._steps is None:  # once: they compile decoders
-            self._steps = transform_of(job, schemas).on_batches.decoding
+            self._steps = transform_of_run(job, plan, state).on_batches.decoding
         dead = _Addresses()
         bad_records = BadRecords(dead)
         for topic in pc.unique(rows["topic"]).to_pylist():

@@ -32,6 +32,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import kept_schema
+from kseg.etl.planning.table_rules import rules_in_ledger
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.align import align, type_changes
@@ -231,18 +232,19 @@ def _grown(
     job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now (None before its first run), how it would decode, and the fields that would be null."""
-    own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload)
+    rules = rules_in_ledger(job, state)
+    own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload, rules)
     readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
     if not readers:
         alike = newest is not None and newest[1].schema.type == candidate.schema.type
         before = [(newest[0], kept_schema(part.payload.format, newest[1]))] if newest is not None and alike else []
         before = [(version, older) for version, older in before if _may_be_of(part, form, older)]
-        text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before])
-        grown(part.payload, part.lineage, (text,), before)
-        return None, _framed(part, text), ()
-    text = grown(part.payload, part.lineage, readers, [(name, own)], widen=job.widens)
+        text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before], rules=rules)
+        grown(part.payload, part.lineage, (text,), before, rules=rules)
+        return None, _framed(part, text, form), ()
+    text = grown(part.payload, part.lineage, readers, [(name, own)], rules=rules, widen=job.widens)
     missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
-    return _framed(part, readers[-1]), _framed(part, text), missing
+    return _framed(part, readers[-1], form), _framed(part, text, form), missing
 
 
 def _may_be_of(part: JobPart, form: SchemaFormat, text: SchemaText) -> bool:
@@ -257,7 +259,7 @@ def _rescued(part: JobPart, candidate: Resolved, after: PayloadPlan) -> tuple[st
     if part.payload.unknown != "rescue":
         return ()
     assert after.framed is not None
-    form, own = schema_format(part.payload), kept_schema(part.payload.format, candidate)
+    form, own = after.framed.format, kept_schema(part.payload.format, candidate)
     names = ", ".join(form.unknown(form.writer(own.text, own.uses), form.reader(after.framed.reader)))
     return (f"without a column, and kept as text in {RESCUED}: {names}",) if names else ()
 
@@ -283,8 +285,8 @@ def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
     return replace(plan, schema_text=text)
 
 
-def _framed(part: JobPart, reader: str) -> PayloadPlan:
-    return replace(_plan(part, None), framed=FramedSchemas(reader, format=schema_format(part.payload)))
+def _framed(part: JobPart, reader: str, form: SchemaFormat) -> PayloadPlan:
+    return replace(_plan(part, None), framed=FramedSchemas(reader, format=form))
 
 
 def _compared(against: str, before: pa.DataType, after: pa.DataType, *, widens: bool = False) -> SchemaCheck:

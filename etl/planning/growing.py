@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kseg.etl.config.decoding import Payload
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import SchemaText
@@ -33,6 +34,7 @@ def grown(
     texts: Iterable[tuple[str, SchemaText]],
     older: Iterable[SchemaText] = (),
     *,
+    rules: DecodingRules = NEWEST,
     widen: bool = False,
 ) -> str:
     """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
@@ -40,7 +42,7 @@ def grown(
     older: versions before them, whose types a new table's columns hold as well. widen: the types of a table that is
     there may become wider. Raises as `pinned_schemas`.
     """
-    growing = Growing(payload, lineage, readers, widen=widen)
+    growing = Growing(payload, lineage, readers, rules, widen=widen)
     for name, text in texts:
         growing.add(name, text)
     if not readers:
@@ -56,12 +58,19 @@ class Growing:
     """
 
     def __init__(
-        self, payload: Payload, lineage: str, readers: tuple[str, ...], *, widen: bool = False, of_kind: bool = False
+        self,
+        payload: Payload,
+        lineage: str,
+        readers: tuple[str, ...],
+        rules: DecodingRules,
+        *,
+        widen: bool = False,
+        of_kind: bool = False,
     ) -> None:
         self._of_kind = of_kind
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
-        self._format = schema_format(payload)
+        self._format = schema_format(payload, rules)
         # A table that is not there yet has the columns of each subject's newest version, whatever comes later.
         self._add_fields = payload.unknown == "add" or not readers
         from kseg.segment_reader.payload.errors import PayloadSchemaError

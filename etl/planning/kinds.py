@@ -21,6 +21,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.routing import names_records
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.decoding.kinds import kind_of
+from kseg.etl.decoding.rules import FIRST, DecodingRules
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemaText
 from kseg.etl.planning.growing import Growing
@@ -51,7 +52,7 @@ class Kinds:
     def of_schema(self, payload: Payload, text: SchemaText) -> list[int]:
         """The kinds that payloads of a schema may be of: a schema of Protobuf has several messages. Raises
         PayloadSchemaError."""
-        form = schema_format(payload)
+        form = schema_format(payload, FIRST)  # records have the same names by all rules
         records = form.records(form.writer(text.text, text.uses)) or (None,)
         return list(dict.fromkeys(number for record in records if (number := self.of(record)) is not None))
 
@@ -106,11 +107,19 @@ class Readers:
     """What records of one lineage are decoded with, in the making: one reader's schema, or one for each kind."""
 
     def __init__(
-        self, payload: Payload, lineage: str, known: Mapping[str, Lineage], kinds: Kinds | None, *, widen: bool = False
+        self,
+        payload: Payload,
+        lineage: str,
+        known: Mapping[str, Lineage],
+        kinds: Kinds | None,
+        rules: DecodingRules,
+        *,
+        widen: bool = False,
     ) -> None:
-        """known: all lineages of the job. kinds: None where all records have one reader's schema. widen: as of
+        """known: all lineages of the job. kinds: None where all records have one reader's schema. rules, widen: as of
         `Growing`."""
-        self._payload, self._lineage, self._known, self._kinds, self._widen = payload, lineage, known, kinds, widen
+        self._payload, self._lineage, self._known, self._kinds = payload, lineage, known, kinds
+        self._rules, self._widen = rules, widen
         self._growing: dict[str, Growing] = {}
         self._of_schemas: dict[str, list[int]] = {}  # by hash: parsing costs more than all else here
         if kinds is None:
@@ -188,5 +197,7 @@ class Readers:
         if name not in self._growing:
             readers = self._known[name].readers if name in self._known else ()
             payload = self._payload if kind is None or self._kinds is None else self._kinds.payload(kind, self._payload)
-            self._growing[name] = Growing(payload, self._lineage, readers, widen=self._widen, of_kind=kind is not None)
+            self._growing[name] = Growing(
+                payload, self._lineage, readers, self._rules, widen=self._widen, of_kind=kind is not None
+            )
         return self._growing[name]

@@ -25,6 +25,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import AtTime
 from kseg.etl.config.times import format_instant
+from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.fold import Entry, fold
@@ -36,6 +37,7 @@ from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
+from kseg.etl.planning.table_rules import replaces_all
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -56,6 +58,7 @@ class PlanInputs:
     epoch_ends: the ends of the leader epochs in the ledger and of the group's offsets, of partitions that have another
         epoch now.
     notes: messages for the user about the target tables.
+    rules: the rules of decoding of the tables' rows.
     """
 
     job: Job
@@ -66,6 +69,7 @@ class PlanInputs:
     schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    rules: DecodingRules = FIRST
 
     def table_of(self, topic: str) -> str | None:
         """The table of a topic's rows; None if routes are not selected by topic."""
@@ -272,7 +276,8 @@ class Draft:
             tables.add(job.dead_letters)
         if job.quarantine is not None:
             tables.add(job.quarantine)
-        added, schemas = self._pinned_schemas()
+        rules = self._rules(mode, wanted)
+        added, schemas = self._pinned_schemas(rules)
         if added is not None:
             self.add(added)
         plan = ev.RunPlan(
@@ -299,16 +304,22 @@ class Draft:
             generations={tp: number for tp in wanted if (number := self.state.generation(tp))},
             schemas=schemas,
             routes={route: str(target) for route, target in job.sink.targets.items()} if job.sink.routed else {},
+            decoding_rules=rules.version,
         )
         self.add(ev.Planned(chain=chain, run_id=run_id, plan=plan))
         return plan
 
-    def _pinned_schemas(self) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
+    def _rules(self, mode: ev.Mode, wanted: Mapping[TopicPartition, OffsetSet]) -> DecodingRules:
+        """The rules of decoding: the tables' own, unless all of their rows are replaced."""
+        anew = mode == "backfill-replace" and self.inputs.job.decode is not None and replaces_all(self.state, wanted)
+        return NEWEST if anew else self.inputs.rules
+
+    def _pinned_schemas(self, rules: DecodingRules) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
         if not self.inputs.schemas:
             return None, {}
         from kseg.etl.planning.schemas import pinned_schemas  # all formats of a registry, which most jobs do not have
 
-        return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state)
+        return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state, rules)
 
     def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:
         if self.inputs.job.source.isolation_level != "read_committed":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from kseg.etl.config.paths import nearest_above
+from kseg.etl.decoding.rules import FIRST
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.local_folders import refuse_unwritable
@@ -20,6 +21,7 @@ from kseg.etl.planning.group_reconciliation import committed_epochs
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
+from kseg.etl.planning.table_rules import rules_of_tables
 from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parallel import parallel_map
@@ -55,9 +57,13 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
             tables.add(table)
     _refuse_unwritable(job, tables)
     if not state.bases and not accept_group_offsets:
-        known = {state.ledger_id, *state.lost_ledgers}
-        parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, known))
-    found = examine_tables(inputs, state, chain, tables)
+        ledgers = {state.ledger_id, *state.lost_ledgers}
+        parallel_map(sorted(tables), lambda table: target_tables.refuse_other_ledger(table, ledgers))
+    examined = _examined(inputs, state, chain, tables)
+    found = {table: now.state for table, now in examined.items()}
+    known = _known(state)
+    decoded = {table: (known(table, now.state).record, now) for table, now in examined.items() if table in of_rows}
+    rules = rules_of_tables(decoded) if job.decode is not None else FIRST
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     # After the ranges' ends: a record's schema is registered before the record is written.
     schemas = _read_schemas(inputs, snapshot, state) if inputs.registry is not None else {}
@@ -65,7 +71,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     committed = () if group is None else committed_epochs(group, state)
     ends = ends_of_epochs(inputs.logs, snapshot, state, committed)
     notes = target_tables.layout_notes(of_rows)
-    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes, tuple(notes))
+    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes, tuple(notes), rules)
 
 
 def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:
@@ -122,6 +128,11 @@ def examine_tables(
         Refused: a table is not what the ledger left, or was landed with a later state of this ledger.
         ConfigurationError: two of the names are one table, or one of the tables and the ledger lies inside another.
     """
+    return {table: now.state for table, now in _examined(inputs, state, chain, tables).items()}
+
+
+def _known(state: JobState) -> Callable[[str, ev.TableState | None], KnownTable]:
+    """What a ledger knows of a table, by its name and its state."""
     ids = {state.tables[name].id: name for name in current_names(state.tables)}
 
     def known(name: str, now: ev.TableState | None) -> KnownTable:
@@ -129,6 +140,13 @@ def examine_tables(
         if name not in state.tables and now is not None:
             name = ids.get(now.id, name)
         return KnownTable(state.tables.get(name), state.table_records.get(name, ev.TableRecord()))
+
+    return known
+
+
+def _examined(inputs: InputReader, state: JobState, chain: str, tables: Iterable[str]) -> dict[str, TableDescription]:
+    """As `examine_tables`, with all that was found."""
+    known = _known(state)
 
     def examine(name: str) -> TableDescription:
         try:
@@ -147,7 +165,7 @@ def examine_tables(
     newest = inputs.read_state()
     for table, now in found.items():
         refuse_unknown_runs(newest, table, now.transactions)
-    return {table: now.state for table, now in found.items()}
+    return found
 
 
 def _refuse_two_names(found: Mapping[str, TableDescription], ledger_id: str, ledger: str) -> None:

@@ -20,6 +20,7 @@ from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
 from kseg.etl.config.decoding import Decode, Payload, sections_of
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
@@ -177,7 +178,7 @@ def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Pay
         return SchemaText(schema.text, unusable=why)
     try:
         text = kept_schema(payload.format, registry.resolve(schema))
-        form = schema_format(payload)
+        form = schema_format(payload, NEWEST)  # sound by all rules, if it is by these
         writer = form.writer(text.text, text.uses)
         if not (payload.several and payload.format == "protobuf"):  # which of its messages is meant, records say
             form.type(form.first(writer))
@@ -214,9 +215,11 @@ def kept_schema(format: str, schema: Resolved) -> SchemaText:
 
 
 def pinned_schemas(
-    job: Job, found: Mapping[str, FoundSchemas], state: JobState
+    job: Job, found: Mapping[str, FoundSchemas], state: JobState, rules: DecodingRules = NEWEST
 ) -> tuple[SchemasAdded | None, dict[str, PinnedSchemas]]:
     """What a new run decodes with; the event that comes before its plan, None where the ledger has all of it.
+
+    rules: the run's rules of decoding.
 
     Raises:
         Refused: a column would change its type (`schema-conflict`), or there are too many (`too-many-columns`).
@@ -233,7 +236,7 @@ def pinned_schemas(
             message = "has several subjects, and the job's tables were made with one for all messages"
             remedy = "write the one that it had, or land in other tables by another job"
             raise ConfigurationError.of(f"decode.{lineage}.subject", message, remedy)
-        readers = Readers(payload, lineage, state.lineages, kinds, widen=job.widens)
+        readers = Readers(payload, lineage, state.lineages, kinds, rules, widen=job.widens)
         for name, text in seen.newest:
             readers.add(name, text)
         current = known if known.registry == seen.registry else Lineage(seen.registry)
@@ -275,7 +278,7 @@ def extended(
             continue
         known, before = state.lineages[lineage], plan.schemas[lineage]
         kinds = Kinds.of_routes(lineage, plan.routes) if not before.reader else None
-        readers = Readers(payload, lineage, state.lineages, kinds, widen=job.widens)
+        readers = Readers(payload, lineage, state.lineages, kinds, plan.rules, widen=job.widens)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
         unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():

@@ -9,7 +9,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.schemas import lineages_of
-from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.run.schemas import transform_of_run
 from kseg.etl.run.sink_rows import batch_schemas, planned_sinks, topics_of
 from kseg.etl.tables.targets import Targets
 from kseg.etl.transform.transform import transform_of
@@ -35,7 +35,7 @@ def check_planned_rows(job: Job, targets: Targets, plan: ev.RunPlan, state: JobS
     if transform_of(job).on_frame or (any(lineages_of(job)) and not plan.schemas):
         yield "not checked: whether the rows fit the tables"
         return
-    steps = transform_of(job, framed_schemas(job, plan, state) if plan.schemas else {}).on_batches
+    steps = transform_of_run(job, plan, state).on_batches
     tables = job.sink.tables_of(()) if plan.routed else {*topics_of(plan).values()}
     unknown = [
         table

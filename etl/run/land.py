@@ -212,6 +212,7 @@ class _Landing:
                 partition_by=job.sink.partition_columns,
                 merge_schema=job.adds_columns,
                 run_id=self.plan.run_id,
+                properties=self.plan.rules.properties,
             )
 
         ready = parallel_map(tables, prepare)
@@ -309,7 +310,13 @@ class _Landing:
         if self.replacement is not None:
             frame = self.replacement.read_to_disk(frame, range_results, spark_jobs, reading, table)
         context.targets.check(table, self.plan.tables[table])
-        made = target.ensure(frame, sink, partition_by=job.sink.partition_columns, cluster_by=job.sink.cluster_by)
+        made = target.ensure(
+            frame,
+            sink,
+            partition_by=job.sink.partition_columns,
+            cluster_by=job.sink.cluster_by,
+            properties=self.plan.rules.properties,
+        )
         self._identify(table, made)
         if self.plan.tables[table] is None:
             self._confirm_lease()

@@ -22,6 +22,7 @@ from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.kinds import Kinds
 from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
 from kseg.etl.run.context import JobContext
+from kseg.etl.transform.transform import Transform, transform_of
 
 _INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
 
@@ -36,8 +37,13 @@ def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, 
         writers = tuple((schema_key(key), _writer(text)) for key, text in texts.items())
         reader = state.lineages[lineage].readers[pinned.reader - 1] if pinned.reader else ""
         kinds = () if pinned.reader else _kinds(Kinds.of_routes(lineage, plan.routes), pinned.kinds, state)
-        made[lineage] = FramedSchemas(reader, writers, schema_format(payload), kinds=kinds)
+        made[lineage] = FramedSchemas(reader, writers, schema_format(payload, plan.rules), kinds=kinds)
     return made
+
+
+def transform_of_run(job: Job, plan: ev.RunPlan, state: JobState) -> Transform:
+    """A run's steps, with the schemas and the rules of decoding that its plan has pinned."""
+    return transform_of(job, framed_schemas(job, plan, state) if plan.schemas else {}, plan.rules)
 
 
 def _kinds(kinds: Kinds, versions: Mapping[str, int], state: JobState) -> tuple[Kind, ...]:

@@ -26,7 +26,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
-from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.run.schemas import transform_of_run
 from kseg.etl.run.sink_rows import batch_schemas, planned_sinks, topics_of
 from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
@@ -53,7 +53,7 @@ from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
-from kseg.etl.transform.transform import BatchSteps, transform_of
+from kseg.etl.transform.transform import BatchSteps
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ class SparkJobs:
         self.context, self.job, self.plan = context, context.job, plan
         self._beside = beside
         self.options = read_options(self.job, plan)
-        schemas = framed_schemas(self.job, plan, context.clients.ledger.known(self.job.name)) if plan.schemas else {}
-        self.transform = transform_of(self.job, schemas)
+        self.transform = transform_of_run(self.job, plan, context.clients.ledger.known(self.job.name))
         self._offsets_reported = 0
         self._phase = "land"
         self.notes: list[str] = []

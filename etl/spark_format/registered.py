@@ -72,6 +72,7 @@ def registered_schemas(
 def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
     """Raises ConfigurationError: the newest versions of the subjects contradict each other."""
     from kseg.etl.decoding.framed import FramedSchemas, schema_key
+    from kseg.etl.decoding.rules import NEWEST
     from kseg.etl.decoding.schema_formats import schema_format
     from kseg.etl.planning.growing import grown
 
@@ -93,7 +94,7 @@ def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
     return FramedSchemas(
         reader,
         tuple((schema_key(key), unusable.get(hash) or (text.text, text.uses)) for key, hash, text in writers),
-        schema_format(payload),
+        schema_format(payload, NEWEST),
     )
 
 

@@ -38,6 +38,7 @@ from kseg.etl.tables.values import (
 )
 
 NO_VALUES: Final[Mapping[str, str | int]] = MappingProxyType({})
+NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,8 +198,11 @@ class FileTarget(Target):
         partition_by: Sequence[str] = (),
         merge_schema: bool = False,
         run_id: str | None = None,
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> ReadyTable:
         """Create the table, or add the columns that it lacks. Several processes may call this at the same time.
+
+        properties: of a new table, and of one without rows.
 
         Raises:
             IncompatibleSchema: the rows do not fit the table.
@@ -243,9 +247,15 @@ class FrameTarget(Target):
 
     @abstractmethod
     def ensure(
-        self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
+        self,
+        rows: DataFrame,
+        sink: SinkSchema,
+        *,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> TableState:
-        """Create the table if it does not exist, with the columns of the landed rows.
+        """Create the table if it does not exist, with the columns of the landed rows. properties: of a new table.
 
         Raises:
             ConfigurationError: Delta does not allow the columns, or the store is not safe for Spark's commits.

@@ -10,6 +10,7 @@ The writers are imported when they are selected, because a run without new recor
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
@@ -296,7 +297,7 @@ class Targets:
         if record.landed is not None and record.landed.id == now.state.id and landed < record.app_version:
             raise table_older_than_ledger(table, record.app_id, landed, record.app_version)
         since = access.transactions(app, now.state, record.examined or left.state)
-        return TableDescription(now.state, {**since, **now.transactions}, place)
+        return replace(now, transactions={**since, **now.transactions}, place=place)
 
     def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
         """For a job's first run in a ledger: the table may hold what the job landed with another one, now lost.

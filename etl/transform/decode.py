@@ -19,6 +19,7 @@ from kseg.etl.decoding.expectations import EXPECTATION, FORMS, Expectation, pars
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address, BatchStep
 from kseg.segment_reader.payload.decoder import Status
@@ -168,13 +169,18 @@ def _with_values(
     return found
 
 
-def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> DecodeStep:
+def decode_step(
+    decode: Decode,
+    place: str = "decode",
+    schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
+    rules: DecodingRules = NEWEST,
+) -> DecodeStep:
     """The step of a job's `decode:` section, or of what it says of one topic at this place.
 
     schemas: of a registry, by lineage.
     """
     payloads = [
-        _plan(payload, source, place, schemas)
+        _plan(payload, source, place, schemas, rules)
         for source in ("key", "value")
         if (payload := getattr(decode, source)) is not None
     ]
@@ -184,7 +190,9 @@ def decode_step(decode: Decode, place: str = "decode", schemas: Mapping[str, Fra
     return DecodeStep(tuple(payloads), decode.keep, place, decode.on_error, expectations, warns)
 
 
-def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, FramedSchemas]) -> PayloadPlan:
+def _plan(
+    payload: Payload, source: str, place: str, schemas: Mapping[str, FramedSchemas], rules: DecodingRules
+) -> PayloadPlan:
     names = ("timestamp_format", "date_format", "formats", "time_zone")
     options = {name: given for name in names if (given := getattr(payload, name)) is not None}
     options["unknown_fields"] = payload.unknown
@@ -203,6 +211,7 @@ def _plan(payload: Payload, source: str, place: str, schemas: Mapping[str, Frame
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
         framed=schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip(".")),
+        rules=rules,
     )
 
 

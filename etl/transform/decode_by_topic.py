@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.transform.decode import NO_SCHEMAS, DecodeStep, decode_step
 from kseg.etl.transform.step import Address, BatchStep
@@ -71,10 +72,12 @@ def _as_landed(step: DecodeStep, engine: Literal["fast", "reference"]) -> Decode
 
 
 def decode_step_of(
-    decode: Decode | Mapping[str, Decode], schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS
+    decode: Decode | Mapping[str, Decode],
+    schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
+    rules: DecodingRules = NEWEST,
 ) -> BatchStep:
     """The step of a job's `decode:` section, in either of its forms. schemas: of a registry, by lineage."""
     if isinstance(decode, Mapping):
-        steps = {topic: decode_step(section, f"decode.{topic}", schemas) for topic, section in decode.items()}
+        steps = {topic: decode_step(section, f"decode.{topic}", schemas, rules) for topic, section in decode.items()}
         return DecodeByTopic(steps)
-    return decode_step(decode, schemas=schemas)
+    return decode_step(decode, schemas=schemas, rules=rules)

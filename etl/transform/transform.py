@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from kseg.etl.decoding.bad_records import TRANSFORM, BadRecord, BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.arrow import ArrowStep
@@ -169,12 +170,15 @@ class Transform:
         return rows
 
 
-def transform_of(job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS) -> Transform:
+def transform_of(
+    job: Job, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS, rules: DecodingRules = NEWEST
+) -> Transform:
     """The steps of a job file: decoding and routes first, then those on batches, then those on the DataFrame.
 
-    schemas: those of a registry, as a run has pinned them; without them such a job's rows have no schema yet.
+    schemas: those of a registry, as a run has pinned them; without them such a job's rows have no schema yet. rules: of
+    decoding; a run's are in its plan.
     """
-    decode = decode_step_of(job.decode, schemas) if job.decode is not None else None
+    decode = decode_step_of(job.decode, schemas, rules) if job.decode is not None else None
     steps: list[Step] = [decode] if decode is not None else []
     if (by := job.sink.routing) is not None:
         assert by.kind != "topic" and job.sink.routes is not None  # noqa: PT018

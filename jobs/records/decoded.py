@@ -23,11 +23,13 @@ from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
+from kseg.etl.decoding.rules import DecodingRules
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of
+from kseg.etl.planning.table_rules import rules_in_ledger
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.jobs.records.subjects import state_of
@@ -148,14 +150,16 @@ class ByJob:
         self._subjects = {
             name: payload.subject_templates(name.rpartition(".")[2])[0] for name, payload in of_registry.items()
         }
-        lineages = state_of(job).lineages if of_registry else {}
+        state = state_of(job)
+        rules = rules_in_ledger(job, state)
         self._step = decode_step_of(
             job.decode,
             {
                 name: schemas
                 for name, payload in of_registry.items()
-                if (schemas := _newest(job, name, payload, lineages)) is not None
+                if (schemas := _newest(job, name, payload, state.lineages, rules)) is not None
             },
+            rules,
         )
         self._plans: dict[str, list[PayloadPlan]] = {}
 
@@ -217,9 +221,11 @@ class ByJob:
         return kept.text, kept.uses
 
 
-def _newest(job: Job, lineage: str, payload: Payload, known: Mapping[str, Lineage]) -> FramedSchemas | None:
+def _newest(
+    job: Job, lineage: str, payload: Payload, known: Mapping[str, Lineage], rules: DecodingRules
+) -> FramedSchemas | None:
     """The newest reader's schema of the job's ledger, or those of each kind of records; None where it has none."""
-    kinds, form = kinds_of(job, lineage, known), schema_format(payload)
+    kinds, form = kinds_of(job, lineage, known), schema_format(payload, rules)
     if kinds is None:
         readers = known[lineage].readers if lineage in known else ()
         return FramedSchemas(readers[-1], format=form) if readers else None

@@ -56,7 +56,7 @@ from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import null_counts
 from kseg.etl.tables.parquet.task_output import WrittenFile
-from kseg.etl.tables.protocol import FileTarget
+from kseg.etl.tables.protocol import NO_PROPERTIES, FileTarget
 from kseg.etl.tables.removal import OfRun, Removal
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, ReadyTable, RunCommit
 
@@ -99,8 +99,10 @@ class DeltaTarget(DeltaAccess, FileTarget):
         partition_by: Sequence[str] = (),
         merge_schema: bool = False,
         run_id: str | None = None,
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> ReadyTable:
-        return ensure(self, sink, partition_by, self._check_store, merge_schema=merge_schema, run_id=run_id)
+        check = self._check_store
+        return ensure(self, sink, partition_by, check, merge_schema=merge_schema, run_id=run_id, properties=properties)
 
     def commit(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from kseg.etl.tables.parquet.align import TableColumns, align, new_table
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsSpec, properties_for
 from kseg.etl.tables.parquet.writer import TableWrite
+from kseg.etl.tables.protocol import NO_PROPERTIES
 from kseg.etl.tables.values import ReadyTable
 
 NTZ_FEATURE: Final = "timestampNtz"
@@ -37,6 +38,7 @@ def ensure(
     *,
     merge_schema: bool,
     run_id: str | None,
+    properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> ReadyTable:
     """As `etl.tables.protocol.FileTarget.ensure`."""
 
@@ -46,9 +48,11 @@ def ensure(
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         _refuse_unreadable(access.name, table, columns)
         if table is None:
-            table = access.made(lambda: _create(access, sink, columns, run_id))
+            table = access.made(lambda: _create(access, sink, columns, run_id, properties))
         elif len(columns.added):
             table = _add_columns(access, table, columns.added, run_id)
+        if not properties.items() <= table_properties(table).items() and table.state().rows == 0:
+            _set_properties(access, table, properties, run_id)
         stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
         return ReadyTable(TableWrite(access.location, columns, stats), table.state())
 
@@ -102,7 +106,9 @@ def _ntz(kind: pa.DataType, inside_map: bool = False) -> Iterator[bool]:
         yield from _ntz(kind.field(number).type, inside_map or pa.types.is_map(kind))
 
 
-def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None) -> Snapshot:
+def _create(
+    access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None, properties: Mapping[str, str]
+) -> Snapshot:
     try:
         # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
         # would change its id under the winner.
@@ -111,8 +117,9 @@ def _create(access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id
             Schema.from_arrow(columns.schema),
             mode="error",
             partition_by=list(columns.partition_by),
-            configuration=properties_for(columns.schema, columns.partition_by, sink.address or ()),
+            configuration={**properties_for(columns.schema, columns.partition_by, sink.address or ()), **properties},
             storage_options=access.location.storage_options,
+            raise_if_key_not_exists=False,  # of properties that are not Delta's own
             commit_properties=commit_properties({"run": run_id}),
         )
     except (DeltaError, OSError) as error:
@@ -129,3 +136,14 @@ def _add_columns(access: DeltaAccess, table: Snapshot, added: pa.Schema, run_id:
     except (DeltaError, OSError) as error:
         raise access.race_or(error, version) from error
     return table
+
+
+def _set_properties(access: DeltaAccess, table: Snapshot, properties: Mapping[str, str], run_id: str | None) -> None:
+    version = table.version()
+    try:
+        # As in `_create`: not all of them are Delta's own.
+        table.alter.set_table_properties(
+            dict(properties), raise_if_not_exists=False, commit_properties=commit_properties({"run": run_id})
+        )
+    except (DeltaError, OSError) as error:
+        raise access.race_or(error, version) from error

@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from kseg.etl.decoding.rules import PROPERTY
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
@@ -148,7 +149,7 @@ class DeltaAccess(TableAccess):
         def answer(table: Snapshot) -> TableDescription:
             versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
             known = {app_id: version for app_id, version in versions.items() if version is not None}
-            return TableDescription(table.state(), known)
+            return TableDescription(table.state(), known, decoding_rules=_decoding_rules(table))
 
         return self._ask(answer, TableDescription())
 
@@ -361,6 +362,12 @@ def table_schema(table: DeltaTable) -> pa.Schema:
 def table_properties(table: DeltaTable) -> dict[str, str]:
     """A snapshot's properties."""
     return {key: value for key, value in table.metadata().configuration.items() if value is not None}
+
+
+def _decoding_rules(table: DeltaTable) -> int | None:
+    """The version of a snapshot's rules of decoding; None if no property names one."""
+    text = table_properties(table).get(PROPERTY, "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _sum(numbers: ChunkedArray) -> int:

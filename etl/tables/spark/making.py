@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kseg.etl.tables.delta.snapshots import Snapshot
+from kseg.etl.tables.delta.table import table_properties
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import derived_faults, other_partitions
 from kseg.etl.tables.parquet.layout import check_layout
 from kseg.etl.tables.parquet.schema import COMMENT, SinkSchema
+from kseg.etl.tables.protocol import NO_PROPERTIES
 from kseg.etl.tables.removal import quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 
 def create_table(
-    table: str, rows: StructType, sink: SinkSchema, partition_by: Sequence[str], cluster_by: Sequence[str]
+    table: str,
+    rows: StructType,
+    sink: SinkSchema,
+    partition_by: Sequence[str],
+    cluster_by: Sequence[str],
+    properties: Mapping[str, str] = NO_PROPERTIES,
 ) -> str:
     """The SQL that makes a table. table: as SQL names it. rows: what is landed there.
 
@@ -39,7 +48,17 @@ def create_table(
     for clause, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
         if names:
             ddl += f" {clause} ({', '.join(quoted(spelled[name.lower()]) for name in names)})"
-    return ddl
+    return f"{ddl} TBLPROPERTIES ({_listed(properties)})" if properties else ddl
+
+
+def set_properties(spark: SparkSession, table: str, now: Snapshot, properties: Mapping[str, str]) -> None:
+    """Set properties of a table if it has no rows. table: as SQL names it."""
+    if not properties.items() <= table_properties(now).items() and now.state().rows == 0:
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({_listed(properties)})")
+
+
+def _listed(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
 
 
 def check_partitions(

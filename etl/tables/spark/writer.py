@@ -41,11 +41,11 @@ from kseg.etl.tables.parquet.align import type_changes
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.widening import Widening
-from kseg.etl.tables.protocol import FrameTarget
+from kseg.etl.tables.protocol import NO_PROPERTIES, FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.spark.hadoop_place import hadoop_place
-from kseg.etl.tables.spark.making import check_partitions, create_table
+from kseg.etl.tables.spark.making import check_partitions, create_table, set_properties
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.widening import widen
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
@@ -115,13 +115,11 @@ class SparkTarget(FrameTarget):
 
     def state(self) -> TableState | None:
         """Id, version and number of rows; None if there is no table."""
-        access = self.access()
-        return None if access is None else access.state()
+        return None if (access := self.access()) is None else access.state()
 
     def transaction_version(self, app_id: str) -> int | None:
         """The version of an app's last transaction; None if it has none, or there is no table."""
-        access = self.access()
-        return None if access is None else access.transaction_version(app_id)
+        return None if (access := self.access()) is None else access.transaction_version(app_id)
 
     def frame(self) -> DataFrame:
         with reaching(self.name):
@@ -157,24 +155,31 @@ class SparkTarget(FrameTarget):
     # --- making the table --------------------------------------------------------------------------------------------
 
     def ensure(
-        self, rows: DataFrame, sink: SinkSchema, *, partition_by: Sequence[str] = (), cluster_by: Sequence[str] = ()
+        self,
+        rows: DataFrame,
+        sink: SinkSchema,
+        *,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> TableState:
         from pyspark.errors import PySparkException
 
         if not self.exists():
             self.check_store()
             landed = project(rows, sink, "").schema
-            ddl = create_table(self._sql_name, landed, sink, partition_by, cluster_by)
+            ddl = create_table(self._sql_name, landed, sink, partition_by, cluster_by, properties)
             self.check_lease()
             try:
                 self._spark.sql(ddl)
             except PySparkException as error:
                 raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
         else:
-            there = self._load()[1]
-            check_partitions(self.name, table_schema(there), there.metadata().partition_columns, sink, partition_by)
+            _, now = self._load()
+            check_partitions(self.name, table_schema(now), now.metadata().partition_columns, sink, partition_by)
             if LATE_COLUMN in sink.columns.names:
                 self._add_late_column()
+            set_properties(self._spark, self._sql_name, now, properties)
         self.check_lease()  # a table that was just created: from here on with its lease
         return self._load()[1].state()
 

@@ -1,5 +1,6 @@
 """Every kind of event survives the table, and nothing unknown is guessed at."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -265,6 +266,22 @@ def test_what_cannot_be_understood_is_refused(column, value, code):
         codec.decode("orders", change(pinned, column, value))
     assert refused.value.code == code
     assert refused.value.address == {"job": "orders", "sequence": 1}
+
+
+def test_rules_of_decoding_of_a_later_release_are_newer_not_damage():
+    planned = ev.Planned(**SIGNED, plan=replace(PLAN, decoding_rules=2))
+    payload = codec.encode("orders", codec.transition_rows([planned], AT, 1, "n"))["payload"][0].as_py()
+    assert codec.decode("orders", change(planned, "payload", payload))[0].entry.event.plan.decoding_rules == 2
+    later = payload.replace('"decoding_rules":2', '"decoding_rules":99')
+    with pytest.raises(Refused, match="decoding rules 99 are unknown") as refused:
+        codec.decode("orders", change(planned, "payload", later))
+    assert refused.value.code == "ledger-newer"
+
+
+def test_plans_of_the_first_rules_of_decoding_name_none():
+    planned = ev.Planned(**SIGNED, plan=PLAN)
+    payload = codec.encode("orders", codec.transition_rows([planned], AT, 1, "n"))["payload"][0].as_py()
+    assert "decoding_rules" not in payload
 
 
 def test_a_mode_of_a_later_release_is_newer_not_damage():

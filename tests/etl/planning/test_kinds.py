@@ -11,6 +11,7 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.rules import NEWEST
 from kseg.etl.decoding.schema_formats import kept_text
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage, SchemasAdded, SchemaText, changed_lineages
@@ -69,7 +70,7 @@ def planned(job: Job, state: JobState, seen: FoundSchemas) -> tuple[JobState, An
     """The state after the plan's event, and the plan."""
     event, pinned = pinned_schemas(job, {"value": seen}, state)
     routes = {route: str(target) for route, target in job.sink.targets.items()}
-    return after(state, event), SimpleNamespace(run_id="r", schemas=pinned, routes=routes)
+    return after(state, event), SimpleNamespace(run_id="r", rules=NEWEST, schemas=pinned, routes=routes)
 
 
 def after(state: JobState, event: SchemasAdded | None) -> JobState:

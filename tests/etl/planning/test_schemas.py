@@ -16,6 +16,7 @@ from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.rules import NEWEST
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import SchemasAdded, SchemaText, changed_lineages
 from kseg.etl.ledger.state import JobState
@@ -167,7 +168,7 @@ def test_a_schema_that_a_record_names_and_that_does_not_fit_is_pinned_if_its_rec
     job = job_of({"value": avro(max_columns=2), "on_error": "set_null", **options})
     event, pinned = pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)
     state = after(EMPTY, event)
-    plan: Any = SimpleNamespace(run_id="r", schemas=pinned)
+    plan: Any = SimpleNamespace(run_id="r", rules=NEWEST, schemas=pinned)
     if code is not None:
         with pytest.raises(Refused) as caught:
             extended(job, plan, {"value": {"7": met}}, state)

@@ -10,6 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.decoding.rules import NEWEST
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
@@ -36,8 +37,8 @@ class ByFiles:
     def __init__(self, path: str, _spark: Any) -> None:
         self.target: FileTarget = DeltaTarget(path)
 
-    def ensure(self, batch: pa.RecordBatch) -> TableState:
-        return self.target.ensure(sink_schema(batch.schema)).state
+    def ensure(self, batch: pa.RecordBatch, **options: Any) -> TableState:
+        return self.target.ensure(sink_schema(batch.schema), **options).state
 
     def land(
         self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, remove: Removal | None
@@ -56,8 +57,8 @@ class ByFrame:
         self.target: FrameTarget = SparkTarget(lambda: spark, path=path, single_driver=True)
         self._spark = spark
 
-    def ensure(self, batch: pa.RecordBatch) -> TableState:
-        return self.target.ensure(self._frame(batch), sink_schema(batch.schema))
+    def ensure(self, batch: pa.RecordBatch, **options: Any) -> TableState:
+        return self.target.ensure(self._frame(batch), sink_schema(batch.schema), **options)
 
     def land(
         self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, remove: Removal | None
@@ -110,6 +111,27 @@ def test_a_table_is_made_once(table: Table, rows: Rows) -> None:
     assert (made.version, made.rows) == (0, 0)
     assert table.by.ensure(rows(0, 1)) == made
     assert table.access.describe([APP]) == TableDescription(made)
+
+
+def test_a_table_has_its_rules_of_decoding_from_before_its_first_row(table: Table, rows: Rows) -> None:
+    made = table.by.ensure(rows(0, 1), properties=NEWEST.properties)
+    assert made.version == 0, "in the commit that makes it"
+    assert table.access.describe() == TableDescription(made, decoding_rules=NEWEST.version)
+
+
+def test_an_empty_table_of_users_gets_its_rules_of_decoding(table: Table, rows: Rows) -> None:
+    empty = table.by.ensure(rows(0, 1))
+    assert table.access.describe().decoding_rules is None
+    assert table.by.ensure(rows(0, 1), properties=NEWEST.properties).id == empty.id
+    assert table.access.describe().decoding_rules == NEWEST.version
+    assert list(table.access.incidents_since(empty, table.access.state())) == []
+
+
+def test_rows_that_are_there_get_no_other_rules(table: Table, rows: Rows) -> None:
+    table.by.ensure(rows(0, 1))
+    landed = table.land(rows(0, 10)).commit.after
+    assert table.by.ensure(rows(0, 1), properties=NEWEST.properties) == landed
+    assert table.access.describe().decoding_rules is None
 
 
 def test_a_run_commits_once_and_is_found_by_its_app_transaction(table: Table, rows: Rows) -> None:

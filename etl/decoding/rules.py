@@ -1,0 +1,65 @@
+"""The rules by which bytes become rows have a version, so that a new release does not change the rows of old tables.
+
+    version    a value that cannot be decoded     Connect's logical types in Avro     literals of the job file
+               (`on_error: set_null`)
+    1          nulls the whole record             are the types below them            are YAML's values
+    2          is null at its depth, and          are those of `connect_json`         are their text in the file
+               `decode.max_nulled` limits them
+
+A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
+by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
+(`rules.nulls_fields`), never for a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+PROPERTY: Final = "kseg.decodingRules"
+"""The property of a table whose rows are decoded by these rules; without it they are those of version 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingRules:
+    """One version of the rules.
+
+    nulls_fields: `on_error: set_null` puts a null in place of what cannot be decoded, and not of the whole record.
+    limits_nulled: `decode.max_nulled` limits the records with such nulls.
+    connect_logical_types: Avro types with Connect's and Debezium's names have the columns that they have in JSON.
+    literals_by_source_text: literals in `decode.expect` and the like are their text in the job file.
+    """
+
+    version: int
+    nulls_fields: bool
+    limits_nulled: bool
+    connect_logical_types: bool
+    literals_by_source_text: bool
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Properties of a new table whose rows are decoded by these rules."""
+        return {PROPERTY: str(self.version)} if self.version > FIRST.version else {}
+
+
+FIRST: Final = DecodingRules(
+    1, nulls_fields=False, limits_nulled=False, connect_logical_types=False, literals_by_source_text=False
+)
+"""Of all plans and tables that do not name a version."""
+
+NEWEST: Final = DecodingRules(
+    2, nulls_fields=True, limits_nulled=True, connect_logical_types=True, literals_by_source_text=True
+)
+"""Of new tables."""
+
+_BY_VERSION: Final = {rules.version: rules for rules in (FIRST, NEWEST)}
+
+
+def rules_of(version: int) -> DecodingRules:
+    """The rules of a version. Raises ValueError: a later release has made them."""
+    known = _BY_VERSION.get(version)
+    if known is None:
+        there = f"{FIRST.version} to {NEWEST.version}"
+        raise ValueError(f"decoding rules {version} are unknown: this release has {there}")
+    return known

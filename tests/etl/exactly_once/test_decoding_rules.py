@@ -1,0 +1,87 @@
+"""Runs decode by the rules of their tables' rows, whatever this release would do with new ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+
+DECODE = {"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}}
+
+
+def write(records: Any, topic: str, *values: str) -> None:
+    producer = Producer(records.settings)
+    for value in values:
+        producer.produce(topic, value=value, partition=0)
+    assert producer.flush(60) == 0
+
+
+def planned(job: Any) -> list[int]:
+    """The rules of the job's runs."""
+    return [run.plan.decoding_rules for run in job.state.runs.values()]
+
+
+def of_an_earlier_release(job: Any) -> None:
+    """Take the rules out of the job's table, and the ledger away."""
+    first = Path(job.folder / "lake" / "first" / "_delta_log" / f"{0:020d}.json")
+    text = first.read_text()
+    known = f'"{PROPERTY}":"{NEWEST.version}"'
+    assert known in text
+    first.write_text(text.replace(known, ""))
+    shutil.rmtree(job.job.ledger)
+    rebuild_ledger(job.job)
+
+
+def test_a_new_table_has_the_newest_rules_in_plan_ledger_and_property(records: Any, home: Any) -> None:
+    topic = records.topic(1)
+    write(records, topic, '{"id": 1}')
+    job = home(topic, decode=DECODE)
+    job.ingest()
+    write(records, topic, '{"id": 2}')
+    job.ingest()
+    assert planned(job) == [NEWEST.version] * 2
+    assert [record.rules for record in job.state.table_records.values() if record.landed] == [NEWEST.version]
+    assert job.table("first").metadata().configuration[PROPERTY] == str(NEWEST.version)
+
+
+def test_a_job_that_decodes_nothing_records_no_rules(records: Any, home: Any) -> None:
+    topic = records.topic(1)
+    write(records, topic, "x")
+    job = home(topic)
+    job.ingest()
+    assert planned(job) == [FIRST.version]
+    assert PROPERTY not in job.table("first").metadata().configuration
+
+
+def test_a_rebuilt_ledger_finds_the_rules_in_the_tables(records: Any, home: Any) -> None:
+    topic = records.topic(1)
+    write(records, topic, '{"id": 1}')
+    job = home(topic, decode=DECODE)
+    job.ingest()
+    shutil.rmtree(job.job.ledger)
+    rebuild_ledger(job.job)
+    write(records, topic, '{"id": 2}')
+    job.ingest()
+    assert planned(job) == [NEWEST.version]
+
+
+def test_rows_of_an_earlier_release_keep_their_rules_until_all_of_them_are_replaced(records: Any, home: Any) -> None:
+    topic = records.topic(1)
+    write(records, topic, '{"id": 1}', '{"id": 2}')
+    job = home(topic, decode=DECODE)
+    job.ingest()
+    of_an_earlier_release(job)
+    write(records, topic, '{"id": 3}')
+    job.ingest()
+    assert planned(job) == [FIRST.version]
+    for to, rules in (2, FIRST), (3, NEWEST):
+        job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:{to}"], mode="replace")
+        assert planned(job)[-1] == rules.version
+    write(records, topic, '{"id": 4}')
+    job.ingest()
+    assert planned(job)[-1] == NEWEST.version
