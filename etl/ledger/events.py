@@ -6,8 +6,8 @@ events in their order (`etl.ledger.state`); the fold also rejects events in an i
     lease      leased, renewed, released
     run        planned, reconfigured, replacing, landed, accounted, account_failed, account_cleared,
                offsets_committed, finished, refused, abandoning, abandoned
-    partition  base_pinned, boundary_pinned, boundary_unproved, offsets_given_up, offsets_reclaimed,
-               group_offsets_accepted, topic_seen, source_accepted
+    partition  base_pinned (`etl.ledger.bases`), boundary_pinned, boundary_unproved, offsets_given_up,
+               offsets_reclaimed, group_offsets_accepted, topic_seen, source_accepted
     table      table_accepted
     job        ledger_rebuilt, schemas_added (`etl.ledger.schemas`), dead_letters_expired (`etl.ledger.expired_letters`)
     upkeep     summary
@@ -49,7 +49,6 @@ from kseg.etl.ledger.values import (
     TopicIdentity,
 )
 
-BaseReason = Literal["group", "configured", "earliest", "accepted"]
 GivenUpReason = Literal["retention", "gap", "group-offsets-accepted"]
 Equation = Literal["offsets", "rows"]
 
@@ -265,16 +264,6 @@ class Abandoned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BasePinned(Event):
-    """The job's first offset in each partition. Pinned once; only `accepted` (group offsets) may lower a base."""
-
-    KIND = "base_pinned"
-
-    bases: ByPartition[int]
-    reason: BaseReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryPinned(Event):
     """The offset to which a time was resolved in each partition, shared by the intervals before and after it."""
 
@@ -405,8 +394,6 @@ __all__ = [
     "AccountCleared",
     "AccountFailed",
     "Accounted",
-    "BasePinned",
-    "BaseReason",
     "BoundaryPinned",
     "BoundaryUnproved",
     "ByPartition",

@@ -27,12 +27,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned, with_pinned
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.expired_letters import LettersExpired, with_expired
 from kseg.etl.ledger.kept_offsets import gone_with, landed_with, with_attempt
-from kseg.etl.ledger.order import LANDS_ONCE, MAY_FOLLOW
+from kseg.etl.ledger.order import MAY_FOLLOW
+from kseg.etl.ledger.planned_ranges import overlap_of
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
 from kseg.etl.ledger.state import JobState, LeaseState, RunState, Summary
@@ -74,6 +75,7 @@ class _Building:
         self.runs = dict(state.runs)
         self.leases = dict(state.leases)
         self.bases = dict(state.bases)
+        self.bases_of_files = state.bases_of_files
         self.landed = dict(state.landed_offsets)
         self.given_up = dict(state.given_up_offsets)
         self.boundaries = dict(state.boundaries)
@@ -101,6 +103,7 @@ class _Building:
             runs=self.runs,
             leases=self.leases,
             bases=self.bases,
+            bases_of_files=self.bases_of_files,
             landed_offsets=self.landed,
             given_up_offsets=self.given_up,
             boundaries=self.boundaries,
@@ -143,7 +146,7 @@ class _Building:
                 self.leases[event.chain] = replace(self.leases[event.chain], released=True)
             case ev.Planned():
                 self._planned(event, at)
-            case ev.BasePinned():
+            case BasePinned():
                 self._base_pinned(event)
             case ev.BoundaryPinned():
                 self._boundary_pinned(event)
@@ -233,7 +236,8 @@ class _Building:
             raise self._illegal(event, f"app transaction {plan.app_id} {plan.app_version}, expected {expected}")
         if plan.generations != {tp: now.generation(tp) for tp in plan.offsets() if now.generation(tp)}:
             raise self._illegal(event, "a change of its source was accepted meanwhile")
-        self._check_ranges(event, now)
+        if (overlap := overlap_of(plan, now)) is not None:
+            raise self._illegal(event, overlap)
         self.runs.pop(plan.run_id, None)  # an abandoned run with the same id: the new one becomes the last in order
         self.runs[plan.run_id] = RunState(plan=plan, planned_at=at, owner=event.owner)
         if plan.chain == ev.INCREMENTAL:
@@ -243,20 +247,6 @@ class _Building:
             if table is not None:
                 self._table(path, table)
                 self.table_records[path] = replace(self.table_records.get(path, ev.TableRecord()), examined=table)
-
-    def _check_ranges(self, event: ev.Planned, now: JobState) -> None:
-        plan = event.plan
-        lengths: dict[TopicPartition, int] = {}
-        for planned in plan.ranges:
-            lengths[planned.tp] = lengths.get(planned.tp, 0) + planned.length
-        reserved = now.reservations(except_chain=plan.chain)
-        for tp, offsets in plan.offsets().items():
-            if offsets.length != lengths[tp]:
-                raise self._illegal(event, f"ranges of {tp} overlap")
-            if tp in reserved and (taken := offsets.intersect(reserved[tp])):
-                raise self._illegal(event, f"{tp} {taken} is planned by a run that has not ended")
-            if plan.mode in LANDS_ONCE and (again := offsets.intersect(now.landed(tp))):
-                raise self._illegal(event, f"{tp} {again} has landed")
 
     def _refused(self, event: ev.RunRefused) -> None:
         if event.chain == ev.INCREMENTAL:
@@ -357,12 +347,11 @@ class _Building:
             raise self._illegal(event, str(error)) from None
         self.schema_texts.update(event.texts)
 
-    def _base_pinned(self, event: ev.BasePinned) -> None:
-        for tp, base in event.bases.items():
-            before = self.bases.get(tp, base)
-            if base > before or (base < before and event.reason != "accepted"):
-                raise self._illegal(event, f"the base of {tp} is pinned at {before}")
-            self.bases[tp] = base
+    def _base_pinned(self, event: BasePinned) -> None:
+        try:
+            self.bases, self.bases_of_files = with_pinned(self.bases, self.bases_of_files, event)
+        except ValueError as error:
+            raise self._illegal(event, str(error)) from None
 
     def _boundary_pinned(self, event: ev.BoundaryPinned) -> None:
         for tp, offset in event.offsets.items():

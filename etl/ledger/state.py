@@ -227,6 +227,7 @@ class JobState(Strict):
     reopened_in: the leader epochs in which these changes were accepted, if they are known. reopened_after: the numbers
     of the last incremental runs before these changes, if all are known (`ledger.generations`).
     expired_letters: offsets of dead letters that retention has deleted, by run (`ledger.expired_letters`).
+    bases_of_files: bases that only plans of log files have pinned (`ledger.bases`).
     last_refused: the last error of the incremental chain.
     """
 
@@ -256,6 +257,7 @@ class JobState(Strict):
     lineages: dict[str, Lineage] = field(default_factory=dict)
     schema_texts: dict[str, SchemaText] = field(default_factory=dict)
     expired_letters: dict[str, ByPartition[OffsetIntervals]] = field(default_factory=dict)
+    bases_of_files: ByPartition[int] = field(default_factory=dict)
 
     def lease(self, chain: str = INCREMENTAL) -> LeaseState | None:
         """The chain's last lease, released and expired ones included; None if it never had one."""

@@ -28,6 +28,7 @@ from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
@@ -181,7 +182,7 @@ def _accepted(group: str, differing: Mapping[TopicPartition, CommittedOffset], s
     }
     events: list[ev.Event] = [ev.GroupOffsetsAccepted(group=group, offsets=offsets)]
     if bases:
-        events.append(ev.BasePinned(bases=bases, reason="accepted"))
+        events.append(BasePinned(bases=bases, reason="accepted"))
     if given_up:
         events.append(ev.OffsetsGivenUp(ranges=tuple(given_up), reason="group-offsets-accepted"))
     if reclaimed:

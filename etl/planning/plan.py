@@ -11,6 +11,9 @@ The job's first run of any kind pins the base: the group's committed offset if t
 start. A topic that is added later starts at its earliest offset, or at the group's offset. A partition that is added to
 a topic of the job starts at 0, because otherwise its first records would never be read: if retention has deleted some
 of them, they are lost, and an offset that another client has committed there is a change of the group's offsets.
+
+If the first runs read log files, these may have had some of the partitions only. So the first plan at the brokers is a
+first plan for all others: they start at the group's offset or the configured start.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from kseg.etl.config.times import format_instant
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned, BaseReason
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
@@ -122,12 +126,13 @@ class Draft:
         check_topics(snapshot, self.state)
         self.notes += self.inputs.notes
         self._note_absent_topics()
-        if added := [tp for tp in snapshot.partitions if self._is_added(tp)]:
-            self.add(ev.BasePinned(bases=dict.fromkeys(added, 0), reason="earliest"))
+        began = self._has_begun()
+        if added := self._added():
+            self.add(self._pinned(dict.fromkeys(added, 0), "earliest"))
         if self.inputs.group is not None:
             ends = self.inputs.epoch_ends
             self.add(*reconcile(self.inputs.group, self.state, ends, moves_offsets=moves_offsets))
-        self.add(*self._bases())
+        self.add(*self._bases(began), *self._bases_again())
         check_logs(snapshot, self.state, self.inputs.epoch_ends)
 
     def _note_absent_topics(self) -> None:
@@ -142,22 +147,51 @@ class Draft:
                 "(a source.pattern without them ends this note)"
             )
 
-    def _is_added(self, tp: TopicPartition) -> bool:
-        """Whether the partition was added to its topic since the job's last plan, which read all partitions.
+    def _added(self) -> list[TopicPartition]:
+        """The partitions that were added to topics of the job since the last plan of the same source.
 
-        Not for files: a copy's log start may differ from the partition's."""
-        known = self.state.topics.get(tp.topic)
-        if tp in self.state.bases or known is None or tp.partition in known.partitions or self.inputs.snapshot.copy:
-            return False
-        configs = (run.plan.pinned_config for run in reversed(self.state.runs.values()))
-        last = next(filter(None, configs), None)
-        return last is not None and not json.loads(last)["source"].get("assign")
+        Other sources, such as files that were read before, may have had some of the partitions only. None for a copy of
+        the files: its log start may differ from the partition's.
+        """
+        known, snapshot = self.state.topics, self.inputs.snapshot
+        new = [
+            tp
+            for tp in snapshot.partitions
+            if not (tp in self.state.bases or tp.topic not in known or tp.partition in known[tp.topic].partitions)
+        ]
+        whole = {topic for topic in {tp.topic for tp in new} if not snapshot.copy and self._was_read_whole(topic)}
+        return [tp for tp in new if tp.topic in whole]
 
-    def _bases(self) -> list[ev.Event]:
+    def _was_read_whole(self, topic: str) -> bool:
+        """Whether the last plan that read the topic at the brokers, or in these files, read all of its partitions."""
+        segments = self.inputs.job.source.segments
+        paths = None if segments is None else list(segments.paths)
+        for plan in (run.plan for run in reversed(self.state.runs.values())):
+            if plan.pinned_config and topic in plan.topics:
+                source = json.loads(plan.pinned_config)["source"]
+                if (source.get("segments") or {}).get("paths") == paths:
+                    return not source.get("assign")
+        return False
+
+    def _has_begun(self) -> bool:
+        """Whether an earlier plan has decided where the job starts. At the brokers, plans of files do not count."""
+        state = self.state
+        return bool(state.bases if self.inputs.snapshot.of_files else state.bases.keys() - state.bases_of_files.keys())
+
+    def _pinned(self, bases: dict[TopicPartition, int], reason: BaseReason) -> ev.Event:
+        return BasePinned(bases=bases, reason=reason, of_files=self.inputs.snapshot.of_files)
+
+    def _bases_again(self) -> list[ev.Event]:
+        """At the brokers, the bases that only plans of files have pinned: from now on the job has begun there."""
+        known = self.state.bases_of_files
+        again = {tp: self.state.bases[tp] for tp in self.inputs.snapshot.partitions if tp in known}
+        return [self._pinned(again, "files")] if again and not self.inputs.snapshot.of_files else []
+
+    def _bases(self, began: bool) -> list[ev.Event]:
+        """began: the result of `_has_begun` before this plan pinned anything."""
         snapshot, group = self.inputs.snapshot, self.inputs.group
-        pinned: dict[ev.BaseReason, dict[TopicPartition, int]] = {}
+        pinned: dict[BaseReason, dict[TopicPartition, int]] = {}
         taken: dict[TopicPartition, ev.GroupOffset] = {}
-        began = bool(self.state.bases)
         for tp in snapshot.partitions:
             if tp in self.state.bases:
                 continue
@@ -177,7 +211,7 @@ class Draft:
             self.note_cut_logs(start.timestamp, pinned["configured"])
         if start == "committed" and group is not None and "configured" in pinned:
             self._note_uncommitted(group.group, pinned["configured"])
-        events: list[ev.Event] = [ev.BasePinned(bases=bases, reason=reason) for reason, bases in pinned.items()]
+        events: list[ev.Event] = [self._pinned(bases, reason) for reason, bases in pinned.items()]
         if group is not None and group.watched and taken:
             # Until the first commit the group keeps offsets that others committed: this is no change by another client.
             events.append(ev.GroupOffsetsAccepted(group=group.group, offsets=taken))

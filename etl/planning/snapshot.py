@@ -38,6 +38,11 @@ class SourceSnapshot:
     complete: bool = True
 
     @property
+    def of_files(self) -> bool:
+        """Whether the source is log files."""
+        return self.copy or not self.complete
+
+    @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         return tuple(self.bounds)
 

@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
@@ -346,9 +347,7 @@ def test_a_ledger_that_starts_beyond_its_log_is_led_out(way, topic, home, record
     job.die("lease:after")
     tp = TopicPartition(topic, 0)
     with acquire(job.ledger, job.document["name"], duration=job.job.run.lease, take_over=True) as lease:
-        lease.transition(
-            lambda _: [ev.BasePinned(bases={tp: 100_000, tp._replace(partition=1): 0}, reason="configured")]
-        )
+        lease.transition(lambda _: [BasePinned(bases={tp: 100_000, tp._replace(partition=1): 0}, reason="configured")])
     assert refused(job.ingest).code == "start-beyond-end"
     if way == "group":
         records.set_group_offsets(job.group, {(topic, 0): 0})

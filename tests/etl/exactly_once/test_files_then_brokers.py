@@ -108,6 +108,34 @@ def test_a_job_may_begin_with_files(broker, own, job_of):
     job.assert_complete(runs=2)
 
 
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_job_may_begin_with_files_of_one_partition(broker, own, job_of, tmp_path, start):
+    """The others start at the brokers as in a first run: at the group's offset, else at the configured start."""
+    topic = own.topic(3)
+    for partition in range(3):
+        own.write(topic, partition, 10)
+    own.delete_records(topic, 1, 6)
+    own.settle(topic)
+    job = job_of(topic, source={"topics": [topic], "starting_offsets": start})
+    own.set_group_offsets(job.job.group, {(topic, 2): 8})
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(broker.log_dirs[0] / "meta.properties", copy)
+    copied(broker.log_dirs[0] / f"{topic}-0", copy / f"{topic}-0")
+    assert from_files(job, copy, from_=(f"{topic}:0:0",), to=(f"{topic}:0:10",)).status == "done"
+    at_brokers = [(0, 0, 10), *([(1, 6, 10)] if start == "earliest" else []), (2, 8, 10)]
+    report = job.ingest()
+    assert [(r.partition, r.start, r.end) for r in report.ranges] == at_brokers[1:]
+    assert [row[1:3] for row in job.rows()] == [
+        (p, offset) for p, first, end in at_brokers for offset in range(first, end)
+    ]
+    assert job.ingest().status == "nothing-to-do"
+    own.kafka.add_partitions(topic, 4)
+    own.forget_metadata()
+    own.write(topic, 3, 5)
+    assert [(r.partition, r.start, r.end) for r in job.ingest().ranges] == [(3, 0, 5)]
+
+
 def test_files_that_have_grown_are_read_further(broker, own, job_of):
     topic = own.topic(1)
     own.write(topic, 0, 10)

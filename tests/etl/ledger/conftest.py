@@ -9,6 +9,7 @@ import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
@@ -110,7 +111,7 @@ def folding():
     made = Folding()
     made.add(
         ev.Leased(owner="me", attempt=1, duration=60.0),
-        ev.BasePinned(owner="me", attempt=1, bases={TP: 0}, reason="earliest"),
+        BasePinned(owner="me", attempt=1, bases={TP: 0}, reason="earliest"),
     )
     return made
 

@@ -12,6 +12,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import codec, values
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.expired_letters import LettersExpired
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -70,7 +71,7 @@ EVENTS = [
     ev.RunRefused(**SIGNED, code="table-restored", message="…"),
     ev.Abandoning(**SIGNED, reason="x"),
     ev.Abandoned(**SIGNED, tables={"t": ev.TableState("id", 9, 0)}, reason="x"),
-    ev.BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
+    BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
     ev.BoundaryPinned(**SIGNED, time_ms=-1, offsets={TP: 0}),
     ev.BoundaryUnproved(**SIGNED, time_ms=-1, log_starts={TP: 7}),
     ev.OffsetsGivenUp(**SIGNED, ranges=RANGES, reason="gap"),
@@ -219,6 +220,14 @@ def test_a_summary_keeps_what_tables_are_compared_with():
     event = Summary(**SIGNED, state=JobState(job="orders", ledger_id="l", table_records={"t": record}))
     rows = codec.transition_rows([event], AT, 44, "name")
     assert codec.decode("orders", codec.encode("orders", rows)) == rows
+
+
+def test_which_bases_are_of_files_is_kept():
+    pinned = BasePinned(**SIGNED, bases={TP: 7}, reason="configured", of_files=True)
+    summary = Summary(**SIGNED, state=JobState("orders", "l", bases={TP: 7}, bases_of_files={TP: 7}))
+    for event in (pinned, summary):
+        rows = codec.transition_rows([event], AT, 44, "name")
+        assert codec.decode("orders", codec.encode("orders", rows)) == rows
 
 
 ICEBERG = ev.TableState("uuid", 12, 100, SnapshotToken("iceberg/1", '{"snapshot": 7}', "9.1.0"))

@@ -9,6 +9,7 @@ import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -353,17 +354,26 @@ class TestLeases:
 
 class TestPartitions:
     def pin(self, words, base, reason="configured"):
-        return words.step(ev.BasePinned, "", bases={words.tp: base}, reason=reason)
+        return words.step(BasePinned, "", bases={words.tp: base}, reason=reason)
 
     def test_a_base_is_pinned_once_and_only_acceptance_moves_it_down(self, folding, words):
         folding.add(self.pin(words, 0))
         with pytest.raises(IllegalStep, match="pinned at 0"):
             folding.add(self.pin(words, 5))
         other = TopicPartition("orders", 1)
-        folding.add(words.step(ev.BasePinned, "", bases={other: 100}, reason="group"))
+        folding.add(words.step(BasePinned, "", bases={other: 100}, reason="group"))
         with pytest.raises(IllegalStep):
-            folding.add(words.step(ev.BasePinned, "", bases={other: 50}, reason="group"))
-        assert folding.add(words.step(ev.BasePinned, "", bases={other: 50}, reason="accepted")).frontier(other) == 50
+            folding.add(words.step(BasePinned, "", bases={other: 50}, reason="group"))
+        assert folding.add(words.step(BasePinned, "", bases={other: 50}, reason="accepted")).frontier(other) == 50
+
+    def test_a_base_is_of_files_until_a_plan_at_the_brokers_pins_it_again(self, folding, words):
+        first, second = TopicPartition("orders", 1), TopicPartition("orders", 2)
+        of_files = words.step(BasePinned, "", bases={first: 3}, reason="configured", of_files=True)
+        assert folding.add(of_files).bases_of_files == {first: 3}
+        assert folding.add(words.step(BasePinned, "", bases={first: 3}, reason="files")).bases_of_files == {}
+        assert folding.add(of_files).bases_of_files == {}, "the brokers have been read before"
+        more = words.step(BasePinned, "", bases={second: 9}, reason="earliest", of_files=True)
+        assert folding.add(more).bases_of_files == {second: 9}
 
     def test_a_partition_without_a_base_has_no_frontier(self, folding):
         assert folding.state.frontier(TopicPartition("orders", 9)) is None

@@ -8,6 +8,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import codec
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
 from kseg.etl.ledger.errors import IllegalStep
 from kseg.etl.ledger.generations import generation_read
@@ -51,7 +52,7 @@ def test_a_base_above_the_truncation_goes_back_to_it(folding):
     folding.state = folding.initial
     folding.add(
         ev.Leased(owner="me", attempt=1, duration=60.0),
-        ev.BasePinned(owner="me", attempt=1, bases={TP: 100_000}, reason="group"),
+        BasePinned(owner="me", attempt=1, bases={TP: 100_000}, reason="group"),
     )
     assert folding.add(accepted(p0=37)).frontier(TP) == 37
 

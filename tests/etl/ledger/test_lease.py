@@ -13,6 +13,7 @@ from kseg.etl.errors import AnotherRunActive, RetriableFailure
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger import lease as leases
 from kseg.etl.ledger import maintenance
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.lease import acquire, grace, owner_name
 from kseg.etl.ledger.store import Ledger
@@ -79,7 +80,7 @@ class TestTaking:
             taken = ledger.events("orders")[-1].event
             assert (taken.taken_from, taken.forced, taken.attempt) == ("first", True, 2)
             with pytest.raises(LeaseLost):
-                first.transition(lambda state: [ev.BasePinned(bases={}, reason="group")])
+                first.transition(lambda state: [BasePinned(bases={}, reason="group")])
             with pytest.raises(LeaseLost):
                 first.check()
             second.check()

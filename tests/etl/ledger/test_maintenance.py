@@ -14,6 +14,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger import maintenance, store
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.maintenance import KEEP, compact, maintain, retain, summarise
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import Archive, Summary
@@ -35,7 +36,7 @@ def history(ledger, words):
 
     write(words.lease(), words.lease(chain=BACKFILL), words.lease(chain="empty"))
     write(
-        words.step(ev.BasePinned, "", bases={words.tp: 0, TopicPartition("orders", 1): 5}, reason="configured"),
+        words.step(BasePinned, "", bases={words.tp: 0, TopicPartition("orders", 1): 5}, reason="configured"),
         words.step(ev.BoundaryPinned, "", time_ms=1000, offsets={words.tp: 4}),
         words.step(ev.OffsetsGivenUp, "", ranges=(OffsetRange("orders", 1, 5, 9),), reason="retention"),
     )
@@ -229,7 +230,7 @@ def test_runs_of_many_partitions_do_not_make_a_summary_long(ledger, words, monke
     monkeypatch.setattr(maintenance, "RANGES_KEPT", 100)
     monkeypatch.setattr(maintenance, "RANGES_BETWEEN", 300)
     ledger.transition("orders", lambda _: [words.lease()])
-    ledger.transition("orders", lambda _: [words.step(ev.BasePinned, "", bases={words.tp: 0}, reason="earliest")])
+    ledger.transition("orders", lambda _: [words.step(BasePinned, "", bases={words.tp: 0}, reason="earliest")])
     numbers = []
     for number in range(12):
         ranges = [(partition, number, number + 1) for partition in range(40)]

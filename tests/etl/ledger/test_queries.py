@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.maintenance import compact
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "ledger.md"
@@ -18,7 +19,7 @@ def queries(dialect):
 
 @pytest.fixture
 def history(ledger, words):
-    base = words.step(ev.BasePinned, "", bases={words.tp: 0}, reason="group")
+    base = words.step(BasePinned, "", bases={words.tp: 0}, reason="group")
     ledger.transition("orders", lambda state: [words.lease(), base])
     for event in words.whole_run(ledger.read("orders"), "r1", (0, 10)):
         ledger.transition("orders", lambda state, event=event: [event])

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import codec
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.maintenance import summary_of
@@ -93,7 +94,7 @@ class JobLife(RuleBasedStateMachine):
     def begin(self):
         for chain in CHAINS:
             self.take(chain)
-        assert self.write(self.sign(ev.BasePinned, ev.INCREMENTAL, bases=dict.fromkeys(PARTITIONS, 0), reason="group"))
+        assert self.write(self.sign(BasePinned, ev.INCREMENTAL, bases=dict.fromkeys(PARTITIONS, 0), reason="group"))
 
     @rule(chain=chains)
     def take(self, chain):

@@ -15,6 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from kseg.etl.errors import ConfigurationError, KsegError, Refused, RetriableFailure
 from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.maintenance import compact, retain, summarise
 from kseg.etl.ledger.store import Ledger
@@ -417,7 +418,7 @@ class TestDamage:
 
 
 def test_a_usual_ledger_is_read_in_a_tenth_of_a_second(ledger, words):
-    ledger.transition("orders", lambda state: [words.lease(), words.step(ev.BasePinned, "", bases={}, reason="group")])
+    ledger.transition("orders", lambda state: [words.lease(), words.step(BasePinned, "", bases={}, reason="group")])
     for number in range(8):
         for event in words.whole_run(ledger.read("orders"), f"r{number}", (number * 10, number * 10 + 10)):
             ledger.transition("orders", lambda state, event=event: [event])

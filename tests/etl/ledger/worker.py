@@ -7,6 +7,7 @@ from datetime import timedelta
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import KsegError
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 
@@ -62,7 +63,7 @@ def hold(path, seconds):
             except KsegError as error:
                 checked = error.kind
             try:
-                lease.transition(lambda state, tp=tp: [ev.BasePinned(bases={tp: 1}, reason="group")])
+                lease.transition(lambda state, tp=tp: [BasePinned(bases={tp: 1}, reason="group")])
                 say(checked, "wrote")
             except KsegError as error:
                 say(checked, error.kind)
@@ -82,7 +83,7 @@ def write_unchecked(path, seconds):
         if tries == 1:
             say("decided")
             sys.stdin.readline()
-        return [ev.BasePinned(owner="me", attempt=1, bases={TP: 1}, reason="group")]
+        return [BasePinned(owner="me", attempt=1, bases={TP: 1}, reason="group")]
 
     try:
         ledger.transition("orders", decide)

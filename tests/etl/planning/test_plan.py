@@ -14,7 +14,7 @@ from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
-from kseg.etl.config.sections import AtTime
+from kseg.etl.config.sections import AtTime, Segments
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetSet
@@ -171,6 +171,112 @@ def test_what_another_client_commits_in_an_added_partition_is_a_change_of_the_gr
 
 def test_a_partition_that_the_job_did_not_read_before_is_not_an_added_one() -> None:
     assert grown(start=5, assign={"orders": [0]}) == [(1, 5, 20)]
+
+
+Logs = dict[int, tuple[int, int]]
+"""By partition, where the log starts and ends."""
+
+
+class Sources:
+    """A job that reads its topic in copies of log files and at brokers. Each run lands what it planned."""
+
+    def __init__(self, start: str = "earliest", **source: Any) -> None:
+        source = {"starting_offsets": start, "on_data_loss": "fail"} | source
+        self.job = JOB.model_copy(update={"source": JOB.source.model_copy(update=source)})
+        self.state = FRESH
+
+    def files(self, logs: Logs) -> None:
+        """A backfill of all offsets of a copy that have not landed."""
+        made = self._draft(self.job.of_files(Segments.named(["/copy"]), brokers=False), logs, copy=True)
+        made.check_and_pin(moves_offsets=False)
+        run_id = f"files{self.state.sequence}"
+        made.stamp = lambda event: replace(event, chain=run_id, owner="me", attempt=1)
+        made.add(ev.Leased(duration=60.0))
+        there = {TopicPartition("orders", number): OffsetSet.single(*ends) for number, ends in logs.items()}
+        wanted = {tp: offsets.subtract(self.state.landed(tp)) for tp, offsets in there.items()}
+        made.plan(run_id, "backfill-missing", wanted, commit_offsets=False)
+        self._land(made)
+
+    def brokers(self, logs: Logs, group: dict[int, int] | None = None) -> list[tuple[int, int, int]]:
+        made = self._draft(self.job, logs, group=group or {})
+        plan = plan_incremental(made)
+        self._land(made)
+        return [(r.partition, r.start, r.end) for r in plan.ranges] if plan is not None else []
+
+    def _draft(self, job: Any, logs: Logs, *, copy: bool = False, group: dict[int, int] | None = None) -> Draft:
+        bounds = {TopicPartition("orders", number): LogBounds(*ends, ends[1]) for number, ends in logs.items()}
+        topic = TopicMetadata("orders", UUID(int=1), False, {n: PartitionMetadata(n, 1, 0, (1,), (1,)) for n in logs})
+        latest = job.source.starting_offsets == "latest"
+        starts = {tp: log.high_watermark if latest else log.start for tp, log in bounds.items()}
+        ends = {tp: log.high_watermark for tp, log in bounds.items()}
+        snapshot = SourceSnapshot(
+            "c", {"orders": topic}, bounds, starts, ends, copy=copy, complete=job.source.segments is None
+        )
+        committed = {tp: CommittedOffset((group or {}).get(tp.partition, -1), -1, "") for tp in bounds}
+        view = None if group is None else GroupView("g", committed)
+        return Draft.unwritten(PlanInputs(job, snapshot, {"/lake/orders": None}, view), self.state)
+
+    def _land(self, made: Draft) -> None:
+        runs = {run_id: replace(run, finished=True) for run_id, run in made.state.runs.items()}
+        landed = dict(made.state.landed_offsets)
+        for run in made.state.unfinished_runs():
+            landed |= {tp: offsets.union(landed.get(tp, OffsetSet())) for tp, offsets in run.plan.offsets().items()}
+        self.state = replace(made.state, runs=runs, landed_offsets=landed, leases={}, sequence=made.state.sequence + 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "group", "ranges"),
+    [
+        ("earliest", {}, [(0, 10, 12), (1, 6, 10), (2, 0, 10)]),
+        ("earliest", {2: 8}, [(0, 10, 12), (1, 6, 10), (2, 8, 10)]),
+        ("latest", {}, [(0, 10, 12)]),
+        ("latest", {2: 8}, [(0, 10, 12), (2, 8, 10)]),
+    ],
+)
+def test_partitions_that_the_first_files_did_not_have_start_as_in_a_first_run(
+    start: str, group: dict[int, int], ranges: list[tuple[int, int, int]]
+) -> None:
+    """They counted as added: with on_data_loss "fail", what retention had removed of them was lost."""
+    job = Sources(start)
+    job.files({0: (0, 10)})
+    assert job.brokers({0: (0, 12), 1: (6, 10), 2: (0, 10)}, group) == ranges
+    assert job.state.bases_of_files == {}
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("last", ["brokers", "files", "nothing at brokers", "nothing at brokers, then files"])
+def test_an_added_partition_is_read_from_its_first_record_whatever_was_read_before(start: str, last: str) -> None:
+    job = Sources(start)
+    job.files({0: (0, 10)})
+    first: Logs = {0: (0, 10), 1: (10, 10)}
+    if last.startswith("nothing"):
+        assert job.brokers(first) == []
+    else:
+        job.brokers({0: (0, 12), 1: (10, 10)})
+    if last.endswith("files"):
+        job.files({0: (10, 15)})
+    assert (2, 0, 5) in job.brokers({0: (0, 15), 1: (10, 10), 2: (0, 5)})
+
+
+def test_what_retention_removed_of_an_added_partition_is_lost_after_files_too() -> None:
+    job = Sources()
+    job.files({0: (0, 10)})
+    job.brokers({0: (0, 12), 1: (10, 10)})
+    job.files({0: (12, 15)})
+    with pytest.raises(Refused, match=r"no longer has orders-2 \[0, 3\)") as refused:
+        job.brokers({0: (0, 15), 1: (10, 10), 2: (3, 5)})
+    assert refused.value.code == "data-lost"
+
+
+def test_of_other_files_no_partition_counts_as_added() -> None:
+    """The job file names another folder, which has another broker's partitions."""
+    job = Sources(segments=Segments.named(["/one"]))
+    job.brokers({0: (0, 10)})
+    job.job = JOB.model_copy(
+        update={"source": JOB.source.model_copy(update={"segments": Segments.named(["/one", "/other"])})}
+    )
+    assert job.brokers({0: (0, 12), 1: (6, 10)}) == [(0, 10, 12), (1, 6, 10)]
+    assert (2, 0, 5) in job.brokers({0: (0, 12), 1: (6, 10), 2: (0, 5)})
 
 
 @pytest.mark.parametrize(("start", "log_start", "noted"), [(5, 5, True), (7, 5, False), (0, 0, False)])

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kseg.client.protocol.partition import TopicPartition as Partition
 from kseg.etl.config.times import epoch_millis
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.interval import interval_status
@@ -171,7 +172,7 @@ class TestPartitionsThatCameLater:
         topic = kafka.topic(1, {"retention.ms": "-1"})
         job = job_of(topic)
         with self.late(kafka, write, job, topic) as tp:
-            pin(job, ev.BasePinned(bases={tp: 7}, reason="group"))
+            pin(job, BasePinned(bases={tp: 7}, reason="group"))
             assert boundaries(job, 1) == [(24, 48), (0, 28)], "its first seven records belong to an interval too"
 
     def test_one_whose_beginning_is_gone_is_unproved(self, kafka: Any, write: Any, job_of: Any, cut: Any) -> None:

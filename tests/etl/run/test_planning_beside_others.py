@@ -18,6 +18,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
@@ -236,6 +237,6 @@ def test_a_siblings_commit_between_reading_the_group_and_comparing_it_is_no_chan
     context = SimpleNamespace(inputs=inputs, observe=lambda step: None, progress=NULL_PROGRESS, stopwatch=Stopwatch())
     by_hand = ev.GroupOffsetsAccepted(group="group", offsets={TP: ev.GroupOffset(0, "by hand")})
     with acquire(ledger, "job", duration=LONG) as lease:
-        lease.transition(lambda _: [ev.BasePinned(bases={TP: 0}, reason="group"), by_hand])
+        lease.transition(lambda _: [BasePinned(bases={TP: 0}, reason="group"), by_hand])
         with pytest.raises(ReachedTheCommit):
             pipeline._commit(context, lease, SimpleNamespace(run_id="r"), False)  # type: ignore[arg-type]
