@@ -327,18 +327,23 @@ class KsegCommandOperator(KsegOperator):
         job_file: the job file, for commands that take one; templated.
         arguments_: further words after it; templated.
         options: the command's options by name; templated.
+        lose_rows: of `repair --abandon`, remove rows also if Kafka no longer has their records. Nobody can be asked in
+            a task, so that the command is refused without it (`rows-would-be-lost`, exit 3), and the task fails.
     """
 
     template_fields: Sequence[str] = (*KsegOperator.template_fields, "arguments_")
 
-    def __init__(self, *, command: str, arguments_: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *, command: str, arguments_: Sequence[str] = (), lose_rows: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if lose_rows and command != "repair":
+            raise ValueError(f"lose_rows is for the command repair, and this one is {command}")
         self.command = command  # type: ignore[misc]
         self.arguments_ = list(arguments_)
+        self.lose_rows = lose_rows
 
     def arguments(self, context: Any) -> list[str]:
         words = [self.command, *([self.job_file] if self.job_file else []), *self.arguments_]
-        return [*words, *words_of(self.options)]
+        return [*words, *words_of(self.options), *words_of({"lose_rows": self.lose_rows})]
 
 
 __all__ = [

@@ -156,7 +156,7 @@ class Source(Section):
     pattern: DecidesRows[TopicPattern | None] = None
     # The order of partitions means nothing, and is part of the hash: without it, jobs would get another hash.
     assign: DecidesRows[Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None] = None
-    # Of the incremental chain, today's: its files are the job's log (`etl.operations.repair.as_planned`).
+    # Of the incremental chain, today's: its files are the job's log (`etl.operations.as_planned`).
     segments: HowItRuns[AsPlanned[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None]] = (
         None
     )

@@ -30,8 +30,8 @@ from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
+from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.operations.landings import TableLandings
-from kseg.etl.operations.repair import as_planned
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.schemas import framed_schemas

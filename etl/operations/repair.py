@@ -5,15 +5,15 @@ Both take the run's own lease, so that a run that is still active is not repaire
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 
-from kseg.etl.config.continuation import Continuation, continuation_of, continued
 from kseg.etl.config.job import Job
-from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
+from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.operations.find_run import find_run
+from kseg.etl.operations.rows_at_stake import RowsAtStake, refuse_loss, rows_at_stake
 from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.account import failed
@@ -70,41 +70,26 @@ def finish(
         return execute(context, lease, state, state.runs[run.run_id])
 
 
-def as_planned(job: Job, run: RunState) -> Job:
-    """The job as a run has pinned it, with today's values of the fields that are `AtContinuation`.
-
-    The incremental chain reads today's log files or brokers: what the job file names is its log. All other runs read
-    what they were planned from.
-
-    Raises:
-        ConfigurationError: the plan is no valid job with the connections of today.
-    """
-    # Sections of connections are not read from the plan at all: references there may lead nowhere by now, and earlier
-    # releases pinned the address of a Connect server with its token, which no document may have.
-    today = job.pinned()
-    whole = {key for key, field in Job.model_fields.items() if continuation_of(field) is Continuation.AT_CONTINUATION}
-    pinned = {key: value for key, value in json.loads(run.plan.pinned_config).items() if key not in whole}
-    connected = {key: value for key, value in today.items() if key in whole}
-    if job.registry is None and (registry := json.loads(run.plan.pinned_config).get("registry")) is not None:
-        connected["registry"] = registry  # the job has none any more, and the run's schemas are there
-    source = dict(pinned["source"])
-    if run.mode == ev.INCREMENTAL:
-        source.pop("segments", None)
-        if job.source.segments is not None:
-            source["segments"] = today["source"]["segments"]
-    planned = job_from_document({**pinned, **connected, "source": source}, env=job.environment())
-    return continued(planned, job.model_copy(update={"registry": planned.registry}))
-
-
 def abandon(
-    job: Job, run_id: str, *, dry_run: bool = False, take_over: bool = False, progress: Progress | None = None
+    job: Job,
+    run_id: str,
+    *,
+    dry_run: bool = False,
+    take_over: bool = False,
+    lose_rows: bool = False,
+    ask: Callable[[RowsAtStake], bool] | None = None,
+    progress: Progress | None = None,
 ) -> RunReport:
     """Remove an unfinished run's rows from all of its tables; its offsets are open again.
 
-    run_id: may be a unique prefix (`find_run`).
+    Rows whose records the run's source has no more cannot be landed again: somebody has to agree to lose them. An
+    abandonment that was interrupted goes on without that.
+
+    run_id: may be a unique prefix (`find_run`). lose_rows: such rows may be lost. ask: asks a person whether they may.
 
     Raises:
-        Refused: there is no such run, or more than one, or it has ended, or the group's offsets were committed over it.
+        Refused: there is no such run, or more than one, or it has ended, or the group's offsets were committed over it;
+            or rows would be lost (`rows-would-be-lost`), and nobody has agreed.
     """
     with JobContext.open(job, progress, ledger="required") as context:
         run = _unfinished(context, run_id)
@@ -116,9 +101,26 @@ def abandon(
                 run=run.run_id,
             )
         if dry_run:
-            return report_of(job.name, run, status="dry-run")
+            return _with_stake(report_of(job.name, run, status="dry-run"), _stake(job, context, run), "would be")
         with context.run_lease(run.chain, take_over=take_over, repair=True) as lease, landed_by(run.run_id):
-            return abandon_run(context, lease, _unfinished(context, run.run_id), "kseg repair --abandon")
+            run = _unfinished(context, run.run_id)
+            stake = _stake(job, context, run)
+            if stake and not lose_rows and not (ask is not None and ask(stake)):
+                raise refuse_loss(run, stake)
+            report = abandon_run(context, lease, _unfinished(context, run.run_id), "kseg repair --abandon")
+            return _with_stake(report, stake, "were")
+
+
+def _stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
+    """Of an abandonment that has begun, rows have been removed already: it has to be completed."""
+    return RowsAtStake() if run.abandoning else rows_at_stake(job, context, run)
+
+
+def _with_stake(report: RunReport, stake: RowsAtStake, verb: str) -> RunReport:
+    report.lost_rows = stake.to_json()
+    if stake:
+        report.notes.append(f"rows that {verb} lost, because their records cannot be read again: {stake}")
+    return report
 
 
 def _unfinished(context: JobContext, run_id: str) -> RunState:

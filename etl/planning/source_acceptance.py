@@ -106,7 +106,8 @@ def accept(
         raise Refused(
             "run-unfinished",
             f"run {blocking.run_id} is {blocking.phase}, and has planned offsets that now mean other records",
-            remedy=f"abandon it first: `kseg repair JOB --abandon {blocking.run_id}`",
+            remedy=f"abandon it first: `kseg repair JOB --abandon {blocking.run_id}`, with --lose-rows if it has "
+            "landed rows",
             run=blocking.run_id,
         )
     return ev.SourceAccepted(

@@ -23,7 +23,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
     transaction in their snapshots (also where their history was cleaned up), afterwards all of them do.
     """
     if not run.abandoning:
-        landed = tuple(_landed_tables(context, run))
+        landed = tuple(landed_tables(context, run))
         found = {table: _kept(context, run, table) for table in landed if table not in run.landed}
         kept = {table: digest for table, digest in found.items() if digest is not None}
         note = ev.Abandoning(run_id=run.run_id, reason=reason, landed_in=landed, kept=kept)
@@ -70,7 +70,7 @@ def _tables_of(context: JobContext, run: RunState) -> list[str]:
     return list(dict.fromkeys([*plan.tables, *run.landed, *(table for table in beside if table is not None)]))
 
 
-def _landed_tables(context: JobContext, run: RunState) -> Iterator[str]:
+def landed_tables(context: JobContext, run: RunState) -> Iterator[str]:
     """The tables that the run has landed in, whether or not its attempt has recorded that."""
     app_id, version = run.plan.app_id, run.plan.app_version
     for table in _tables_of(context, run):

@@ -119,6 +119,8 @@ class RunReport:
     report: the path of the run's page; None if no page was requested.
     freshness: after the run; None if `reporting.freshness` is not set.
     unread: offsets that the run's cap left to later runs; None without a cap, or if an earlier attempt made the plan.
+    lost_rows: of `kseg repair --abandon`, the rows that nothing can land again (`gone`), and those of which that is not
+    known (`unknown`), with the reason (`why`); None of all other commands.
     """
 
     job: str
@@ -141,6 +143,7 @@ class RunReport:
     report: str | None = None
     freshness: Freshness | None = None
     unread: int | None = None
+    lost_rows: dict[str, Any] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -177,6 +180,7 @@ class RunReport:
             "unconfirmed": [asdict(u) for u in self.unconfirmed],
             "given_up": [asdict(g) for g in self.given_up],
             "unread": self.unread,
+            **({"lost_rows": self.lost_rows} if self.lost_rows is not None else {}),
             "notes": list(self.notes),
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},
             "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},

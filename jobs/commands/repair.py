@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,7 @@ from kseg.jobs.report.options import report_options
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
+    from kseg.etl.operations.rows_at_stake import RowsAtStake
 
 
 _ACTIONS = {
@@ -38,6 +40,8 @@ def _check(no_verify: bool, **given: object) -> None:
         raise click.UsageError(f"give one of {', '.join(_ACTIONS.values())}")
     if no_verify and not given["accept_table"]:
         raise click.UsageError("--no-verify needs --accept-table")
+    if given["lose_rows"] and not given["abandon"]:
+        raise click.UsageError("--lose-rows needs --abandon")
     if given["lost_ledger"] and not given["rebuild_ledger"]:
         raise click.UsageError("--lost-ledger needs --rebuild-ledger")
 
@@ -49,6 +53,7 @@ def _check(no_verify: bool, **given: object) -> None:
 Examples:
   kseg repair orders.yaml --finish 17-9a3e11d0 --dry-run
   kseg repair orders.yaml --abandon 17-9a3e11d0
+  kseg repair orders.yaml --abandon 17-9a3e11d0 --lose-rows
   kseg repair orders.yaml --accept-table s3://lake/orders
   kseg repair orders.yaml --accept-source orders:0 --dry-run
   kseg repair orders.yaml --rebuild-ledger --dry-run
@@ -83,6 +88,12 @@ Examples:
     metavar="ID",
     help="With --rebuild-ledger: id of the lost ledger, if the tables name several for a job of this name. Repeatable.",
 )
+@click.option(
+    "--lose-rows",
+    is_flag=True,
+    help="With --abandon: remove rows also if they cannot be landed again, because Kafka (or the files) no longer has "
+    "their records. Without this option you are asked, and without a terminal the command is refused.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, change nothing.")
 @take_over_option
 @run_file_option
@@ -99,6 +110,7 @@ def repair(
     accept_source: tuple[str, ...],
     rebuild_ledger: bool,
     lost_ledger: tuple[str, ...],
+    lose_rows: bool,
     dry_run: bool,
     take_over: bool,
 ) -> Result:
@@ -117,9 +129,25 @@ def repair(
     from kseg.etl.operations.repair import abandon as abandon_run
     from kseg.etl.operations.repair import finish as finish_run
 
-    carry_out, run_id = (finish_run, finish) if finish is not None else (abandon_run, abandon)
-    assert run_id is not None
-    return run_result(carry_out(job, run_id, dry_run=dry_run, take_over=take_over, progress=invocation.progress))
+    if finish is not None:
+        return run_result(finish_run(job, finish, dry_run=dry_run, take_over=take_over, progress=invocation.progress))
+    assert abandon is not None
+    ask = _ask if not invocation.as_json and sys.stdin.isatty() and sys.stderr.isatty() else None
+    report = abandon_run(
+        job,
+        abandon,
+        dry_run=dry_run,
+        take_over=take_over,
+        lose_rows=lose_rows,
+        ask=ask,
+        progress=invocation.progress,
+    )
+    return run_result(report)
+
+
+def _ask(stake: RowsAtStake) -> bool:
+    """On stderr, since stdout has the command's result."""
+    return click.confirm(f"This removes rows that cannot be landed again: {stake}. Go on?", default=False, err=True)
 
 
 def _accept(job: Job, table: str, invocation: Invocation, **how: bool) -> Result:

@@ -178,6 +178,12 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "([replacing.md](../guides/replacing.md#whose-rows)); else restore the ledger, or use another "
         "table",
     ),
+    "rows-would-be-lost": Explanation(
+        "a run was to be abandoned, and Kafka (or the files that it was planned from) no longer has the records of "
+        "some of its rows, or this cannot be known",
+        "`kseg repair JOB --finish RUN` completes the run and keeps the rows, with `source.on_data_loss: record`; to "
+        "lose them: `kseg repair JOB --abandon RUN --lose-rows`",
+    ),
     "run-abandoning": Explanation(
         "a run that is being abandoned was to be finished",
         "`kseg repair JOB --abandon RUN`, then run the job",

@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG
 
 from kseg_airflow.compat import AirflowFailException
-from kseg_airflow.operators import KsegBackfillOperator, KsegIngestOperator
+from kseg_airflow.operators import KsegBackfillOperator, KsegCommandOperator, KsegIngestOperator
 from kseg_airflow.sensors import KsegIntervalClosedSensor
 
 
@@ -130,3 +130,18 @@ def test_connections_are_templates() -> None:
     for task in (land, closed):
         task.render_template_fields({**context(), "site": "east"})
     assert (land.kafka_conn_id, land.spark_conn_id, land.remote_conn_id, closed.kafka_conn_id) == ("east",) * 4
+
+
+@pytest.mark.parametrize("lose", [False, True])
+def test_a_task_that_abandons_a_run_says_that_rows_may_be_lost(lose: bool) -> None:
+    """Nobody can be asked in a task."""
+    task = KsegCommandOperator(
+        task_id="abandon", command="repair", job_file="orders.yaml", options={"abandon": "17-9a"}, lose_rows=lose
+    )
+    words = ["repair", "orders.yaml", "--abandon", "17-9a"]
+    assert task.arguments(context()) == ([*words, "--lose-rows"] if lose else words)
+
+
+def test_rows_are_lost_by_no_other_command() -> None:
+    with pytest.raises(ValueError, match="repair"):
+        KsegCommandOperator(task_id="tidy", command="maintain", job_file="orders.yaml", lose_rows=True)

@@ -12,7 +12,7 @@ import pytest
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
 from kseg.etl.operations import repair
-from kseg.etl.operations.repair import as_planned
+from kseg.etl.operations.as_planned import as_planned
 
 
 def test_a_run_is_finished_with_the_brokers_and_the_registry_of_today() -> None:
