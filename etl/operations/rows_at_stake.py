@@ -44,12 +44,14 @@ ByPartition = Mapping[TopicPartition, OffsetSet]
 class RowsAtStake:
     """gone: rows whose records the run's source has no more. unknown: rows of which that is not known.
 
-    why: the reason where some are unknown, as an error in one line.
+    why: the reason where some are unknown, as an error in one line. readable: the source is the one that the run was
+    planned from, so that the run can be finished.
     """
 
     gone: int = 0
     unknown: int = 0
     why: str | None = None
+    readable: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.unknown)
@@ -65,10 +67,12 @@ class RowsAtStake:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a run's source has of its plan. unsure: partitions of which that is not known, with the reason."""
+    """What a run's source has of its plan. unsure: partitions of which that is not known, with the reason. readable: as
+    of `RowsAtStake`."""
 
     has: ByPartition
     unsure: Mapping[TopicPartition, str]
+    readable: bool = True
 
 
 def rows_at_stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
@@ -84,7 +88,8 @@ def rows_at_stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
         return RowsAtStake()
     stakes = [_in_table(context, run, table, gone, source.unsure) for table in tables]
     whys = [one.why for one in stakes if one.why is not None]
-    return RowsAtStake(sum(one.gone for one in stakes), sum(one.unknown for one in stakes), whys[0] if whys else None)
+    gone_rows, unknown = sum(one.gone for one in stakes), sum(one.unknown for one in stakes)
+    return RowsAtStake(gone_rows, unknown, whys[0] if whys else None, source.readable)
 
 
 def refuse_loss(run: RunState, stake: RowsAtStake) -> Refused:
@@ -96,7 +101,8 @@ def refuse_loss(run: RunState, stake: RowsAtStake) -> Refused:
     return Refused(
         "rows-would-be-lost",
         f"abandoning the run removes rows that cannot be landed again: {stake}",
-        remedy=("" if final else f"{keep}; ") + f"to lose them: `kseg repair JOB --abandon {run.run_id} --lose-rows`",
+        remedy=(f"{keep}; " if stake.readable and not final else "")
+        + f"to lose them: `kseg repair JOB --abandon {run.run_id} --lose-rows`",
         run=run.run_id,
     )
 
@@ -108,7 +114,7 @@ def _source_of(job: Job, context: JobContext, run: RunState) -> _Source:
             return _Source(_letters(context, run), {})
         return _log(_in_short(as_planned(job, run)), run)
     except (KsegError, KafkaError, LogFileError) as error:
-        return _Source({}, dict.fromkeys(planned, summary(error)))
+        return _Source({}, dict.fromkeys(planned, summary(error)), readable=False)
 
 
 def _in_short(job: Job) -> Job:

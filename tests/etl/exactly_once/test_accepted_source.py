@@ -186,7 +186,7 @@ def test_an_unfinished_run_is_abandoned_before_its_log_is_accepted(broker, own, 
     refusal = refused(lambda: job.accept_source(topic))
     assert refusal.code == "run-unfinished"
     assert f"--abandon {run.run_id}" in refusal.remedy
-    job.abandon(run.run_id)
+    job.abandon(run.run_id, lose_rows=True)
     job.accept_source(topic)
     job.ingest()
     assert sorted(row[2] for row in landed(job)) == list(range(25))

@@ -99,6 +99,7 @@ def test_of_another_topic_nothing_is_known(landed: Any, records: Any, happened: 
     with pytest.raises(Refused, match="unknown, up to 25 rows") as refused:
         landed.abandon(run)
     assert refused.value.code == "rows-would-be-lost"
+    assert "--finish" not in str(refused.value.remedy), "which is refused as well"
     assert landed.abandon(run, lose_rows=True).lost_rows["unknown"] == 25
     assert landed.rows() == []
 

@@ -36,7 +36,8 @@ REPLICAS = [1, 2, 3]
 COMPACTING = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.ms": "1000"}
 
 REFUSED = frozenset(
-    f"refused: {code}" for code in ("topic-recreated", "log-truncated", "topic-missing", "run-unfinished")
+    f"refused: {code}"
+    for code in ("topic-recreated", "log-truncated", "topic-missing", "run-unfinished", "rows-would-be-lost")
 )
 """Refusals that these lead to."""
 

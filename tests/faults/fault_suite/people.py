@@ -37,7 +37,7 @@ LED_OUT = frozenset(
         "table-restored", "table-overwritten", "table-truncated", "table-lost-rows", "table-went-back", "table-missing",
         "table-older-than-ledger", "table-differs", "table-recreated", "group-offsets-differ", "ledger-older",
         "ledger-older-than-table", "ledger-lost", "ledger-missing", "rows-of-unknown-run", "run-unfinished",
-        "configuration-changed", "table-lacks-files", "several-ledgers",
+        "configuration-changed", "table-lacks-files", "several-ledgers", "rows-would-be-lost",
     )
 )  # fmt: skip
 """Refusals that these hands may lead to; the suite follows them."""
