@@ -9,6 +9,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.leftovers import delete_leftovers
 from kseg.etl.run.report import RunReport, TableReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.tables.protocol import TableAccess
@@ -46,7 +47,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
         if not any(access.incidents_since(old, new) for old, new in known if old is not None):
             tables[table] = after.after
         removed.append(TableReport(table, after.version, after.removed))
-        access.clean_up(run.run_id, after=run.plan.tables.get(table))
+        delete_leftovers(lease, access, run.plan, table)
         # A suspended attempt may have landed between the event and the removal. Its commit shows that, or its rows
         # where the commit's entry has been cleaned up since.
         landing = _landing(access, run.plan, table)

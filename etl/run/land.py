@@ -31,6 +31,7 @@ from kseg.etl.run.account import (
 )
 from kseg.etl.run.commit_facts import CommitFacts
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.leftovers import delete_leftovers
 from kseg.etl.run.missing_files import refuse_missing_files
 from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.replacement import Replacement
@@ -383,7 +384,7 @@ class _Landing:
                 continue  # listing all files of a table is expensive
             access = self.context.targets.access(event.table)
             if access is not None:
-                access.clean_up(self.plan.run_id, [event.commit], after=self.plan.tables.get(event.table))
+                delete_leftovers(self.lease, access, self.plan, event.table, [event.commit])
 
     def _run_commit(self, table: str, replacement: Replacement | None = None) -> RunCommit:
         kept = replacement.kept if replacement is not None and table not in self.beside.names else None

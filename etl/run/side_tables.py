@@ -18,6 +18,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.run.account import ReadCounts
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.spark.dataframe import Beside
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.quarantine import Quarantine, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
 from kseg.etl.tables.parquet.side_table import DeadLetterTable, kept_files
@@ -36,9 +37,9 @@ class SideTable:
     ready: ReadyTable
     sink: SinkSchema
 
-    def plan(self, run_id: str) -> LandingPlan:
+    def plan(self, owner: FileOwner) -> LandingPlan:
         """What tasks need to write for it."""
-        return LandingPlan(run_id, self.sink, (self.ready.write,))
+        return LandingPlan(owner, self.sink, (self.ready.write,))
 
     def files(self, results: Iterable[RangeResult]) -> list[WrittenFile]:
         """Those that the tasks of these results wrote for it."""
@@ -69,12 +70,13 @@ class SideTables:
 
     def beside(self, plan: ev.RunPlan, job: Job, ready: dict[str, SideTable]) -> Beside:
         """What tasks do with what has no row. ready: the tables that have not landed yet."""
+        owner = FileOwner(plan.run_id, plan.app_version)
         quarantine = ready.get(self.quarantine or "")
         letters = ready.get(self.dead_letters or "")
         offsets = sum(planned.length for planned in plan.ranges)
         return Beside(
-            Quarantine(quarantine.plan(plan.run_id)).opened if quarantine is not None else None,
-            DeadLetterTable(letters.plan(plan.run_id), job.max_dead_letters(offsets)) if letters is not None else None,
+            Quarantine(quarantine.plan(owner)).opened if quarantine is not None else None,
+            DeadLetterTable(letters.plan(owner), job.max_dead_letters(offsets)) if letters is not None else None,
         )
 
 

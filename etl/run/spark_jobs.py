@@ -41,6 +41,7 @@ from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.selection import Selection, selected
 from kseg.etl.spark.task_entry import Writer, drop, landing_function
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import (
     TASK_OUTPUT_DDL,
@@ -288,7 +289,7 @@ class SparkJobs:
 
     def _landing_plan(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> LandingPlan:
         return LandingPlan(
-            run_id=self.plan.run_id,
+            owner=FileOwner(self.plan.run_id, self.plan.app_version),
             sink=sinks[next(iter(tables))],  # for the address alone, which all tables' rows have in the same columns
             tables=tuple(ready.write for ready in tables.values()),
             routes=self._routes(tables),

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.values import (
     CommitRecord,
     FileCount,
@@ -141,16 +142,23 @@ class TableAccess(ABC):
 
     @abstractmethod
     def clean_up(
-        self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
+        self,
+        owner: FileOwner,
+        commits: Collection[TableCommit] | None = None,
+        *,
+        after: TableState | None = None,
+        unversioned: bool = False,
     ) -> FileCount:
-        """Delete the run's uncommitted data files: files of failed tasks, and of attempts that did not land.
+        """Delete the owner's uncommitted data files: files of failed tasks, and of attempts that did not land.
 
         Call it only after a commit with the run's app transaction is durable. Before that, a suspended attempt may
-        still commit its files.
+        still commit its files. Files of another plan of the same run id stay.
 
         commits: all commits of this run (its landing, its removal); None: the history is searched. If one of them
             can no longer be read, nothing is deleted.
         after: the table's state before the run; the history is searched back to this state.
+        unversioned: delete also the run's files whose names have no app version. They may be another plan's, so the
+            caller has just read that its lease is held and that no later plan has this run id.
 
         Raises:
             RetriableFailure, ConfigurationError: the table's folder cannot be listed. Files that cannot be deleted are

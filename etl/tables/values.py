@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.ledger.values import TableCommit, TableRecord, TableState
+from kseg.etl.tables.file_names import FileOwner
 
 if TYPE_CHECKING:
     from kseg.etl.tables.parquet.writer import TableWrite
@@ -54,6 +55,11 @@ class RunCommit:
     app_id: str
     app_version: int
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> FileOwner:
+        """Whose files the run's tasks write."""
+        return FileOwner(self.run_id, self.app_version)
 
 
 @dataclass(frozen=True, slots=True)

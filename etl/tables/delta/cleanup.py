@@ -14,24 +14,25 @@ import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
 from kseg.etl.tables.delta.log import commits_back, read_commit
+from kseg.etl.tables.file_names import FileOwner, owner_of_file
 from kseg.etl.tables.parquet.storage import Opened
-from kseg.etl.tables.parquet.task_output import run_of_file
 from kseg.etl.tables.values import FileCount
 
 
 def clean_up(
     table: DeltaTable | None,
     store: Opened,
-    run_id: str,
+    owner: FileOwner,
     versions: Collection[int] | None = None,
     *,
     after: int = -1,
+    unversioned: bool = False,
 ) -> FileCount:
-    """Delete the run's files below the table's folder that no commit refers to.
+    """Delete the owner's files below the table's folder that no commit refers to. Files of other plans of the run stay.
 
     table: the newest snapshot; None: there is no table. versions: every version that holds a commit of this run (its
     landing, its removal); None: the log is searched. after: the version before the run's first commit, where that is
-    known; the log is searched no further back.
+    known; the log is searched no further back. unversioned: as of `TableAccess.clean_up`.
 
     The files of these versions and those of the newest snapshot stay, also those that were compacted away since: older
     versions can still be read. Where a commit cannot be read any more, or none is found, nothing is deleted: VACUUM
@@ -44,19 +45,20 @@ def clean_up(
     if table is None:
         return FileCount()
     if versions is None:
-        commits = [commit for commit in commits_back(store, table.version(), after + 1) if commit.run == run_id]
+        commits = [commit for commit in commits_back(store, table.version(), after + 1) if commit.run == owner.run_id]
     else:
         read = [read_commit(store, version) for version in versions]
-        commits = [commit for commit in read if commit is not None and commit.run == run_id]
+        commits = [commit for commit in read if commit is not None and commit.run == owner.run_id]
     if not commits or (versions is not None and len(commits) < len(versions)):
         return FileCount()
+    owners = {owner, FileOwner(owner.run_id, None)} if unversioned else {owner}
     referenced = {file.path for commit in commits for file in commit.added} | snapshot_paths(table)
     files = size = 0
     with store.asked("cannot list the table's files"):
         infos = data_files(store.fs, store.root)
     for info in infos:
         path = info.path[len(store.root) :].lstrip("/")
-        if run_of_file(path) != run_id or path in referenced:
+        if owner_of_file(path) not in owners or path in referenced:
             continue
         with contextlib.suppress(OSError):
             store.fs.delete_file(info.path)

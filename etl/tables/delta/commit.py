@@ -181,13 +181,13 @@ class DeltaTarget(DeltaAccess, FileTarget):
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""
         table = self.load()
-        return 0 if table is None else Rewriter(self.location, OfRun(run_id), run_id).count(table)
+        return 0 if table is None else Rewriter(self.location, OfRun(run_id)).count(table)
 
     def _check_store(self, *, making: bool = False) -> None:
         self._stores.check(self.location.uri, dict(self.location.options), making=making, table=self.name)
 
     def _rewriter(self, removal: Removal, run: RunCommit, options: WriterOptions | None) -> Rewriter:
-        return Rewriter(self.location, removal, run.run_id, options or WriterOptions())
+        return Rewriter(self.location, removal, run.owner, options or WriterOptions())
 
     def _check_writable(self, table: Snapshot, columns: TableColumns | None) -> None:
         if reasons := spark_reasons(table):

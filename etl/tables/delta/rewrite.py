@@ -17,10 +17,11 @@ from deltalake import DeltaTable
 
 from kseg.etl.tables.delta.snapshot_files import OldFile, conformed, read_rows, snapshot_files
 from kseg.etl.tables.errors import NeedsSparkWriter
+from kseg.etl.tables.file_names import FileOwner, file_name
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import WrittenFile, file_name
+from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.removal import Removal, Verdict
 
 
@@ -43,11 +44,14 @@ class Rewrite:
 
 @dataclass(slots=True)
 class Rewriter:
-    """Carries out one removal for one run, over as many snapshots of the table as its commit takes."""
+    """Carries out one removal for one run, over as many snapshots of the table as its commit takes.
+
+    owner: of the files that are written; None where rows are counted alone.
+    """
 
     location: TableLocation
     removal: Removal
-    run_id: str
+    owner: FileOwner | None = None
     options: WriterOptions = field(default_factory=WriterOptions)
     _counted: dict[str, int] = field(default_factory=dict)
     _done: dict[str, Rewritten] = field(default_factory=dict)
@@ -121,7 +125,8 @@ class Rewriter:
         properties = {k: v for k, v in table.metadata().configuration.items() if v is not None}
         spec = StatsSpec.of(schema, partition_by, properties)
         folder, slash, _ = file.path.rpartition("/")
-        path = f"{folder}{slash}{file_name(self.run_id, 0, 0, 0)}"
+        assert self.owner is not None
+        path = f"{folder}{slash}{file_name(self.owner, 0, 0, 0)}"
         target: DataFile | None = None
         try:
             for rows, mask in self._read(file, only=False):

@@ -32,6 +32,7 @@ from kseg.etl.tables.delta.lost_files import lost_file
 from kseg.etl.tables.delta.readable import is_readable
 from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
 from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.values import (
@@ -190,7 +191,7 @@ class DeltaAccess(TableAccess):
             from kseg.etl.tables.delta.rewrite import Rewriter
 
             try:
-                removing = Rewriter(self.location, removing, "").matches(table)
+                removing = Rewriter(self.location, removing).matches(table)
             except NeedsSparkWriter as needs:
                 return needs.reasons
         return removal_reasons(table, self.name) if removing else ()
@@ -298,7 +299,12 @@ class DeltaAccess(TableAccess):
             raise ConfigurationError.of("--where", text, f"SQL over {', '.join(self.column_names())}") from None
 
     def clean_up(
-        self, run_id: str, commits: Collection[TableCommit] | None = None, *, after: TableState | None = None
+        self,
+        owner: FileOwner,
+        commits: Collection[TableCommit] | None = None,
+        *,
+        after: TableState | None = None,
+        unversioned: bool = False,
     ) -> FileCount:
         from kseg.etl.tables.delta.cleanup import clean_up
 
@@ -306,7 +312,7 @@ class DeltaAccess(TableAccess):
         if versions is not None and UNKNOWN_VERSION in versions:
             versions = None
         oldest = -1 if after is None else after.version
-        return clean_up(self.load(), self.location.open(), run_id, versions, after=oldest)
+        return clean_up(self.load(), self.location.open(), owner, versions, after=oldest, unversioned=unversioned)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,6 @@ They travel as the rows of the last `mapInArrow`, so that Spark itself drops tho
 from __future__ import annotations
 
 import json
-import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,9 +25,6 @@ TASK_OUTPUT_DDL = "kind string, task int, attempt bigint, payload string"
 
 FILE = "file"
 ROWS_WRITTEN = "rows-written"
-
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_FILE_NAME = re.compile(r"part-\d{5}-(?P<run>.+)-(?P<task>\d+)-(?P<attempt>\d+)-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +88,3 @@ def rows_handed(outputs: Iterable[TaskOutput], which: str = "rows") -> dict[tupl
     which: `passed` for those alone that it did not write, since their table had landed before.
     """
     return {(o.task, o.attempt): int(o.payload[which]) for o in outputs if o.kind == ROWS_WRITTEN}
-
-
-def file_name(run_id: str, number: int, task: int, attempt: int) -> str:
-    """A name that no other attempt can have and that identifies the run of the file.
-
-    Raises:
-        ValueError: the run id has characters that a file name should not have.
-    """
-    if not _RUN_ID.fullmatch(run_id):
-        raise ValueError(f"not a run id: {run_id!r}")
-    return f"part-{number:05d}-{run_id}-{task}-{attempt}-{uuid.uuid4().hex}.parquet"
-
-
-def run_of_file(name: str) -> str | None:
-    """The run whose task wrote this file; None for files that others wrote."""
-    match = _FILE_NAME.fullmatch(name.rpartition("/")[2])
-    return match["run"] if match else None

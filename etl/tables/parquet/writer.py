@@ -26,13 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
+from kseg.etl.tables.file_names import FileOwner, file_name
 from kseg.etl.tables.parquet.align import TableColumns
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions, delete
 from kseg.etl.tables.parquet.partition_values import Values, folder, split
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, TaskOutput, WrittenFile, file_name, task_output_batch
+from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, TaskOutput, WrittenFile, task_output_batch
 
 _RUN_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -50,12 +51,13 @@ class TableWrite:
 class LandingPlan:
     """What every task of a run needs to know. It is pickled once for each task.
 
+    owner: of the files that are written.
     routes: the table (its number in `tables`) of each topic; None where all rows go to the first one.
     routed: rows carry their route in `_kseg_route`, and `routes` has those in place of topics; a route to None leads to
         a table that has landed before, of which nothing is written again.
     """
 
-    run_id: str
+    owner: FileOwner
     sink: SinkSchema
     tables: tuple[TableWrite, ...]
     routes: Mapping[str, int | None] | None = None
@@ -140,7 +142,7 @@ class TaskWriter:
     def _table(self, number: int) -> TableFiles:
         if number not in self._tables:
             self._tables[number] = TableFiles(
-                self.plan.tables[number], self.plan.run_id, self.plan.options, self._task, self._attempt
+                self.plan.tables[number], self.plan.owner, self.plan.options, self._task, self._attempt
             )
         return self._tables[number]
 
@@ -186,12 +188,12 @@ class TableFiles:
     first, which is the next to be finished.
     """
 
-    def __init__(self, table: TableWrite, run_id: str, options: WriterOptions, task: int, attempt: int) -> None:
+    def __init__(self, table: TableWrite, owner: FileOwner, options: WriterOptions, task: int, attempt: int) -> None:
         self._columns = table.columns
         self._stats = table.stats
         self._uri = table.location.uri
         self._store = table.location.open_for_writing()
-        self._run_id, self._options, self._task, self._attempt = run_id, options, task, attempt
+        self._owner, self._options, self._task, self._attempt = owner, options, task, attempt
         self._open: dict[Values, DataFile] = {}
         self._begun: OrderedDict[Values, DataFile] = OrderedDict()
         self._made = 0
@@ -200,7 +202,9 @@ class TableFiles:
         self._schema = pa.schema([_file_field(f) for f in table.columns.file_schema])
 
     def write(self, rows: pa.RecordBatch) -> None:
-        for values, part in split(conform(rows, self._columns, self._run_id, self._uri), self._columns.partition_by):
+        for values, part in split(
+            conform(rows, self._columns, self._owner.run_id, self._uri), self._columns.partition_by
+        ):
             file = self._file(values)
             self._buffered += file.append(part)
             if file.buffered_rows >= self._options.row_group_rows or file.buffered >= self._options.row_group_bytes:
@@ -222,7 +226,7 @@ class TableFiles:
     def _file(self, values: Values) -> DataFile:
         file = self._open.get(values)
         if file is None:
-            name = file_name(self._run_id, self._made, self._task, self._attempt)
+            name = file_name(self._owner, self._made, self._task, self._attempt)
             path = folder(self._columns.partition_by, values) + name
             file = DataFile(self._store, path, self._schema, StatsCollector(self._stats, self._schema), self._options)
             self._open[values] = file

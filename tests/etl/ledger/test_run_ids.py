@@ -9,7 +9,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import app_owners
 from kseg.etl.planning.backfill import run_id_of
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.tables.parquet.task_output import file_name, run_of_file
+from kseg.etl.tables.file_names import FileOwner, file_name, owner_of_file
 
 REQUEST = BackfillRequest.parse(from_=["orders:0:1"], to=["orders:0:2"])
 
@@ -33,7 +33,8 @@ def test_other_ids_name_none(run_id: str) -> None:
     ids=["incremental", "request"],  # a random part in a name would make another test of it in each process
 )
 def test_ids_fit_file_names_and_statistics(run_id: str) -> None:
-    assert run_of_file(file_name(run_id, 1, 2, 3)) == run_id
+    owner = FileOwner(run_id, 17)
+    assert owner_of_file(file_name(owner, 1, 2, 3)) == owner
     assert len(run_id) < 32, "Delta's statistics cut longer strings"
 
 

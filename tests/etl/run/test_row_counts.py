@@ -51,7 +51,7 @@ class Table:
     def __init__(self, folder: Path, target: type[DeltaTarget] = DeltaTarget) -> None:
         self.target = target(str(folder))
         self.ready = self.target.ensure(sink_schema(SCHEMA))
-        self.plan = LandingPlan(RUN.run_id, sink_schema(SCHEMA), (self.ready.write,))
+        self.plan = LandingPlan(RUN.owner, sink_schema(SCHEMA), (self.ready.write,))
 
     def write(self, tasks: int = 2, make_writer: Any = None, **place: int) -> list[TaskOutput]:
         outputs: list[TaskOutput] = []

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.tables.delta.commit import DeltaTarget
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import WrittenFile, read_task_output, written_files
@@ -67,11 +68,12 @@ class Lander:
         options: WriterOptions | None = None,
         schema: pa.Schema | None = None,
         addresses: bool = True,
+        number: int | None = 1,
     ) -> list[WrittenFile]:
         sink = sink_schema(schema or batches[0].schema, addresses=addresses)
         ready = self.target.ensure(sink, partition_by=partition_by, merge_schema=merge_schema)
         table = ready.write
-        plan = LandingPlan(run_id, sink, (table,), None, options or WriterOptions())
+        plan = LandingPlan(FileOwner(run_id, number), sink, (table,), None, options or WriterOptions())
         return list(written(land(iter(batches), plan, task=task, attempt=attempt)))
 
     def commit(
@@ -95,7 +97,7 @@ class Lander:
         remove: Removal | None = None,
         **how: Any,
     ) -> NewCommit | FoundCommit:
-        return self.commit(self.write(batches, run_id, **how), run_id, number, app=app, remove=remove)
+        return self.commit(self.write(batches, run_id, number=number, **how), run_id, number, app=app, remove=remove)
 
     def offsets(self) -> list[tuple[str, int, int]]:
         """All addresses in the table, sorted; duplicates stay."""

@@ -17,6 +17,7 @@ from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.values import TableState, closed_app_id
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
 from kseg.etl.tables.parquet.task_output import read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, land
@@ -45,7 +46,7 @@ class ByFiles:
     ) -> NewCommit | FoundCommit:
         sink = sink_schema(batch.schema)
         ready = self.target.ensure(sink)
-        outputs = land(iter([batch]), LandingPlan(run.run_id, sink, (ready.write,)), task=0, attempt=0)
+        outputs = land(iter([batch]), LandingPlan(run.owner, sink, (ready.write,)), task=0, attempt=0)
         files = written_files(output for part in outputs for output in read_task_output(part.to_pylist()))
         return self.target.commit(files, run, expected=expected, columns=ready.write.columns, remove=remove)
 
@@ -198,10 +199,10 @@ def test_what_others_do_to_a_table_is_an_incident(table: Table, rows: Rows) -> N
 
 
 def test_files_that_no_commit_names_are_removed(table: Table, rows: Rows) -> None:
-    assert table.access.clean_up("run-1") == FileCount()
+    assert table.access.clean_up(FileOwner("run-1", 1)) == FileCount()
     table.by.ensure(rows(0, 1))
     first = table.land(rows(0, 10)).commit
-    assert table.access.clean_up("run-1", [first]) == FileCount()
+    assert table.access.clean_up(FileOwner("run-1", 1), [first]) == FileCount()
     assert len(table.runs()) == 10
 
 

@@ -17,6 +17,7 @@ from kseg.etl.tables.delta.cleanup import clean_up
 from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.delta.transactions import transactions_of
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions
 from kseg.etl.tables.parquet.read import FileRows, TableFile
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
@@ -81,7 +82,7 @@ def test_a_store_out_of_reach_is_asked_again_later(location: TableLocation, prox
             asking(location)
         return caught.value
 
-    every = [*ASKING, lambda location: clean_up(table, location.open(), "run", [0])]
+    every = [*ASKING, lambda location: clean_up(table, location.open(), FileOwner("run", 1), [0])]
     with ThreadPoolExecutor(len(every)) as pool:  # Arrow's own tries take two seconds
         for error in pool.map(error_of, every):
             assert error.exit_code == ExitCode.RETRIABLE

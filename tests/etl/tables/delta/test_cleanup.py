@@ -8,13 +8,14 @@ import pytest
 from kseg.etl.tables.delta.cleanup import clean_up as delete_unnamed
 from kseg.etl.tables.delta.cleanup import tables_inside
 from kseg.etl.tables.delta.log import read_commit
+from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.values import FileCount, RunCommit
 
 APP = "kseg/ledger/job"
 
 
-def clean_up(target, run_id, versions=None, **more) -> FileCount:
-    return delete_unnamed(target.load(), target.location.open(), run_id, versions, **more)
+def clean_up(target, run_id, versions=None, number=1, **more) -> FileCount:
+    return delete_unnamed(target.load(), target.location.open(), FileOwner(run_id, number), versions, **more)
 
 
 def data_files(table) -> set[str]:
@@ -125,3 +126,25 @@ def test_a_removed_run_leaves_the_files_that_older_versions_need(lander, rows):
 
 def test_a_missing_table_has_nothing_to_clean_up(lander):
     assert clean_up(lander().target, "run-1") == FileCount()
+
+
+def test_files_of_a_later_plan_of_the_same_run_stay(lander, rows):
+    """A backfill that is abandoned and repeated has the same run id: an abandonment that was suspended before its
+    clean-up deleted the files of the new attempt, before they were committed."""
+    table = lander()
+    table.land(rows(0, 10))
+    removed = table.target.remove_run(RunCommit("run-1", APP, 1))
+    again = table.write([rows(0, 10)], number=2)
+    assert clean_up(table.target, "run-1", number=1, unversioned=True) == FileCount()
+    table.commit(again, number=2)
+    assert len(table.offsets()) == 10
+    assert removed.removed == 10
+
+
+@pytest.mark.parametrize("unversioned", [False, True])
+def test_files_of_earlier_releases_are_deleted_where_the_caller_knows_whose_they_are(lander, rows, unversioned):
+    table = lander()
+    table.land(rows(0, 10))
+    old = table.write([rows(0, 10)], attempt=1, number=None)
+    assert clean_up(table.target, "run-1", unversioned=unversioned).files == (len(old) if unversioned else 0)
+    assert len(table.offsets()) == 10

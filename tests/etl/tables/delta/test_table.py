@@ -17,6 +17,7 @@ from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 from kseg.etl.tables.delta.table import DeltaAccess
+from kseg.etl.tables.file_names import FileOwner
 
 NAMES = ["a b", "a#b", "a?b", "ä漢", "100%", "a+b&c=d", "a{b}", "a*b", "a`b", "a'b\"c", "a:b", "a<b>", "%zz"]
 
@@ -31,7 +32,7 @@ def test_a_table_lies_in_the_folder_that_is_named(
     (orphan := tmp_path / name / "table" / "orphan.parquet").write_bytes(b"x")
     os.utime(orphan, (0, 0))
     assert [folder.name for folder in tmp_path.iterdir()] == [name]
-    assert table.target.clean_up("run-1").files == 0
+    assert table.target.clean_up(FileOwner("run-1", 1)).files == 0
     maintenance = DeltaMaintenance(table.target, StoreChecks())
     assert maintenance.optimize((), dry_run=False, details={}) == 3
     before = datetime.now(UTC) - timedelta(hours=1)

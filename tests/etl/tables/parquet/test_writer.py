@@ -16,12 +16,13 @@ from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
+from kseg.etl.tables.file_names import FileOwner, owner_of_file
 from kseg.etl.tables.parquet.align import new_table
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
 from kseg.etl.tables.parquet.statistics import StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, run_of_file, written_files
+from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land
 from row_addresses import add_address
 
@@ -36,7 +37,7 @@ def plan_for(tmp_path):
             columns = new_table(sink, partition_by, table=name)
             stats = StatsSpec.of(columns.schema, partition_by)
             writes.append(TableWrite(TableLocation.of(tmp_path / name), columns, stats))
-        return LandingPlan("run-1", sink, tuple(writes), routes, options or WriterOptions())
+        return LandingPlan(FileOwner("run-1", 1), sink, tuple(writes), routes, options or WriterOptions())
 
     return make
 
@@ -66,7 +67,7 @@ def test_rows_come_back_as_they_went_in(plan_for, rows):
     assert set(there.column("_kseg_run").to_pylist()) == {"run-1"}
     assert (file.rows, count.payload["rows"]) == (30, 30)
     assert file.size == (Path(file.table) / file.path).stat().st_size
-    assert run_of_file(file.path) == "run-1"
+    assert owner_of_file(file.path) == FileOwner("run-1", 1)
     assert "-run-1-3-7-" in file.path
 
 
@@ -276,7 +277,7 @@ def test_spark_tasks_land_rows_and_tell_their_files(lander, rows, spark, duck):
     table = lander()
     sink = sink_schema(rows().schema)
     ready = table.target.ensure(sink)
-    plan = LandingPlan("run-1", sink, (ready.write,))
+    plan = LandingPlan(FileOwner("run-1", 1), sink, (ready.write,))
 
     def read_range(batches):
         # As in a job: what a task reads depends on its number alone.
