@@ -74,8 +74,8 @@ class BatchTooLarge(RecordFormatError):
 
 
 class UnrepresentableRecord(RecordFormatError):
-    """Kafka accepts the record, Arrow's column cannot hold it: a time beyond 64 bits of microseconds, a header key
-    that is not UTF-8. `offset` names the record."""
+    """Kafka accepts the record, Arrow's column cannot hold it: a time beyond 64 bits of microseconds, a header's
+    name that is not UTF-8, where these are refused. `offset` names the record."""
 
 
 class Fault(IntEnum):
@@ -141,7 +141,7 @@ _REASONS: dict[Fault, str] = {
     Fault.TRAILING: "bytes are left after the last record that the batch header says",
     Fault.HEADER_COUNT: "impossible number of headers",
     Fault.HEADER_KEY: "a header's key is null",
-    Fault.HEADER_UTF8: "a header's key is not valid UTF-8",
+    Fault.HEADER_UTF8: "a header's name is not valid UTF-8",
     Fault.TIMESTAMP: "the timestamp does not fit 64 bits of microseconds",
     Fault.CONTROL_KEY: "a control record's key is not (version, type)",
     Fault.MAGIC: "unknown magic byte",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kseg.client.offsets import IsolationLevel
 from kseg.etl.source.range_result import MAX_GAPS
 from kseg.etl.source.record_chunk import FetchOptions, OnCorruption
-from kseg.segment_reader.decode.engine import Limits
+from kseg.segment_reader.decode.engine import HeaderNames, Limits
 from kseg.segment_reader.decode.schema import arrow_schema
 
 ADDRESS_COLUMNS = ("_kseg_topic", "_kseg_partition", "_kseg_offset")
@@ -21,9 +21,9 @@ LATE_COLUMN = "_kseg_late"
 class DecodeOptions:
     """How ranges are read and what their rows look like. Picklable.
 
-    headers, provenance, null_timestamps: the columns; see `segment_reader.decode.schema.arrow_schema` and
-    `RangeDecoder`. addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under
-    names that a
+    headers, raw_headers, header_names, provenance, null_timestamps: the columns; see
+        `segment_reader.decode.schema.arrow_schema` and `RangeDecoder`.
+    addresses: add `_kseg_topic, _kseg_partition, _kseg_offset`, the record's address once more under names that a
         transform is unlikely to touch.
     marks_late: add `_kseg_late`: whether the record's time lies before `late_before` (ms since 1970). Null for a record
         without a time, and for all where `late_before` is None: nothing says then when they were due.
@@ -37,6 +37,8 @@ class DecodeOptions:
 
     isolation_level: IsolationLevel = "read_committed"
     headers: bool = True
+    raw_headers: bool = False
+    header_names: HeaderNames = "replace"
     provenance: bool = False
     null_timestamps: bool = True
     addresses: bool = False
@@ -58,7 +60,7 @@ class DecodeOptions:
     @property
     def schema(self) -> pa.Schema:
         """The rows' schema."""
-        rows = arrow_schema(headers=self.headers, provenance=self.provenance)
+        rows = arrow_schema(headers=self.headers, provenance=self.provenance, raw_headers=self.raw_headers)
         if self.marks_late:
             rows = rows.append(pa.field(LATE_COLUMN, pa.bool_()))
         if self.addresses:

@@ -25,9 +25,9 @@ from kseg.etl.source.record_chunk import FetchStats, RecordChunk
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.absent_offsets import AbsentOffsets
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
+from kseg.segment_reader.decode.salvage import BadBatch, RefusedRecord, SalvagingDecoder
 from kseg.segment_reader.errors import RecordFormatError
-from kseg.segment_reader.log.damage.damage import PIECE_BYTES, Damage, damaged_bytes
+from kseg.segment_reader.log.damage.damage import Damage, damaged_bytes, pieces_of
 
 T = TypeVar("T")
 
@@ -59,6 +59,8 @@ def decoder_of(task: RangeTask, origin: Origin, options: DecodeOptions) -> Decod
         task.end,
         isolation_level=options.isolation_level,
         headers=options.headers,
+        raw_headers=options.raw_headers,
+        header_names=options.header_names,
         provenance=options.provenance,
         null_timestamps=options.null_timestamps,
         # Files past damage come with their checksums compared: what is damaged follows from them.
@@ -175,6 +177,8 @@ class RangeReader:
                     ):
                         if isinstance(found, BadBatch):
                             self._report_batch(found, answer)
+                        elif isinstance(found, RefusedRecord):
+                            self._report_record(found, answer)
                         else:
                             rows += found.num_rows
                             yield self._with_own_columns(found)
@@ -215,7 +219,14 @@ class RangeReader:
         data = answer.records[bad.position : bad.position + bad.size]
         position = answer.position + bad.position if answer.file else -1
         damage = Damage(answer.file or "", position, bad.size, bad.first, bad.last, bad.reason, hides_marker=False)
-        self._report_damage(damage, (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)))
+        self._report_damage(damage, pieces_of(data))
+
+    def _report_record(self, refused: RefusedRecord, answer: RecordChunk) -> None:
+        """Report a record that has no row, with its own bytes. position: of its batch."""
+        position = answer.position + refused.position if answer.file else -1
+        size, offset = len(refused.content), refused.offset
+        damage = Damage(answer.file or "", position, size, offset, offset + 1, refused.reason, hides_marker=False)
+        self._report_damage(damage, pieces_of(refused.content))
 
     def _report_damage(self, damage: Damage, pieces: Iterator[bytes]) -> None:
         if damage.belongs_to(self.task.start, self.task.end, leads=self.task.leads):

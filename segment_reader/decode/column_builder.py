@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kseg.segment_reader.decode.engine import Options
-from kseg.segment_reader.decode.schema import HEADER, TIMESTAMP
+from kseg.segment_reader.decode.header_names import as_text
+from kseg.segment_reader.decode.schema import HEADER, RAW_HEADER, TIMESTAMP
 from kseg.segment_reader.decode.table import (
     GROW_HEADER_KEYS,
     GROW_HEADER_VALUES,
@@ -25,6 +27,7 @@ from kseg.segment_reader.decode.table import (
     S_NULL_KEYS,
     S_NULL_TIMES,
     S_NULL_VALUES,
+    S_RAW_HEADERS,
     S_ROWS,
     S_VALUES,
     Bytes,
@@ -50,6 +53,7 @@ _PER_BATCH = (
     S_NULL_VALUES,
     S_NULL_HEADERS,
     S_NULL_HEADER_VALUES,
+    S_RAW_HEADERS,
     S_NULL_TIMES,
     *(used for _, used in _GROWING.values()),
 )
@@ -95,7 +99,8 @@ class ColumnBuilder:
         return self._columns
 
     def _make(self) -> Columns:
-        rows, headers = self.max_rows, self._headers if self._options.headers else 0
+        decoded = self._options.headers or self._options.raw_headers
+        rows, headers = self.max_rows, self._headers if decoded else 0
         given = rows if self._options.provenance else 0
         return Columns(
             offset=np.empty(rows, np.int64),
@@ -108,8 +113,9 @@ class ColumnBuilder:
             value_offsets=_offsets(rows),
             values=np.empty(self._sizes["values"], np.uint8),
             value_ok=_set_bits(rows),
-            header_offsets=_offsets(rows if self._options.headers else 0),
+            header_offsets=_offsets(rows if decoded else 0),
             header_ok=_bits(rows),
+            header_raw=_bits(rows),
             header_key_offsets=_offsets(headers),
             header_keys=np.empty(self._sizes["header_keys"], np.uint8),
             header_value_offsets=_offsets(headers),
@@ -191,8 +197,8 @@ class ColumnBuilder:
             _fixed(TIMESTAMP, n, c.time, c.time_ok, int(state[S_NULL_TIMES])),
             _fixed(pa.int32(), n, c.time_type),
         ]
-        if options.headers:
-            arrays.append(self._header_lists(n, state, data))
+        if options.headers or options.raw_headers:
+            arrays += self._header_lists(n, state, data)
         if options.provenance:
             arrays += [
                 _fixed(pa.int32(), n, c.leader, c.leader_ok, -1),
@@ -211,17 +217,25 @@ class ColumnBuilder:
         self._columns = None
         return pa.RecordBatch.from_arrays(arrays, schema=options.schema)
 
-    def _header_lists(self, n: int, state: Int64s, data: dict[str, Bytes]) -> pa.Array:
-        c, count = self.columns, int(state[S_HEADERS])
-        keys = _binary(pa.string(), count, None, c.header_key_offsets, data["header_keys"], 0)
+    def _header_lists(self, n: int, state: Int64s, data: dict[str, Bytes]) -> Iterator[pa.Array]:
+        """The columns of headers that are asked for."""
+        c, options, count, raw = self.columns, self._options, int(state[S_HEADERS]), int(state[S_RAW_HEADERS])
+        keys = _binary(pa.binary(), count, None, c.header_key_offsets, data["header_keys"], 0)
         nulls = int(state[S_NULL_HEADER_VALUES])
         values = _binary(pa.binary(), count, c.header_value_ok, c.header_value_offsets, data["header_values"], nulls)
-        pairs = pa.Array.from_buffers(HEADER, count, [None], 0, children=[keys, values])
-        missing = int(state[S_NULL_HEADERS])
-        ok = pa.py_buffer(c.header_ok) if missing else None
-        return pa.Array.from_buffers(
-            pa.list_(HEADER), n, [ok, pa.py_buffer(c.header_offsets[: n + 1])], missing, children=[pairs]
-        )
+        if options.headers:
+            # What is not marked is valid UTF-8, and needs no other buffers.
+            texts = as_text(keys) if raw else keys.view(pa.string())
+            yield self._lists(HEADER, n, [texts, values], c.header_ok, int(state[S_NULL_HEADERS]))
+        if options.raw_headers:
+            yield self._lists(RAW_HEADER, n, [keys, values], c.header_raw, n - raw)
+
+    def _lists(self, kind: pa.StructType, n: int, children: list[pa.Array], ok: Bytes, missing: int) -> pa.Array:
+        """A list of such headers for each row. ok: validity bits; missing: how many rows have null."""
+        pairs = pa.Array.from_buffers(kind, len(children[0]), [None], 0, children=children)
+        valid = pa.py_buffer(ok) if missing else None
+        offsets = pa.py_buffer(self.columns.header_offsets[: n + 1])
+        return pa.Array.from_buffers(pa.list_(kind), n, [valid, offsets], missing, children=[pairs])
 
 
 def _bits(size: int) -> Bytes:

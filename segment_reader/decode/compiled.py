@@ -36,6 +36,7 @@ from kseg.segment_reader.decode.table import (
     FAULT,
     FULL,
     GROW_GAPS,
+    GROW_REFUSED,
     MAGIC,
     MARKER,
     MAX_TIME,
@@ -54,6 +55,7 @@ from kseg.segment_reader.decode.table import (
     S_OFFSET,
     S_ORIGIN,
     S_READ,
+    S_REFUSED,
     S_ROWS,
     S_UNIT,
     SHIFT,
@@ -66,6 +68,7 @@ from kseg.segment_reader.decode.table import (
     TIME_TYPE,
     WIDTH,
     Bytes,
+    Int64s,
     Rules,
     as_bytes,
 )
@@ -91,7 +94,9 @@ class CompiledEngine:
         self._rules = Rules(
             end=options.end,
             check=options.check_crcs,
-            headers=options.headers,
+            headers=options.headers or options.raw_headers,
+            refuse_names=options.header_names == "refuse",
+            aside=options.set_refused_aside,
             provenance=options.provenance,
             null_times=options.null_timestamps,
             max_rows=self._builder.max_rows,
@@ -101,6 +106,7 @@ class CompiledEngine:
         self._table = np.zeros((FRAMES, WIDTH), np.int64)
         self._closed = np.empty((FRAMES, 2), np.int64)
         self._gaps = np.empty((64, 2), np.int64)
+        self._refused = np.empty((16, 2), np.int64)
         self._state = np.zeros(STATE_SIZE, np.int64)
         self._state[[S_AT, S_OFFSET]] = -1
         self._state[S_NEXT] = options.start
@@ -115,12 +121,16 @@ class CompiledEngine:
 
     @property
     def counts(self) -> DecodeCounts:
-        order = [S_DATA, S_CONTROL, S_ABORTED, S_ABSENT, S_BATCHES, S_READ]
+        order = [S_DATA, S_CONTROL, S_ABORTED, S_ABSENT, S_BATCHES, S_READ, S_REFUSED]
         return DecodeCounts(*self._state[order].tolist())
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
         return [(first, end) for first, end in self._gaps[: self._state[S_GAPS]].tolist()]
+
+    @property
+    def refused(self) -> list[tuple[int, Fault]]:
+        return [(offset, Fault(fault)) for offset, fault in self._refused[: self._state[S_REFUSED]].tolist()]
 
     def feed(
         self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]], file: str | None, position: int
@@ -163,7 +173,7 @@ class CompiledEngine:
             self._gaps[n - 1, 1] = end
         else:
             if n == len(self._gaps):
-                self._grow_gaps()
+                self._gaps = _twice(self._gaps)
             self._gaps[n] = first, end
             state[S_GAPS] = n + 1
         state[S_ABSENT] += end - first
@@ -236,23 +246,22 @@ class CompiledEngine:
         state, builder = self._state, self._builder
         warn_if_compiling(fill)
         while True:
-            status = fill(data, self._unpacked, self._table, n, builder.columns, self._gaps, state, self._rules)
+            status = fill(
+                data, self._unpacked, self._table, n, builder.columns, self._gaps, self._refused, state, self._rules
+            )
             if status <= RANGE_DONE:
                 return
             if status == FULL:
                 yield builder.emit(state)
             elif status == GROW_GAPS:
-                self._grow_gaps()
+                self._gaps = _twice(self._gaps)
+            elif status == GROW_REFUSED:
+                self._refused = _twice(self._refused)
             elif status < FAULT:
                 builder.grow(status, int(state[S_NEED]), state)
             else:
                 offset = int(state[S_OFFSET])
                 raise self._error(int(state[S_UNIT]), Fault(status - FAULT), None if offset < 0 else offset)
-
-    def _grow_gaps(self) -> None:
-        larger = np.empty((2 * len(self._gaps), 2), np.int64)
-        larger[: len(self._gaps)] = self._gaps
-        self._gaps = larger
 
     # -- compressed frames
 
@@ -313,3 +322,10 @@ class CompiledEngine:
     def _error(self, unit: int, fault: Fault, offset: int | None = None, detail: str = "") -> RecordFormatError:
         base, position = self._table[unit, [BASE, POSITION]].tolist()
         return self._options.fault(fault, base, position, offset=offset, detail=detail)
+
+
+def _twice(pairs: Int64s) -> Int64s:
+    """The same pairs, with room for as many more."""
+    larger = np.empty((2 * len(pairs), 2), np.int64)
+    larger[: len(pairs)] = pairs
+    return larger

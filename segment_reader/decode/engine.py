@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
 from kseg.segment_reader.codecs.limits import DEFAULT_LIMIT, MAX_BATCH_BYTES
 from kseg.segment_reader.decode.schema import arrow_schema, row_cost
 from kseg.segment_reader.errors import BatchAddress, Fault, RecordFormatError
+
+HeaderNames = Literal["replace", "refuse"]
+"""What becomes of a header's name that is not UTF-8: U+FFFD in place of the wrong bytes, as in Java's client, or an
+UnrepresentableRecord."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Limits:
 class DecodeCounts:
     """Offsets of the range by kind, and what was read for them.
 
-    data + control + aborted + absent is the number of offsets passed so far. `batches` and `bytes` count the frames
-    that the range touches: a frame that two ranges share counts in both.
+    data + control + aborted + absent + refused is the number of offsets passed so far. `batches` and `bytes` count the
+    frames that the range touches: a frame that two ranges share counts in both.
     """
 
     data: int = 0
@@ -48,6 +52,7 @@ class DecodeCounts:
     absent: int = 0
     batches: int = 0
     bytes: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,9 @@ class Options:
     end: int
     read_committed: bool
     headers: bool = True
+    raw_headers: bool = False
+    header_names: HeaderNames = "replace"
+    set_refused_aside: bool = False
     provenance: bool = False
     null_timestamps: bool = True
     check_crcs: bool = True
@@ -67,7 +75,7 @@ class Options:
 
     @property
     def schema(self) -> pa.Schema:
-        return arrow_schema(headers=self.headers, provenance=self.provenance)
+        return arrow_schema(headers=self.headers, provenance=self.provenance, raw_headers=self.raw_headers)
 
     @property
     def row_cost(self) -> int:
@@ -91,6 +99,9 @@ class Engine(Protocol):
 
     @property
     def gaps(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def refused(self) -> list[tuple[int, Fault]]: ...
 
     def feed(
         self, records: bytes | memoryview, aborted: Sequence[tuple[int, int]], file: str | None, position: int

@@ -21,7 +21,16 @@ from kseg.segment_reader.decode.batch import (
 )
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.decode.primitives import be32, be64, crc32, crc32c
-from kseg.segment_reader.decode.rows import put_headers, put_no_headers, put_position, put_provenance, put_row, row_fits
+from kseg.segment_reader.decode.rows import (
+    BAD_UTF8,
+    pass_headers,
+    put_headers,
+    put_no_headers,
+    put_position,
+    put_provenance,
+    put_row,
+    row_fits,
+)
 from kseg.segment_reader.decode.scan import varint32, varint64
 from kseg.segment_reader.decode.table import (
     ABORTED,
@@ -40,6 +49,7 @@ from kseg.segment_reader.decode.table import (
     DROP,
     FAULT,
     GROW_GAPS,
+    GROW_REFUSED,
     KIND,
     LAST,
     MAGIC,
@@ -62,6 +72,7 @@ from kseg.segment_reader.decode.table import (
     S_PREVIOUS,
     S_READ,
     S_RECORD,
+    S_REFUSED,
     S_ROWS,
     S_UNIT,
     S_VALUES,
@@ -110,7 +121,22 @@ def _absent(s: Any, gaps: Any, until: Any) -> None:
 
 
 @inlined
-def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
+def _refuse(s: Any, refused: Any, offset: Any, status: Any, rules: Any) -> Any:
+    """Sets a record aside that is valid and has no row: 0, or the status that ends this call."""
+    n = s[S_REFUSED]
+    if not rules.aside:
+        s[S_OFFSET] = offset
+        return status
+    if n == refused.shape[0]:
+        return GROW_REFUSED
+    refused[n, 0] = offset
+    refused[n, 1] = status - FAULT
+    s[S_REFUSED] = n + 1
+    return 0
+
+
+@inlined
+def _records(source: Any, frame: Any, c: Any, gaps: Any, refused: Any, s: Any, rules: Any) -> Any:
     """The records of a magic 2 batch from the state's position: 0 when they are done.
 
     What changes with each record is kept out of the state until the end: the compiler cannot know that the columns are
@@ -176,45 +202,50 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
                     if (base_time ^ millis) & (time_delta ^ millis) < 0:
                         millis = MAX_MILLIS + 1
                 if millis > MAX_MILLIS or millis < -MAX_MILLIS:
-                    s[S_OFFSET] = offset
                     status = BAD_TIME
-                    break
-                key, key_at = varint32(source, at, end)
-                if key_at < 0:
-                    status = BAD_VARINT
-                    break
-                if key > end - key_at:
-                    status = BAD_FIELD
-                    break
-                value, value_at = varint32(source, key_at + max(key, 0), end)
-                if value_at < 0:
-                    status = BAD_VARINT
-                    break
-                if value > end - value_at:
-                    status = BAD_FIELD
-                    break
-                at = value_at + max(value, 0)
-                cost = rules.row_cost + max(key, 0) + max(value, 0)
-                status = row_fits(key, value, cost, row, used, keys, values, c, s, rules)
+                else:
+                    key, key_at = varint32(source, at, end)
+                    if key_at < 0:
+                        status = BAD_VARINT
+                        break
+                    if key > end - key_at:
+                        status = BAD_FIELD
+                        break
+                    value, value_at = varint32(source, key_at + max(key, 0), end)
+                    if value_at < 0:
+                        status = BAD_VARINT
+                        break
+                    if value > end - value_at:
+                        status = BAD_FIELD
+                        break
+                    at = value_at + max(value, 0)
+                    cost = rules.row_cost + max(key, 0) + max(value, 0)
+                    status = row_fits(key, value, cost, row, used, keys, values, c, s, rules)
+                    if status:
+                        break
+                    if at == end - 1 and source[at] == 0:  # no headers, as nearly always
+                        if rules.headers:
+                            put_no_headers(row, c, s)
+                    elif rules.headers:
+                        status, cost = put_headers(source, at, end, cost, row, used, c, s, rules)
+                    else:
+                        status = pass_headers(source, at, end)
+                if status == 0:
+                    put_row(
+                        *(source, key_at, key, value_at, value),
+                        *(offset, millis, append_time, row, keys, values, c, s, rules),
+                    )
+                    if rules.provenance:
+                        put_provenance(frame, delta, c, row)
+                        put_position(frame, c, s, row)
+                    keys += max(key, 0)
+                    values += max(value, 0)
+                    used += cost
+                    row += 1
+                elif status in (BAD_TIME, BAD_UTF8):
+                    status = _refuse(s, refused, offset, status, rules)
                 if status:
                     break
-                if rules.headers:
-                    if at == end - 1 and source[at] == 0:  # none, as nearly always
-                        put_no_headers(row, c, s)
-                    else:
-                        status, cost = put_headers(source, at, end, offset, cost, row, used, c, s, rules)
-                        if status:
-                            break
-                put_row(
-                    source, key_at, key, value_at, value, offset, millis, append_time, row, keys, values, c, s, rules
-                )
-                if rules.provenance:
-                    put_provenance(frame, delta, c, row)
-                    put_position(frame, c, s, row)
-                keys += max(key, 0)
-                values += max(value, 0)
-                used += cost
-                row += 1
             else:
                 passed += 1
             if offset > expected:
@@ -243,7 +274,7 @@ def _records(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> 
 
 
 @inlined
-def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
+def _messages(source: Any, frame: Any, c: Any, gaps: Any, refused: Any, s: Any, rules: Any) -> Any:
     """The messages of magic 0 or 1 in source[START:STOP] from the state's position: 0 when they are done.
 
     Lengths and magic of inner ones have been checked by scan_messages, those of plain ones by scan.
@@ -292,24 +323,26 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
             if at + max(value, 0) != end:
                 return BAD_LENGTH
             if millis > MAX_MILLIS or millis < -MAX_MILLIS:
-                s[S_OFFSET] = offset
-                return BAD_TIME
-            cost = rules.row_cost + max(key, 0) + max(value, 0)
-            keys = s[S_KEYS]
-            values = s[S_VALUES]
-            status = row_fits(key, value, cost, row, s[S_BYTES], keys, values, c, s, rules)
-            if status:
-                return status
-            if rules.headers:
-                put_no_headers(row, c, s)
-            put_row(source, key_at, key, at, value, offset, millis, kind, row, keys, values, c, s, rules)
-            if rules.provenance:
-                put_position(frame, c, s, row)
-            s[S_KEYS] = keys + max(key, 0)
-            s[S_VALUES] = values + max(value, 0)
-            s[S_BYTES] += cost
-            s[S_DATA] += 1
-            s[S_ROWS] = row + 1
+                status = _refuse(s, refused, offset, BAD_TIME, rules)
+                if status:
+                    return status
+            else:
+                cost = rules.row_cost + max(key, 0) + max(value, 0)
+                keys = s[S_KEYS]
+                values = s[S_VALUES]
+                status = row_fits(key, value, cost, row, s[S_BYTES], keys, values, c, s, rules)
+                if status:
+                    return status
+                if rules.headers:
+                    put_no_headers(row, c, s)
+                put_row(source, key_at, key, at, value, offset, millis, kind, row, keys, values, c, s, rules)
+                if rules.provenance:
+                    put_position(frame, c, s, row)
+                s[S_KEYS] = keys + max(key, 0)
+                s[S_VALUES] = values + max(value, 0)
+                s[S_BYTES] += cost
+                s[S_DATA] += 1
+                s[S_ROWS] = row + 1
             _absent(s, gaps, offset)
             s[S_NEXT] = offset + 1
         s[S_PREVIOUS] = offset
@@ -318,11 +351,12 @@ def _messages(source: Any, frame: Any, c: Any, gaps: Any, s: Any, rules: Any) ->
 
 
 @compiled
-def fill(data: Any, unpacked: Any, table: Any, n: Any, c: Any, gaps: Any, s: Any, rules: Any) -> Any:
+def fill(data: Any, unpacked: Any, table: Any, n: Any, c: Any, gaps: Any, refused: Any, s: Any, rules: Any) -> Any:
     """Works through table rows from S_UNIT to n. Returns UNITS_DONE, RANGE_DONE, FULL, a GROW_… or FAULT + fault.
 
     FULL: emit the columns, give new ones, call again. GROW_…: enlarge that column to at least S_NEED, call again.
-    data: the record set; unpacked: what rows with SOURCE 1 point into; c: table.Columns; gaps: pairs; s: the state.
+    data: the record set; unpacked: what rows with SOURCE 1 point into; c: table.Columns; gaps: pairs; refused: offsets
+    with their faults; s: the state.
     """
     while s[S_UNIT] < n:
         frame = table[s[S_UNIT]]
@@ -348,9 +382,9 @@ def fill(data: Any, unpacked: Any, table: Any, n: Any, c: Any, gaps: Any, s: Any
             status = 0
             until = min(frame[LAST] + 1, rules.end)
             if kind in (DATA, ABORTED, CONTROL):
-                status = _records(unpacked if frame[SOURCE] else data, frame, c, gaps, s, rules)
+                status = _records(unpacked if frame[SOURCE] else data, frame, c, gaps, refused, s, rules)
             elif kind == MESSAGES:
-                status = _messages(unpacked if frame[SOURCE] else data, frame, c, gaps, s, rules)
+                status = _messages(unpacked if frame[SOURCE] else data, frame, c, gaps, refused, s, rules)
             elif kind in (COUNT_CONTROL, COUNT_ABORTED):
                 _absent(s, gaps, frame[BASE])
                 if until > s[S_NEXT]:

@@ -17,7 +17,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from kseg.segment_reader.decode.engine import DecodeCounts, Engine, Limits, Options
+from kseg.segment_reader.decode.engine import DecodeCounts, Engine, HeaderNames, Limits, Options
+from kseg.segment_reader.errors import Fault
 
 
 class RangeDecoder:
@@ -25,7 +26,11 @@ class RangeDecoder:
 
     isolation_level: under "read_committed" records of aborted transactions are counted as `aborted` and left out; under
         "read_uncommitted" they are data. Control records are counted and left out in both.
-    headers, provenance: see schema.arrow_schema. Without `headers`, record headers are skipped and not decoded.
+    headers, raw_headers, provenance: see schema.arrow_schema. Without `headers` and `raw_headers`, the lengths of
+        record headers are checked, and nothing else of them is decoded.
+    header_names: "replace" puts U+FFFD in place of what is not UTF-8 in a header's name, as Java's client does;
+        "refuse" makes such a record an UnrepresentableRecord. Names of headers that are not decoded are never refused.
+    set_refused_aside: an UnrepresentableRecord is not raised; the record is left out, and its offset is in `refused`.
     null_timestamps: a record without a timestamp gets null and timestampType -1. If False, it gets the same values as
         from Spark's own source: one millisecond before 1970, and the timestamp type of the batch.
     check_crcs: verify the checksum of every batch, and of every message of the old formats.
@@ -41,12 +46,17 @@ class RangeDecoder:
         *,
         isolation_level: Literal["read_committed", "read_uncommitted"],
         headers: bool = True,
+        raw_headers: bool = False,
+        header_names: HeaderNames = "replace",
+        set_refused_aside: bool = False,
         provenance: bool = False,
         null_timestamps: bool = True,
         check_crcs: bool = True,
         engine: Literal["fast", "reference"] = "fast",
         limits: Limits | None = None,
     ) -> None:
+        if header_names not in ("replace", "refuse"):
+            raise ValueError(f"header_names must be replace or refuse, not {header_names!r}")
         if not 0 <= start <= end:
             raise ValueError(f"not a range of offsets: [{start}, {end})")
         if isolation_level not in ("read_committed", "read_uncommitted"):
@@ -58,6 +68,9 @@ class RangeDecoder:
             end=end,
             read_committed=isolation_level == "read_committed",
             headers=headers,
+            raw_headers=raw_headers,
+            header_names=header_names,
+            set_refused_aside=set_refused_aside,
             provenance=provenance,
             null_timestamps=null_timestamps,
             check_crcs=check_crcs,
@@ -86,6 +99,11 @@ class RangeDecoder:
     def gaps(self) -> list[tuple[int, int]]:
         """Absent offsets seen, as ascending disjoint (first, end) pairs; together they are `counts.absent`."""
         return self._engine.gaps
+
+    @property
+    def refused(self) -> list[tuple[int, Fault]]:
+        """The records that were left out, by ascending offset, and why; they are `counts.refused`."""
+        return self._engine.refused
 
     def feed(
         self,

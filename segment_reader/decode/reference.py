@@ -24,6 +24,7 @@ from kseg.segment_reader.decode.batch import (
     frames,
 )
 from kseg.segment_reader.decode.engine import AbortedTransactions, DecodeCounts, Options
+from kseg.segment_reader.decode.header_names import LARGEST_REPLACED, is_utf8, java_text
 from kseg.segment_reader.decode.legacy import (
     Leaf,
     RecordFault,
@@ -41,11 +42,11 @@ DATA, CONTROL, ABORTED = "data", "control", "aborted"
 
 
 class Body(NamedTuple):
-    """A record's own fields. `headers` is None where it has none (or they are not asked for)."""
+    """A record's own fields. `headers` is None where it has none; their names are bytes."""
 
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
+    headers: list[tuple[bytes, bytes | None]] | None
 
 
 class ReferenceEngine:
@@ -55,6 +56,7 @@ class ReferenceEngine:
         self.counts = DecodeCounts()
         self.next_offset = options.start
         self.gaps: list[tuple[int, int]] = []
+        self.refused: list[tuple[int, Fault]] = []
         self._options = options
         self._aborted = AbortedTransactions()
         self._rows: list[tuple[Any, ...]] = []
@@ -139,8 +141,13 @@ class ReferenceEngine:
                 continue
             self._absent(offset)
             if kind == DATA:
-                micros = to_micros(timestamp, offset)
-                body = read_body(record, offset, headers=self._options.headers)
+                try:
+                    micros = to_micros(timestamp, offset)
+                    body = read_body(record)
+                    self._check_names(body, offset)
+                except RecordFault as fault:
+                    self._set_aside(fault)
+                    continue
                 yield from self._row(frame, offset, timestamp, micros, int(frame.log_append_time), body, delta)
             self._count(kind, 1)
             self.next_offset = offset + 1
@@ -159,10 +166,28 @@ class ReferenceEngine:
             self._absent(leaf.offset)
             key, value = message_fields(message)
             timestamp, kind = message_time(message, leaf)
-            micros = to_micros(timestamp, leaf.offset)
+            try:
+                micros = to_micros(timestamp, leaf.offset)
+            except RecordFault as fault:
+                self._set_aside(fault)
+                continue
             yield from self._row(frame, leaf.offset, timestamp, micros, kind, Body(key, value, None), 0)
             self._count(DATA, 1)
             self.next_offset = leaf.offset + 1
+
+    def _check_names(self, body: Body, offset: int) -> None:
+        options = self._options
+        decoded = options.headers or options.raw_headers
+        if decoded and options.header_names == "refuse" and not all(is_utf8(name) for name, _ in body.headers or ()):
+            raise RecordFault(Fault.HEADER_UTF8, offset)
+
+    def _set_aside(self, fault: RecordFault) -> None:
+        """Leaves out a record that has no row, and raises the faults that are more than that."""
+        if fault.offset is None or not self._options.set_refused_aside:
+            raise fault
+        self.refused.append((fault.offset, fault.fault))
+        self.counts.refused += 1
+        self.next_offset = fault.offset + 1
 
     # -- counts
 
@@ -187,8 +212,10 @@ class ReferenceEngine:
     ) -> Iterator[pa.RecordBatch]:
         options = self._options
         cost = options.row_cost + len(body.key or b"") + len(body.value or b"")
-        for name, content in body.headers or ():
-            cost += HEADER_COST + len(name.encode()) + len(content or b"")
+        pairs = body.headers if options.headers or options.raw_headers else None
+        raw = any(not is_utf8(name) for name, _ in pairs or ())
+        for name, content in pairs or ():
+            cost += HEADER_COST + len(name) * (1 if is_utf8(name) else LARGEST_REPLACED) + len(content or b"")
         if options.provenance:
             cost += len((self._source[0] or "").encode())
         limits = options.limits
@@ -200,8 +227,9 @@ class ReferenceEngine:
             time, kind = None, -1
         row: tuple[Any, ...] = (body.key, body.value, options.topic, options.partition, offset, time, kind)
         if options.headers:
-            pairs = body.headers
-            row += (None if pairs is None else [{"key": name, "value": content} for name, content in pairs],)
+            row += ([{"key": java_text(name), "value": content} for name, content in pairs] if pairs else None,)
+        if options.raw_headers:
+            row += ([{"key": name, "value": content} for name, content in pairs or ()] if raw else None,)
         if options.provenance:
             file, position = self._source
             row += (*provenance(frame, delta), file, None if file is None else position + frame.position)
@@ -219,7 +247,7 @@ class Reader:
     """A bounded walk over bytes: every step is checked against the end."""
 
     def __init__(self, data: bytes | memoryview, position: int, end: int) -> None:
-        self.data, self.position, self.end = data, position, end
+        self.data, self.start, self.position, self.end = data, position, position, end
 
     def skip(self, size: int, fault: Fault) -> int:
         start = self.position
@@ -296,24 +324,29 @@ def frame_messages(buffer: memoryview, frame: Frame, limit: int, *, check_crcs: 
         yield leaf
 
 
-def read_body(record: Reader, offset: int, *, headers: bool) -> Body:
-    """Key, value and headers of a magic 2 record, which must fill it. Without `headers` their bytes are passed over."""
+def whole_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tuple[int, bytes | memoryview]]:
+    """The offset and the uncompressed bytes of each record of a frame, of magic 2 without its length. Raises
+    RecordFault."""
+    if frame.magic < 2:
+        for leaf in frame_messages(buffer, frame, limit, check_crcs=False):
+            yield leaf.offset, leaf.message
+        return
+    for delta, _, record in batch_records(buffer, frame, limit):
+        yield frame.base_offset + delta, record.data[record.start : record.end]
+
+
+def read_body(record: Reader) -> Body:
+    """Key, value and headers of a magic 2 record, which must fill it."""
     key, value = record.nullable(), record.nullable()
-    if not headers:
-        return Body(key, value, None)
     count = record.varint(5)
     if count < 0 or count > (record.end - record.position) // 2:
         raise RecordFault(Fault.HEADER_COUNT)
-    pairs: list[tuple[str, bytes | None]] = []
+    pairs: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         size = record.varint(5)
         if size < 0:
             raise RecordFault(Fault.HEADER_KEY)
-        try:
-            name = record.take(size).decode()
-        except UnicodeDecodeError:
-            raise RecordFault(Fault.HEADER_UTF8, offset) from None
-        pairs.append((name, record.nullable()))
+        pairs.append((record.take(size), record.nullable()))
     if record.position != record.end:
         raise RecordFault(Fault.RECORD_LENGTH)
     return Body(key, value, pairs or None)

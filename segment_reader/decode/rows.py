@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kseg.segment_reader.decode.batch import TRANSACTIONAL_BIT
+from kseg.segment_reader.decode.header_names import LARGEST_REPLACED
 from kseg.segment_reader.decode.jit import inlined
 from kseg.segment_reader.decode.primitives import copy
 from kseg.segment_reader.decode.scan import varint32
@@ -37,8 +38,8 @@ from kseg.segment_reader.decode.table import (
     S_NULL_KEYS,
     S_NULL_TIMES,
     S_NULL_VALUES,
-    S_OFFSET,
     S_ORIGIN,
+    S_RAW_HEADERS,
     SEQUENCE,
 )
 from kseg.segment_reader.errors import Fault
@@ -95,12 +96,38 @@ def _fits(s: Any, have: Any, used: Any, size: Any, status: Any) -> Any:
 
 
 @inlined
-def put_headers(
-    source: Any, at: Any, end: Any, offset: Any, cost: Any, row: Any, used: Any, c: Any, s: Any, rules: Any
-) -> Any:
+def pass_headers(source: Any, at: Any, end: Any) -> Any:
+    """Checks the lengths of the headers that source[at:end] has to be: 0 or a fault's status."""
+    count, at = varint32(source, at, end)
+    if at < 0:
+        return BAD_VARINT
+    if count < 0 or count > (end - at) // 2:
+        return BAD_HEADER_COUNT
+    for _ in range(count):
+        size, at = varint32(source, at, end)
+        if at < 0:
+            return BAD_VARINT
+        if size < 0:
+            return BAD_HEADER_KEY
+        if size > end - at:
+            return BAD_FIELD
+        size, at = varint32(source, at + size, end)
+        if at < 0:
+            return BAD_VARINT
+        if size > end - at:
+            return BAD_FIELD
+        at += max(size, 0)
+    if at != end:
+        return BAD_LENGTH
+    return 0
+
+
+@inlined
+def put_headers(source: Any, at: Any, end: Any, cost: Any, row: Any, used: Any, c: Any, s: Any, rules: Any) -> Any:
     """Writes the headers of the record that source[at:end] ends with: (0 or status, bytes it now costs).
 
-    used: bytes that the rows before it cost. After a status the same record can be begun again.
+    Names are written as they are: one that is not UTF-8 is marked in `header_raw`, and made text when the batch is
+    emitted. used: bytes that the rows before it cost. After a status the same record can be begun again.
     """
     status = 0
     count, at = varint32(source, at, end)
@@ -112,6 +139,8 @@ def put_headers(
     keys = s[S_HEADER_KEYS]
     values = s[S_HEADER_VALUES]
     nulls = 0
+    raw = False
+    refused = False
     status = _fits(s, c.header_key_offsets.size - 1, n, count, GROW_HEADERS)
     if status:
         return status, cost
@@ -123,10 +152,11 @@ def put_headers(
             return BAD_HEADER_KEY, cost
         if size > end - at:
             return BAD_FIELD, cost
-        if not _valid_utf8(source, at, at + size):
-            s[S_OFFSET] = offset
-            return BAD_UTF8, cost
         cost += HEADER_COST + size
+        if not _valid_utf8(source, at, at + size):
+            refused = rules.refuse_names
+            raw = True
+            cost += (LARGEST_REPLACED - 1) * size
         if row > 0 and used + cost > rules.max_bytes:
             return FULL, cost
         status = _fits(s, c.header_keys.size, keys, size, GROW_HEADER_KEYS)
@@ -158,6 +188,13 @@ def put_headers(
         c.header_value_offsets[n] = values
     if at != end:
         return BAD_LENGTH, cost
+    if refused:
+        for taken_back in range(s[S_HEADERS], n):  # the next record may be put in its place
+            _set(c.header_value_ok, taken_back)
+        return BAD_UTF8, cost
+    if raw:
+        _set(c.header_raw, row)
+        s[S_RAW_HEADERS] += 1
     if count > 0:
         _set(c.header_ok, row)
     else:

@@ -4,6 +4,8 @@
                     └► a batch that is wrong, here or while its records are decoded: BadBatch
                          └► may it have been a marker? `AbortedPastDamage` knows which transactions are aborted then
 
+A record that is valid and has no row (UnrepresentableRecord) is left out alone: RefusedRecord. It is no damage.
+
 A batch's rows are returned only if the whole batch can be decoded: they are held back until then, and a batch that
 extends beyond the range's start or end is decoded completely first. So adjacent ranges agree on which batches are bad.
 
@@ -25,7 +27,7 @@ from kseg.segment_reader.decode.checksums import first_bad_checksum
 from kseg.segment_reader.decode.engine import DecodeCounts, Limits
 from kseg.segment_reader.decode.legacy import RecordFault, first_offset
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.decode.reference import control_type
+from kseg.segment_reader.decode.reference import control_type, whole_records
 from kseg.segment_reader.decode.scan import SMALL, scan
 from kseg.segment_reader.decode.table import (
     ATTRIBUTES,
@@ -61,11 +63,23 @@ class BadBatch:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that has no row, in a batch that is sound. position: of its batch in the record set. content: the
+    record's bytes, uncompressed; of magic 2 without its length."""
+
+    position: int
+    offset: int
+    reason: str
+    content: bytes
+
+
 class SalvagingDecoder:
     """Decodes [start, end) of one partition; `options` are those of RangeDecoder.
 
-    unreadable: how many offsets of the range are in bad batches, or in damage that was skipped. With the counts of
-    RangeDecoder it accounts for all offsets passed so far. damaged: whether the last record set had bad batches.
+    unreadable: how many offsets of the range are in bad batches, in damage that was skipped, or those of refused
+    records. With the counts of RangeDecoder it accounts for all offsets passed so far. damaged: whether the last record
+    set had bad batches.
     """
 
     def __init__(self, topic: str, partition: int, start: int, end: int, **options: Any) -> None:
@@ -79,10 +93,11 @@ class SalvagingDecoder:
         self._source: tuple[str | None, int] = None, 0  # of the record set
         self._transactions = AbortedPastDamage()
         self._read_committed = options["isolation_level"] == "read_committed"
+        self._refused: list[tuple[int, Fault]] = []  # of the batches that were decoded last
         self._limit = (options.get("limits") or Limits()).max_batch_bytes
         self._check = bool(options.pop("check_crcs", True))
         self._make: Callable[[int, int], RangeDecoder] = lambda first, last: RangeDecoder(
-            topic, partition, first, last, check_crcs=False, **options
+            topic, partition, first, last, **{"set_refused_aside": True, "check_crcs": False, **options}
         )
 
     def skip_to(self, offset: int) -> None:
@@ -109,9 +124,9 @@ class SalvagingDecoder:
         *,
         file: str | None = None,
         position: int = 0,
-    ) -> Iterator[pa.RecordBatch | BadBatch]:
-        """The rows of one record set, and its bad batches that have offsets of the range. Unlike RangeDecoder, this
-        decoder keeps no rows for the next call.
+    ) -> Iterator[pa.RecordBatch | BadBatch | RefusedRecord]:
+        """The rows of one record set, and its bad batches and refused records that have offsets of the range. Unlike
+        RangeDecoder, this decoder keeps no rows for the next call.
 
         Raises RecordFormatError if the end of a bad batch cannot be determined.
         """
@@ -143,6 +158,7 @@ class SalvagingDecoder:
             while stop < len(table) and stop not in reasons and stop not in undecided:
                 stop += 1
             fault = yield from self._sound(view, table[row:stop])
+            yield from self._set_aside(view, table[row:stop])
             if fault is None:
                 self._transactions.pass_batches(table[row:stop])
                 row = stop
@@ -291,6 +307,15 @@ class SalvagingDecoder:
                 return row, error.reason
         return None
 
+    def _set_aside(self, view: memoryview, table: Table) -> Iterator[RefusedRecord]:
+        """The refused records of these batches."""
+        reasons, self._refused = dict(self._refused), []
+        for row in np.unique(np.searchsorted(table[:, LAST], list(reasons))).tolist():
+            position = int(table[row, POSITION])
+            for offset, content in whole_records(view, next(frames(view, position)), self._limit):
+                if offset in reasons:
+                    yield RefusedRecord(position, offset, reasons[offset].reason, bytes(content))
+
     def _all(self, decoder: RangeDecoder, view: memoryview, table: Table, aborted: Entries) -> Iterator[pa.RecordBatch]:
         """The rows of consecutive batches of the record set."""
         file, position = self._source
@@ -303,6 +328,8 @@ class SalvagingDecoder:
         mine, more = self.counts, decoder.counts
         for name in ("data", "control", "aborted", "absent", "batches", "bytes"):
             setattr(mine, name, getattr(mine, name) + getattr(more, name))
+        self.unreadable += more.refused
+        self._refused += decoder.refused
         for first, last in decoder.gaps:
             if self.gaps and self.gaps[-1][1] == first:
                 first = self.gaps.pop()[0]

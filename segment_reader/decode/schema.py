@@ -1,7 +1,8 @@
 """The Arrow shape of decoded records: Spark's own Kafka columns, in its order and types.
 
 `timestampType` is 0 (CreateTime), 1 (LogAppendTime) or -1 (the record has no timestamp). `headers` is null where a
-record has none; a header's value may be null, its key may not.
+record has none; a header's value may be null, its key may not. `rawHeaders` has the headers of records with a key that
+is not UTF-8, and is null for all others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+RAW_HEADER = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+RAW_HEADERS = "rawHeaders"
 
 _ROW = (
     ("key", pa.binary()),
@@ -35,10 +38,11 @@ _PROVENANCE = (
 
 
 @lru_cache
-def arrow_schema(*, headers: bool, provenance: bool) -> pa.Schema:
+def arrow_schema(*, headers: bool, provenance: bool, raw_headers: bool = False) -> pa.Schema:
     """The columns of a decoded batch. All fields are nullable, as in Spark's source.
 
     headers: add `headers list<struct<key string, value binary>>`.
+    raw_headers: add `rawHeaders list<struct<key binary, value binary>>`.
     provenance: add what the batch header tells, and for files the batch's place: `file` and its first byte's
     `position` there (an old compressed message is a batch). Null where it is unknown: header fields on magic 0
     and 1; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` also where the batch carries -1; `file` and
@@ -47,6 +51,8 @@ def arrow_schema(*, headers: bool, provenance: bool) -> pa.Schema:
     fields = [pa.field(name, kind) for name, kind in _ROW]
     if headers:
         fields.append(pa.field("headers", pa.list_(HEADER)))
+    if raw_headers:
+        fields.append(pa.field(RAW_HEADERS, pa.list_(RAW_HEADER)))
     if provenance:
         fields += [pa.field(name, kind) for name, kind in _PROVENANCE]
     return pa.schema(fields)

@@ -75,6 +75,7 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
     S_NULL_VALUES,
     S_NULL_HEADERS,
     S_NULL_HEADER_VALUES,
+    S_RAW_HEADERS,  # rows with a header's name that is not UTF-8
     S_NULL_TIMES,
     S_GAPS,
     S_DATA,
@@ -86,8 +87,9 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
     S_NEED,  # how large the column that ran out of space must be
     S_OFFSET,  # the record that a fault is about, or -1
     S_ORIGIN,  # where the record set begins in its file, or -1
+    S_REFUSED,
     STATE_SIZE,
-) = range(28)
+) = range(30)
 
 # what fill returns; from FAULT on it is FAULT + Fault
 (
@@ -95,12 +97,13 @@ NO_MARKER, BAD_MARKER, PACKED_MARKER = -1, -2, -3
     RANGE_DONE,
     FULL,
     GROW_GAPS,
+    GROW_REFUSED,
     GROW_KEYS,
     GROW_VALUES,
     GROW_HEADERS,
     GROW_HEADER_KEYS,
     GROW_HEADER_VALUES,
-) = range(9)
+) = range(10)
 FAULT = 100
 
 Bytes = npt.NDArray[np.uint8]
@@ -123,6 +126,7 @@ class Columns(NamedTuple):
     # headers: rows point to headers, headers to their keys and values
     header_offsets: npt.NDArray[np.int32]
     header_ok: Bytes
+    header_raw: Bytes  # a bit a row: it has a name that is not UTF-8
     header_key_offsets: npt.NDArray[np.int32]
     header_keys: Bytes
     header_value_offsets: npt.NDArray[np.int32]
@@ -149,6 +153,8 @@ class Rules(NamedTuple):
     end: int
     check: bool
     headers: bool
+    refuse_names: bool
+    aside: bool
     provenance: bool
     null_times: bool
     max_rows: int

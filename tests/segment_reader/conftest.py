@@ -75,7 +75,8 @@ def _decode(
     counts = decoder.counts
     rows = _rows(pa.Table.from_batches(batches, decoder.schema))
     assert counts.data == len(rows)
-    assert counts.data + counts.control + counts.aborted + counts.absent == end - start
+    assert counts.data + counts.control + counts.aborted + counts.absent + counts.refused == end - start
+    assert counts.refused == len(decoder.refused)
     assert sum(stop - first for first, stop in decoder.gaps) == counts.absent
     assert decoder.next_offset >= end
     assert (headers.count(decoder.gaps), headers.next_offset) == (counts.absent, end)

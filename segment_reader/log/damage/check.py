@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kseg.segment_reader.decode.batch import ABORT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT
-from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
+from kseg.segment_reader.decode.salvage import BadBatch, RefusedRecord, SalvagingDecoder
 from kseg.segment_reader.decode.table import ATTRIBUTES, BASE, COUNT, LAST, LEADER, MAGIC, MARKER, POSITION, PRODUCER
 from kseg.segment_reader.log.damage.compaction_gaps import CompactionGaps
 from kseg.segment_reader.log.damage.damage import Damage
@@ -202,6 +202,10 @@ def _check_records(log: PartitionLog, run: RecordSet, start: int, report: Partit
         if isinstance(found, BadBatch):
             position = run.position + found.position
             report.faults.append(_fault(Damage(run.file, position, found.size, found.first, found.last, found.reason)))
+        elif isinstance(found, RefusedRecord):
+            size, offset = len(found.content), found.offset
+            position = run.position + found.position
+            report.faults.append(_fault(Damage(run.file, position, size, offset, offset + 1, found.reason)))
 
 
 def _check_txnindex(storage: Storage, segment: Segment, markers: Markers, report: PartitionCheck) -> None:

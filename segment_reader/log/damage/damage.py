@@ -77,3 +77,8 @@ def damaged_bytes(storage: Storage, damage: Damage) -> Iterator[bytes]:
                 return
             yield piece
             position += len(piece)
+
+
+def pieces_of(data: bytes | memoryview) -> Iterator[bytes]:
+    """Damaged bytes that are in memory, piece by piece."""
+    return (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES))

@@ -21,6 +21,7 @@ from kseg.segment_reader.decode.batch import (
     FrameFault,
     frames,
 )
+from kseg.segment_reader.decode.header_names import java_text
 from kseg.segment_reader.decode.legacy import RecordFault, message_crc_matches, message_fields, message_time
 from kseg.segment_reader.decode.reference import batch_records, crc_matches, frame_messages, read_body
 from kseg.segment_reader.log.errors import LogDamaged
@@ -66,7 +67,7 @@ class LogRecord:
     timestamp_type: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
+    headers: list[tuple[str, bytes | None]]
     sequence: int
     control: str | None
     crc: int | None = None
@@ -108,10 +109,11 @@ def _records(batch: Batch) -> Iterator[LogRecord]:
     kind = int(frame.log_append_time)
     for delta, timestamp, rest in batch_records(batch.data, frame, DEFAULT_LIMIT):
         offset = frame.base_offset + delta
-        key, value, headers = read_body(rest, offset, headers=True)
+        key, value, headers = read_body(rest)
+        named = [(java_text(name), value) for name, value in headers or ()]
         sequence = -1 if frame.base_sequence < 0 else (frame.base_sequence + delta) & 0x7FFFFFFF
         control = _control(key) if frame.control else None
-        yield LogRecord(offset, timestamp, kind if timestamp != -1 else -1, key, value, headers, sequence, control)
+        yield LogRecord(offset, timestamp, kind if timestamp != -1 else -1, key, value, named, sequence, control)
 
 
 def _messages(batch: Batch) -> Iterator[LogRecord]:
@@ -125,7 +127,7 @@ def _messages(batch: Batch) -> Iterator[LogRecord]:
             kind if timestamp != -1 else -1,
             key,
             value,
-            None,
+            [],
             -1,
             None,
             crc,

@@ -112,7 +112,7 @@ def record_entry(record: LogRecord) -> Entry:
         "isValid": record.valid,
         "crc": record.crc,
         "sequence": record.sequence,
-        "headers": [[name, value] for name, value in record.headers or ()],
+        "headers": [[name, value] for name, value in record.headers],
         "control": record.control,
         "coordinatorEpoch": _coordinator_epoch(record),
         "key": record.key,

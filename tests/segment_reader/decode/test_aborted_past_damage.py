@@ -40,7 +40,7 @@ class Log:
         compression = "gzip" if wrong == "too large" else "none"
         data = bytearray(encode_batch(rows, base_offset=self.end, compression=compression, **kind))
         if wrong == "header key":
-            data[data.index(b"key")] = 0xFF
+            data[data.index(b"key") - 1] = 1  # a length of -1
             data = bytearray(seal(data))
         if wrong == "checksum":
             data[-1] ^= 1

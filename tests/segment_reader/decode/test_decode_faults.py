@@ -109,8 +109,10 @@ def test_checksums_can_be_left_unchecked(decode: Any) -> None:
         (encode_record(plain(1)[0], offset_delta=-1, base_timestamp=0), 1, "do not ascend"),
     ],
 )
-def test_impossible_records_are_refused(decode: Any, body: bytes, count: int, reason: str) -> None:
-    error = fault(decode, with_records(body, count), 0, 2)
+@pytest.mark.parametrize("headers", [True, False])
+def test_impossible_records_are_refused(decode: Any, body: bytes, count: int, reason: str, headers: bool) -> None:
+    """Whether their headers are wanted or not."""
+    error = fault(decode, with_records(body, count), 0, 2, headers=headers)
     assert type(error) is errors.CorruptRecordBatch
     assert reason in error.reason
 
@@ -165,9 +167,9 @@ def test_control_batch_without_a_type_is_refused(decode: Any, key: bytes | None)
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"ab\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"])
-def test_header_key_that_is_not_utf8_names_the_record(decode: Any, name: bytes) -> None:
+def test_a_header_name_that_is_not_utf8_and_is_refused_names_the_record(decode: Any, name: bytes) -> None:
     batch = encode_batch([*plain(2), Record(b"", b"", [("fine", b""), (name, b"")])], base_offset=40)
-    error = fault(decode, batch, 40, 43)
+    error = fault(decode, batch, 40, 43, header_names="refuse")
     assert type(error) is errors.UnrepresentableRecord
     assert error.offset == 42
     assert "offset 42" in str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,10 @@ OURS += [
     for magic in (0, 1)
     for time in (0, 1)
 ]
+FIRST = [0x41, 0x80, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xF8, 0xFF]
+AFTER = [0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC2, 0xED, 0xF0]
+NOT_UTF8 = [bytes(name) for more in range(4) for name in itertools.product(FIRST, *[AFTER] * more)]
+OURS.append(encode_batch([Record(headers=[(name, b"") for name in NOT_UTF8], timestamp=7)]))
 OURS.append(encode_batch(ROWS, base_offset=3, producer_id=5, producer_epoch=1, base_sequence=9, transactional=True))
 
 

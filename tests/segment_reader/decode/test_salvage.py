@@ -15,7 +15,7 @@ from control_batches import encode_control_batch
 from kseg.segment_reader.decode.batch import RECORDS_AT
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
-from kseg.segment_reader.decode.salvage import BadBatch, SalvagingDecoder
+from kseg.segment_reader.decode.salvage import BadBatch, RefusedRecord, SalvagingDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
 from kseg.segment_reader.errors import CorruptRecordBatch
 
@@ -125,3 +125,57 @@ def test_bad_batches_side_by_side_are_reported_with_all_their_bytes() -> None:
     (told,) = bad
     assert (told.first, told.last) == (3, 9)
     assert (told.position, told.size) == (len(parts[0]), len(parts[1]) + len(parts[2]))
+
+
+@pytest.mark.parametrize("kind", ["header names", "times", "times in messages"])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_records_without_a_row_are_left_out_alone(kind: str, codec: str) -> None:
+    """They are valid: their neighbours land, wherever a range is cut, and each has its own bytes kept."""
+    wrong = {3, 20, 21, 38}
+    records = b""
+    for base in (0, 20):
+        rows = [
+            Record(b"k", b"v%d" % (base + n), timestamp=2**60 if "times" in kind and base + n in wrong else 5)
+            for n in range(20)
+        ]
+        if "messages" in kind:
+            records += encode_message_set(rows, magic=1, base_offset=base, compression=codec)
+            continue
+        if kind == "header names":
+            named = {base + n: (b"caf\xe9", None) if base + n in wrong else ("ok", b"1") for n in range(20)}
+            rows = [row._replace(headers=[("first", b""), named[base + n]]) for n, row in enumerate(rows)]
+        records += encode_batch(rows, base_offset=base, compression=codec)
+    for cuts in ([0, 40], [0, 3, 40], [0, 4, 21, 22, 40], [0, 10, 30, 39, 40]):
+        rows, refused = [], []
+        for start, end in itertools.pairwise(cuts):
+            decoder = SalvagingDecoder(
+                "t", 0, start, end, isolation_level="read_committed", limits=LIMITS, header_names="refuse"
+            )
+            found = list(decoder.feed(records))
+            refused += [one for one in found if isinstance(one, RefusedRecord)]
+            rows += [row for one in found if isinstance(one, pa.RecordBatch) for row in one.to_pylist()]
+            assert decoder.counts.data + decoder.unreadable == end - start
+            assert not decoder.damaged
+        assert [row["offset"] for row in rows] == sorted({*range(40)} - wrong)
+        assert {row["value"] for row in rows} == {b"v%d" % n for n in {*range(40)} - wrong}
+        if kind == "header names":
+            assert all(row["headers"][1] == {"key": "ok", "value": b"1"} for row in rows)
+        assert [one.offset for one in refused] == sorted(wrong)
+        assert all(b"v%d" % one.offset in one.content for one in refused)
+        assert len({one.content for one in refused}) == 4
+        assert all(("name" if kind == "header names" else "timestamp") in one.reason for one in refused)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_damaged_batch_is_left_out_whole_with_its_refused_records(codec: str) -> None:
+    rows = [Record(b"k", b"v", [(b"\xff" if n in (1, 4) else "ok", b"")]) for n in range(6)]
+    batch = bytearray(encode_batch(rows, compression="none"))
+    batch[57:61] = (7).to_bytes(4, "big")  # one more record than there are
+    batch[23:27] = (6).to_bytes(4, "big")
+    records = seal(batch) + encode_batch(rows, base_offset=7, compression=codec)
+    decoder = SalvagingDecoder("t", 0, 0, 13, isolation_level="read_committed", header_names="refuse")
+    found = list(decoder.feed(records))
+    (bad,) = [one for one in found if isinstance(one, BadBatch)]
+    assert (bad.first, bad.last) == (0, 7)
+    assert [one.offset for one in found if isinstance(one, RefusedRecord)] == [8, 11]
+    assert decoder.unreadable == 9

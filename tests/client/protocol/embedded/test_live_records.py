@@ -68,8 +68,8 @@ def raw_records(kafka: Kafka, topic: str, suffix: str = "*.log") -> Iterator[Raw
     for path in sorted(path for folder in kafka.log_dirs for path in folder.glob(f"{topic}-*/{suffix}")):
         data = path.read_bytes()
         for frame in frames(data):
-            for delta, _, reader in batch_records(memoryview(data), frame, 1 << 26):
-                body = read_body(reader, frame.base_offset + delta, headers=False)
+            for _, _, reader in batch_records(memoryview(data), frame, 1 << 26):
+                body = read_body(reader)
                 yield Raw(frame.control, body.key, body.value)
 
 
