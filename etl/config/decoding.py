@@ -228,6 +228,12 @@ class Decode(Section):
         default_factory=dict
     )
 
+    @property
+    def uses_headers(self) -> bool:
+        """Whether rows depend on records' headers: they land, or may name the schema of a payload."""
+        payloads = [payload for payload in (self.key, self.value) if payload is not None]
+        return "headers" in self.keep or any(payload.by_registry for payload in payloads)
+
 
 def decodes_by_topic(section: Mapping[Any, Any]) -> bool:
     """Whether the section as written has topics as its keys, not words of the plain form, or such words misspelt."""

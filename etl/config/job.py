@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
-from kseg.etl.config.decoding import AnyDecode, sections_of
+from kseg.etl.config.decoding import AnyDecode, Decode, sections_of
 from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
 from kseg.etl.config.references import resolve
@@ -127,6 +127,16 @@ class Job(Section):
     def widens(self) -> bool:
         """Whether a run may make the types of a table's columns wider."""
         return self.sink.widen
+
+    @property
+    def uses_headers(self) -> bool:
+        """Whether rows, or the tables that they land in, depend on records' headers."""
+        sections = sections_of(self.decode).values() if self.decode is not None else ()
+        return not sections or self.sink.routed_by_headers or any(section.uses_headers for section in sections)
+
+    def refuses_names(self, section: Decode) -> bool:
+        """Whether a header's name that is not UTF-8 is an error of the records that this section decodes."""
+        return self.source.header_names == "refuse" and (section.uses_headers or self.sink.routed_by_headers)
 
     @property
     def transforms_rows(self) -> bool:

@@ -170,6 +170,7 @@ class Source(Section):
     on_corruption: HowItRuns[AsPlanned[Literal["fail", "quarantine"]]] = "fail"
     untimed: HowItRuns[AsPlanned[Literal["refuse", "include"]]] = "refuse"
     provenance: DecidesRows[bool] = False
+    header_names: DecidesRowsIfGiven[Literal["replace", "refuse"]] = "replace"
 
     @property
     def named_topics(self) -> tuple[str, ...] | None:
@@ -329,6 +330,11 @@ class Sink(Section):
     def routing(self) -> RouteBy | None:
         """What decides into which table a record's row lands; None where its topic does."""
         return None if self.route_by == BY_TOPIC else parse_route_by(self.route_by)
+
+    @property
+    def routed_by_headers(self) -> bool:
+        """Whether a header of a record decides, or may name the schema that does."""
+        return self.routing is not None and self.routing.kind in ("header", "schema")
 
     @property
     def routed(self) -> bool:

@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
-from kseg.segment_reader.decode.schema import HEADER, TIMESTAMP
+from kseg.segment_reader.decode.schema import HEADER, RAW_HEADER, RAW_HEADERS, TIMESTAMP
 
 OnError = Literal["fail", "set_null", "dead_letter"]
 
-#: A record that has no row: its address, its bytes as they were read, and why. source: `key`, `value` or `row` (what
-#: broke an expectation). error: a name of `payload.decoder.Status`, or a class of `etl.decoding` (docs/guides). path:
-#: the place within the payload, or the column.
+#: A record that has no row: its address, its bytes as they were read, and why. source: `key`, `value`, `headers` or
+#: `row` (what broke an expectation). error: a name of `payload.decoder.Status`, or a class of `etl.decoding`
+#: (docs/guides). path: the place within the payload, or the column. rawHeaders: null if all names of headers are UTF-8,
+#: so that `headers` has them as they are; tables of earlier releases lack the column until a run adds it.
 DEAD_LETTERS: Final = pa.schema(
     [
         pa.field("topic", pa.string()),
@@ -41,13 +42,17 @@ DEAD_LETTERS: Final = pa.schema(
         pa.field("error", pa.string()),
         pa.field("path", pa.string()),
         pa.field("message", pa.string()),
+        pa.field(RAW_HEADERS, pa.list_(RAW_HEADER)),
     ]
 )
 
 TRANSFORM: Final = "TRANSFORM"
 """The error class of a dead letter that a step of the transform raised for."""
 
-RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+RECORD_COLUMNS: Final = (
+    *("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"),
+    RAW_HEADERS,
+)
 """The columns of a dead letter that come from its record."""
 
 MAX_EXAMPLES: Final = 3
@@ -141,12 +146,14 @@ class BadRecords:
 def dead_letters(batch: pa.RecordBatch, found: Sequence[BadRecord]) -> pa.RecordBatch:
     """These records of a batch as rows of `DEAD_LETTERS`, in the batch's order. batch: with all columns of a record."""
     in_order = sorted(found, key=lambda bad: bad.row)
-    records = batch.select(RECORD_COLUMNS).take(pa.array([bad.row for bad in in_order], pa.int64()))
-    why = [
-        pa.array([getattr(bad, name) for bad in in_order], DEAD_LETTERS.field(name).type)
-        for name in ("schema_id", "source", "error", "path", "message")
+    rows = pa.array([bad.row for bad in in_order], pa.int64())
+    there = batch.select([name for name in RECORD_COLUMNS if name in batch.schema.names]).take(rows)
+    columns = [
+        there.column(field.name).cast(field.type)
+        if field.name in there.schema.names
+        else pa.array([getattr(bad, field.name, None) for bad in in_order], field.type)
+        for field in DEAD_LETTERS
     ]
-    columns = [column.cast(field.type) for column, field in zip([*records.columns, *why], DEAD_LETTERS, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS)
 
 

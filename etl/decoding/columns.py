@@ -18,9 +18,10 @@ import pyarrow as pa
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
+from kseg.segment_reader.decode.schema import RAW_HEADERS
 from kseg.segment_reader.payload.debezium import ENVELOPE_COLUMNS
 
-_RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+_RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", RAW_HEADERS)
 
 
 def kafka_columns(rows: pa.Schema, keep: Sequence[str]) -> Iterator[tuple[str, str]]:

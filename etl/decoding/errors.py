@@ -38,17 +38,21 @@ class UnknownSchemas(KsegError):
 
 
 class UndecodablePayload(Refused):
-    """A key or value that its declared format or schema does not fit. `status`: a name of `payload.decoder.Status`."""
+    """A key or value that its declared format or schema does not fit, or headers with a name that is refused.
+
+    `status`: a name of `payload.decoder.Status`, or `HEADER_NAME`.
+    """
 
     def __init__(
         self, source: str, status: str, path: str, message: str, topic: str, partition: int, offset: int
     ) -> None:
         at = f" at {path}" if path else ""
+        correction = "set source.header_names: replace" if source == "headers" else f"correct decode.{source}"
         super().__init__(
             "payload-undecodable",
             f"the {source}{at} cannot be decoded ({status}): {message}",
-            remedy=f"correct decode.{source} and run again (the unfinished run is abandoned by itself if "
-            "nothing has landed), or set decode.on_error: dead_letter",
+            remedy=f"{correction} and run again (the unfinished run is abandoned by itself if nothing has landed), or "
+            "set decode.on_error: dead_letter",
             topic=topic,
             partition=partition,
             offset=offset,

@@ -19,9 +19,13 @@ def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
 
     plan: of the run that reads; None for a reading that belongs to no run, whose rows have no late marks.
     """
+    letters, refuses = job.dead_letters is not None, job.source.header_names == "refuse"
     return DecodeOptions(
         isolation_level=job.source.isolation_level,
-        headers=True,
+        headers=job.uses_headers or letters,
+        # Where records are decoded, what is refused is handled as what cannot be decoded (`transform.decode`).
+        raw_headers=job.decode is not None and (letters or (refuses and job.uses_headers)),
+        header_names="refuse" if refuses and job.decode is None else "replace",
         provenance=job.source.provenance,
         # Without a transform nothing can touch a row's own address.
         addresses=job.transforms_rows,

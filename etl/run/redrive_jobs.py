@@ -185,9 +185,16 @@ def read_letters(
     access: TableAccess, equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None
 ) -> Iterator[pa.Table]:
     """The dead letters in a table, as `LETTERS`, some at a time. See `TableAccess.scan`."""
-    for batch in access.scan(LETTERS.names, equal, where):
+    there = {name.lower() for name in access.column_names()}  # a table of an earlier release may lack some
+    for batch in access.scan([name for name in LETTERS.names if name.lower() in there], equal, where):
         # delta-rs gives views, which not all of Arrow's functions take.
-        yield pa.Table.from_batches([batch]).cast(LETTERS)
+        columns = [
+            pa.Table.from_batches([batch])[field.name].cast(field.type)
+            if field.name in batch.schema.names
+            else pa.nulls(batch.num_rows, field.type)
+            for field in LETTERS
+        ]
+        yield pa.Table.from_arrays(columns, schema=LETTERS)
 
 
 def _of_ranges(access: TableAccess, ranges: Sequence[ev.PlannedRange]) -> pa.Table:

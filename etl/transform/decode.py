@@ -22,10 +22,18 @@ from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address, BatchStep
+from kseg.segment_reader.decode.header_names import is_utf8, java_text
+from kseg.segment_reader.decode.schema import RAW_HEADERS
 from kseg.segment_reader.payload.decoder import Status
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Decode, Payload
+
+HEADER_NAME: Final = "HEADER_NAME"
+"""The error class of a record that is refused for a header's name."""
+
+_SHOWN: Final = 60
+"""How many bytes of such a name messages have."""
 
 NO_SCHEMAS: Final[Mapping[str, FramedSchemas]] = MappingProxyType({})
 
@@ -34,7 +42,7 @@ NO_SCHEMAS: Final[Mapping[str, FramedSchemas]] = MappingProxyType({})
 class DecodeStep(BatchStep):
     """payloads: of key and value, those that are decoded. keep: Kafka's own columns that rows have beside them.
     on_error: what becomes of a record that has no row, or breaks an expectation. warns: rows that break one land, and
-    are counted."""
+    are counted. refuses_names: a header's name that is not UTF-8 is an error of its record (column `rawHeaders`)."""
 
     payloads: tuple[PayloadPlan, ...]
     keep: tuple[str, ...] = ()
@@ -42,6 +50,7 @@ class DecodeStep(BatchStep):
     on_error: OnError = "fail"
     expectations: tuple[Expectation, ...] = ()
     warns: bool = False
+    refuses_names: bool = False
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         parts = [(plan, typed_columns(plan)) for plan in self.payloads]
@@ -118,9 +127,18 @@ class DecodeStep(BatchStep):
             names += own
             if self.expectations:
                 has_value |= _with_values(plan, own, batch, decoded.status == Status.DECODED)
+        unnamed = self._with_wrong_names(batch)
+        if unnamed.any():
+            if self.on_error == "fail":
+                raise _wrong_name_error(batch, int(np.argmax(unnamed)))
+            if self.on_error == "dead_letter":
+                dead |= why.wrong_names(unnamed)
         for source, name in kafka_columns(batch.schema, self.keep):
             columns.append(batch.column(source))
             names.append(name)
+            if source == "headers" and self.on_error == "set_null":
+                columns[-1] = with_nulls(columns[-1], unnamed)
+                nulled |= unnamed
         for expected, column in self._expected(names):
             at = names.index(column)
             broken = expected.broken(columns[at]) & has_value[column] & ~dropped
@@ -151,6 +169,12 @@ class DecodeStep(BatchStep):
         )
         return out
 
+    def _with_wrong_names(self, records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """The records that are refused for a header's name."""
+        if not self.refuses_names:
+            return np.zeros(records.num_rows, np.bool_)
+        return np.asarray(records.column(RAW_HEADERS).is_valid())
+
     def _expected(self, names: Sequence[str]) -> Iterator[tuple[Expectation, str]]:
         """Each expectation with the columns that it is of: of several kinds of records one for each type."""
         return ((one, column) for one in self.expectations for column in columns_named(names, one.column))
@@ -174,6 +198,8 @@ def decode_step(
     place: str = "decode",
     schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
     rules: DecodingRules = NEWEST,
+    *,
+    refuses_names: bool = False,
 ) -> DecodeStep:
     """The step of a job's `decode:` section, or of what it says of one topic at this place.
 
@@ -187,7 +213,7 @@ def decode_step(
     expected = dict(decode.expect)
     warns = expected.pop("else", None) == "warn"
     expectations = tuple(parse_expectation(column, condition) for column, condition in expected.items())
-    return DecodeStep(tuple(payloads), decode.keep, place, decode.on_error, expectations, warns)
+    return DecodeStep(tuple(payloads), decode.keep, place, decode.on_error, expectations, warns, refuses_names)
 
 
 def _plan(
@@ -231,6 +257,10 @@ class _Reasons:
         self._found.append((rows, lambda row: _broken(expected, column, row)))
         return rows
 
+    def wrong_names(self, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        self._found.append((rows, lambda row: _wrong_name(self._batch, row)))
+        return rows
+
     def of(self, row: int) -> BadRecord:
         """The first reason."""
         return next(reason(row) for rows, reason in self._found if rows[row])
@@ -244,6 +274,18 @@ def _undecodable(plan: PayloadPlan, batch: pa.RecordBatch, row: int, status: Sta
 def _bad(plan: PayloadPlan, batch: pa.RecordBatch, row: int, status: Status) -> BadRecord:
     error = plan.explain(batch, row, status)
     return BadRecord(row, plan.source, error.status.name, error.path, error.message, plan.schema_id(batch, row))
+
+
+def _wrong_name(batch: pa.RecordBatch, row: int) -> BadRecord:
+    names = [header["key"] for header in batch.column(RAW_HEADERS)[row].as_py()]
+    number, name = next((number, name) for number, name in enumerate(names) if not is_utf8(name))
+    message = f"the name {java_text(name[:_SHOWN])!a} (bytes {name[:_SHOWN].hex()}) is not valid UTF-8"
+    return BadRecord(row, "headers", HEADER_NAME, f"[{number}]", message)
+
+
+def _wrong_name_error(batch: pa.RecordBatch, row: int) -> UndecodablePayload:
+    found = _wrong_name(batch, row)
+    return UndecodablePayload(found.source, found.error, found.path, found.message, **address_of(batch, row))
 
 
 def _broken(expected: Expectation, column: pa.Array, row: int) -> BadRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -68,16 +68,23 @@ def as_landed(step: BatchStep, engine: Literal["fast", "reference"] = "fast") ->
 
 def _as_landed(step: DecodeStep, engine: Literal["fast", "reference"]) -> DecodeStep:
     payloads = tuple(replace(plan, engine=engine) for plan in step.payloads)
-    return replace(step, payloads=payloads, on_error="set_null")
+    return replace(step, payloads=payloads, on_error="set_null", refuses_names=False)
 
 
 def decode_step_of(
     decode: Decode | Mapping[str, Decode],
     schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
     rules: DecodingRules = NEWEST,
+    refuses_names: Callable[[Decode], bool] = lambda section: False,
 ) -> BatchStep:
-    """The step of a job's `decode:` section, in either of its forms. schemas: of a registry, by lineage."""
+    """The step of a job's `decode:` section, in either of its forms.
+
+    schemas: of a registry, by lineage. refuses_names: whether a section's step refuses names of headers.
+    """
+
+    def step(section: Decode, place: str) -> DecodeStep:
+        return decode_step(section, place, schemas, rules, refuses_names=refuses_names(section))
+
     if isinstance(decode, Mapping):
-        steps = {topic: decode_step(section, f"decode.{topic}", schemas, rules) for topic, section in decode.items()}
-        return DecodeByTopic(steps)
-    return decode_step(decode, schemas=schemas, rules=rules)
+        return DecodeByTopic({topic: step(section, f"decode.{topic}") for topic, section in decode.items()})
+    return step(decode, "decode")

@@ -178,7 +178,7 @@ def transform_of(
     schemas: those of a registry, as a run has pinned them; without them such a job's rows have no schema yet. rules: of
     decoding; a run's are in its plan.
     """
-    decode = decode_step_of(job.decode, schemas, rules) if job.decode is not None else None
+    decode = decode_step_of(job.decode, schemas, rules, job.refuses_names) if job.decode is not None else None
     steps: list[Step] = [decode] if decode is not None else []
     if (by := job.sink.routing) is not None:
         assert by.kind != "topic" and job.sink.routes is not None  # noqa: PT018

@@ -301,9 +301,10 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "raise the limit if the batch is sound; else `source.on_corruption: quarantine`",
     ),
     "UnrepresentableRecord": Explanation(
-        "Kafka accepts the record and a column cannot hold it: a time outside of 64 bits of microseconds, a header key "
-        "that is not UTF-8",
-        "`source.on_corruption: quarantine` skips its batch and keeps its bytes",
+        "Kafka accepts the record and a column cannot hold it: a time outside of 64 bits of microseconds, or, with "
+        "`source.header_names: refuse`, a header's name that is not UTF-8",
+        "`source.header_names: replace` lands such names as Java's client reads them; `source.on_corruption: "
+        "quarantine` skips the record and keeps its bytes",
     ),
     "LogDamaged": Explanation("bytes of a log file are no record batches", _FSCK),
     "LogEndsEarly": Explanation("log files have fewer offsets than were to be read", _FILES),

@@ -57,7 +57,7 @@ def test_a_dead_letter_has_the_record_as_it_was_and_the_error() -> None:
     assert when is not None
     assert letter == {
         **{"topic": "orders", "partition": 1, "offset": 6, "timestampType": 0},
-        **{"key": b"k", "value": BAD, "headers": HEADERS, "schema_id": None},
+        **{"key": b"k", "value": BAD, "headers": HEADERS, "rawHeaders": None, "schema_id": None},
         **{"source": "value", "error": "WRONG_TYPE", "path": "id"},
     }
     assert bad.examples == [f"orders-1 offset 6: value at id: WRONG_TYPE: {message}"]

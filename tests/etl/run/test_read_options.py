@@ -86,3 +86,32 @@ def test_the_limit_of_a_batch_is_the_jobs() -> None:
 def test_a_limit_of_batches_that_is_none_is_refused(size: object) -> None:
     with pytest.raises(ConfigurationError, match=r"source\.max_batch_bytes"):
         options({"max_batch_bytes": size})
+
+
+VALUE = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
+REGISTRY = {"registry": {"url": "http://localhost:8081"}}
+BY_REGISTRY = {"format": "avro", "schema": "registry"}
+ROUTES = {"sink": {"route_by": "header.kind", "routes": {"a": {"path": "/lake/a"}}}}
+LETTERS = {"on_error": "dead_letter"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "replaced", "refused"),
+    [
+        # (headers, rawHeaders, header_names) of the decoder
+        ({}, (True, False, "replace"), (True, False, "refuse")),
+        ({"transform": [{"sql": "SELECT * FROM __rows__"}]}, (True, False, "replace"), (True, False, "refuse")),
+        ({"decode": {"value": VALUE}}, (False, False, "replace"), (False, False, "replace")),
+        ({"decode": {"value": VALUE, **LETTERS}}, (True, True, "replace"), (True, True, "replace")),
+        ({"decode": {"value": VALUE, "keep": ["headers"]}}, (True, False, "replace"), (True, True, "replace")),
+        ({"decode": {"orders": {"value": VALUE}}}, (False, False, "replace"), (False, False, "replace")),
+        ({"decode": {"value": BY_REGISTRY}, **REGISTRY}, (True, False, "replace"), (True, True, "replace")),
+        (ROUTES, (True, False, "replace"), (True, False, "refuse")),
+        ({"decode": {"value": VALUE}, **ROUTES}, (True, False, "replace"), (True, True, "replace")),
+    ],
+)
+def test_headers_are_read_as_far_as_the_job_uses_them(sections: dict[str, Any], replaced: Any, refused: Any) -> None:
+    """Where records are decoded, the step that decodes them refuses."""
+    for names, expected in (("replace", replaced), ("refuse", refused)):
+        found = options({"header_names": names}, **sections)
+        assert (found.headers, found.raw_headers, found.header_names) == expected
