@@ -2,8 +2,8 @@
 
     GET  /schemas/ids/{id}[?subject=:.{context}:]  GET  /subjects
     GET  /schemas/guids/{guid}                     GET  /subjects/{subject}/versions
-    GET  /subjects/{subject}/versions/{version}    POST /subjects/{subject}/versions
-                    of references with ?deleted=true
+    GET  /schemas/ids/{id}/versions                GET  /subjects/{subject}/versions/{version}
+    POST /subjects/{subject}/versions                   of references with ?deleted=true
     POST /compatibility/subjects/{subject}/versions[/{version}]
 
 API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html (also Apicurio's ccompat v7, Karapace
@@ -98,6 +98,18 @@ class SchemaRegistry:
     def versions(self, subject: str) -> list[int]:
         """A subject's versions, ascending. Raises SchemaNotFound where there is no such subject."""
         return sorted(int(number) for number in self._get(f"/subjects/{_quoted(subject)}/versions", list))
+
+    def named(self, schema_id: int, subject: str = "") -> list[tuple[str, int]]:
+        """Subject and version of all names that a schema has. subject: as of `schema`.
+
+        Raises SchemaNotFound where the registry does not know the id, or cannot tell its subjects.
+        """
+        context = context_of(subject)
+        path = f"/schemas/ids/{schema_id}/versions" + (f"?subject={_quoted(context)}" if context else "")
+        try:
+            return [(str(one["subject"]), int(one["version"])) for one in self._get(path, list)]
+        except (TypeError, KeyError, ValueError):
+            raise self._error(SchemaRegistryError, f"answers {path} without subjects and versions") from None
 
     def latest(self, subject: str) -> Version:
         """The newest version, requested each time. Raises SchemaNotFound."""

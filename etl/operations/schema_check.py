@@ -235,6 +235,7 @@ def _grown(
     rules = rules_in_ledger(job, state)
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload, rules)
     readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
+    writers = state.lineages.get(part.lineage, Lineage("")).writers
     if not readers:
         alike = newest is not None and newest[1].schema.type == candidate.schema.type
         before = [(newest[0], kept_schema(part.payload.format, newest[1]))] if newest is not None and alike else []
@@ -242,7 +243,8 @@ def _grown(
         text = grown(part.payload, part.lineage, (), [(name, own)], [older for _, older in before], rules=rules)
         grown(part.payload, part.lineage, (text,), before, rules=rules)
         return None, _framed(part, text, form), ()
-    text = grown(part.payload, part.lineage, readers, [(name, own)], rules=rules, widen=job.widens)
+    known = [older for hash in writers.values() if _may_be_of(part, form, older := state.schema_texts[hash])]
+    text = grown(part.payload, part.lineage, readers, [(name, own)], known, rules=rules, widen=job.widens)
     missing = _missing(form, form.reader(readers[-1]), form.writer(own.text, own.uses))
     return _framed(part, readers[-1], form), _framed(part, text, form), missing
 
@@ -251,6 +253,8 @@ def _may_be_of(part: JobPart, form: SchemaFormat, text: SchemaText) -> bool:
     """Whether a schema has the kind of records that the part decodes."""
     if not part.records or part.payload.format != "protobuf":
         return True
+    if text.unusable:
+        return False
     return part.records[0] in form.records(form.writer(text.text, text.uses))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +20,10 @@ from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
 from kseg.etl.tables.parquet.widening import fit
 
 _KEEP: Final = "register a schema that keeps the column's type, or land in another table by another job"
+_PINNED: Final = (
+    "the planned records are of this schema, whatever is registered now: set decode.on_error: dead_letter, which sets "
+    "them aside; or give the run up (`kseg repair JOB --abandon {run}`), and land in another table by another job"
+)
 _OF_KINDS: Final = (
     "fields of one name are one column for records of all subjects. Give each kind a table with columns of its own: "
     "`sink.route_by: schema`, routes that are named after records, and no transform; a job that has landed rows with "
@@ -39,22 +44,31 @@ def grown(
 ) -> str:
     """The reader's schema that follows these versions once rows of these schemas, by name, are landed.
 
-    older: versions before them, whose types a new table's columns hold as well. widen: the types of a table that is
-    there may become wider. Raises as `pinned_schemas`.
+    older: other versions, whose types new columns hold as well. widen: the types of a table that is there may become
+    wider. Raises as `pinned_schemas`.
     """
     growing = Growing(payload, lineage, readers, rules, widen=widen)
     for name, text in texts:
         growing.add(name, text)
-    if not readers:
-        growing.widen(older)
+    growing.widen(older)
     return growing.text or readers[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wider:
+    """A reader's schema with wider types. of_table: whether columns that the table has are among them."""
+
+    reader: Any
+    of_table: bool = False
 
 
 class Growing:
     """A lineage's newest version, and the next one in the making.
 
+    Columns that the table does not have yet get the widest type of all versions, in whatever order they come.
+
     widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
-    of_kind: all records are of one kind, though their topics have several.
+    of_kind: all records are of one kind, though their topics have several. run: the run whose records have the schemas.
     """
 
     def __init__(
@@ -66,8 +80,9 @@ class Growing:
         *,
         widen: bool = False,
         of_kind: bool = False,
+        run: str | None = None,
     ) -> None:
-        self._of_kind = of_kind
+        self._of_kind, self._run = of_kind, run
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
         self._format = schema_format(payload, rules)
@@ -76,11 +91,12 @@ class Growing:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
-            self._reader: Any = self._format.reader(readers[-1]) if readers else None
+            self._table: Any = self._format.reader(readers[-1]) if readers else None
         except PayloadSchemaError:
             message = "the columns of this job's table come from schemas of another format"
             remedy = "write the format that it had, or land in another table by another job"
             raise ConfigurationError.of(f"decode.{lineage}.format", message, remedy) from None
+        self._reader: Any = self._table
 
     def add(self, name: str, text: SchemaText) -> None:
         with self._sound():
@@ -102,16 +118,18 @@ class Growing:
         if self._reader is None:
             return self._format.first(writer)
         try:
-            made = self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=not self._before)
+            made = self._format.merged(self._reader, writer, add_fields=self._add_fields)
             if self._payload.unknown == "rescue":
                 self._format.decoder(writer, made)  # or a field that the table lacks has no text
             return made
         except IncompatibleSchemas as error:
             conflict = error
-        wider = self._widened(writer)
-        if wider is not None and self._widen:
-            return wider
-        remedy = _OF_KINDS if self._payload.several and not self._of_kind else _KEEP
+        wider = self._widened(writer, add_fields=self._add_fields)
+        if wider is not None and (self._widen or not wider.of_table):
+            return wider.reader
+        remedy = _KEEP if self._run is None else _PINNED.format(run=self._run)
+        if self._payload.several and not self._of_kind:
+            remedy = _OF_KINDS if self._run is None else f"{_OF_KINDS}. Otherwise, {remedy}"
         if wider is not None:
             remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
         rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))
@@ -121,16 +139,19 @@ class Growing:
             remedy=f"{remedy}\nAll columns:\n{side_by_side(rows, table)}",
         ) from None
 
-    def _widened(self, writer: Any) -> Any:
+    def _widened(self, writer: Any, *, add_fields: bool) -> _Wider | None:
         """The reader's schema with types that hold the writer's; None where a table's columns cannot become such."""
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
-            made = self._format.merged(self._reader, writer, add_fields=self._add_fields, widen=True)
-            before, after = (delta_type(self._format.type(one)) for one in (self._reader, made))
+            made = self._format.merged(self._reader, writer, add_fields=add_fields, widen=True)
+            if self._table is None:
+                return _Wider(made)
+            before, after = (delta_type(self._format.type(one)) for one in (self._table, made))
         except (PayloadSchemaError, UnlandableType):
             return None
-        return made if fit(after, before) is not None else None
+        found = fit(after, before)
+        return _Wider(made, bool(found.widened)) if found is not None else None
 
     def _columns(self, reader: Any) -> int:
         """How many there are. Raises PayloadSchemaError where there can be none."""
@@ -143,27 +164,23 @@ class Growing:
         return columns_of(kind)
 
     def widen(self, texts: Iterable[SchemaText]) -> None:
-        """Give the columns of a table that is not there yet the widest types of all versions."""
+        """Give the columns that the table does not have yet the widest types of all these versions."""
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
-        for text in texts if self._reader is not None else ():
+        for text in texts if self._reader is not self._table else ():
             if text.unusable:
                 continue
             try:
-                writer = self._format.writer(text.text, text.uses)
-                self._reader = self._format.merged(self._reader, writer, add_fields=False, widen=True)
+                wider = self._widened(self._format.writer(text.text, text.uses), add_fields=False)
             except PayloadSchemaError:
                 continue  # it matters if a record has it
+            if wider is not None and not wider.of_table:
+                self._reader = wider.reader
 
     @property
     def begun(self) -> bool:
         """Whether there is a reader's schema."""
         return self._reader is not None
-
-    @property
-    def is_first(self) -> bool:
-        """Whether it is the first version, of a table that is not there yet."""
-        return not self._before
 
     @property
     def text(self) -> str | None:

@@ -115,11 +115,12 @@ class Readers:
         rules: DecodingRules,
         *,
         widen: bool = False,
+        run: str | None = None,
     ) -> None:
-        """known: all lineages of the job. kinds: None where all records have one reader's schema. rules, widen: as of
-        `Growing`."""
+        """known: all lineages of the job. kinds: None where all records have one reader's schema. rules, widen, run: as
+        of `Growing`."""
         self._payload, self._lineage, self._known, self._kinds = payload, lineage, known, kinds
-        self._rules, self._widen = rules, widen
+        self._rules, self._widen, self._run = rules, widen, run
         self._growing: dict[str, Growing] = {}
         self._of_schemas: dict[str, list[int]] = {}  # by hash: parsing costs more than all else here
         if kinds is None:
@@ -135,17 +136,20 @@ class Readers:
             growing.add(name, text)
 
     def begin(self, texts: Iterable[SchemaText]) -> None:
-        """Give the columns of tables that are not there yet the widest types of all these versions. A kind that begins
-        without the newest version of a subject begins with the last of its own."""
+        """Give columns that tables do not have yet the widest types of all these versions. A kind that begins without
+        the newest version of a subject begins with the last of its own."""
         usable = [text for text in texts if not text.unusable]
         for text in reversed(usable):
             for growing in self._of(text):
                 if not growing.begun:
                     growing.add("the newest schema of such records", text)
-        for text in usable:
-            for growing in self._of(text):
-                if growing.is_first:
-                    growing.widen([text])
+        self.widen(usable)
+
+    def widen(self, texts: Iterable[SchemaText]) -> None:
+        """As of `Growing.widen`, of kinds that have begun."""
+        for text in texts:
+            for growing in self._of(text) if not text.unusable else ():
+                growing.widen([text])
 
     def covers(self, text: SchemaText) -> bool:
         """Whether nothing of this schema would be added."""
@@ -197,7 +201,8 @@ class Readers:
         if name not in self._growing:
             readers = self._known[name].readers if name in self._known else ()
             payload = self._payload if kind is None or self._kinds is None else self._kinds.payload(kind, self._payload)
+            of_kind = kind is not None
             self._growing[name] = Growing(
-                payload, self._lineage, readers, self._rules, widen=self._widen, of_kind=kind is not None
+                payload, self._lineage, readers, self._rules, widen=self._widen, of_kind=of_kind, run=self._run
             )
         return self._growing[name]

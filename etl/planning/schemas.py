@@ -263,11 +263,16 @@ def pinned_schemas(
 
 
 def extended(
-    job: Job, plan: ev.RunPlan, resolved: Mapping[str, Mapping[str, SchemaText | None]], state: JobState
+    job: Job,
+    plan: ev.RunPlan,
+    resolved: Mapping[str, Mapping[str, SchemaText | None]],
+    state: JobState,
+    others: Mapping[str, Iterable[SchemaText]] | None = None,
 ) -> SchemasAdded:
     """The event that lets a run decode schemas that its plan did not pin.
 
-    resolved: by lineage, the schemas by id or GUID; None: the registry does not know it. One that does not fit is
+    resolved: by lineage, the schemas by id or GUID; None: the registry does not know it. others: by lineage, versions
+    that the ledger does not have, whose types new columns hold as well. One that does not fit is
     pinned as well where the job says what becomes of records that cannot be decoded. Else raises as `pinned_schemas`.
     """
     texts: dict[str, SchemaText] = {}
@@ -278,7 +283,7 @@ def extended(
             continue
         known, before = state.lineages[lineage], plan.schemas[lineage]
         kinds = Kinds.of_routes(lineage, plan.routes) if not before.reader else None
-        readers = Readers(payload, lineage, state.lineages, kinds, plan.rules, widen=job.widens)
+        readers = Readers(payload, lineage, state.lineages, kinds, plan.rules, widen=job.widens, run=plan.run_id)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
         unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():
@@ -295,6 +300,9 @@ def extended(
             # Only where decoding rejects all of its records: else they would land without what does not fit.
             if section_of(job, lineage).on_error == "fail" or not readers.rejects(text):
                 raise why
+        # A field that the newest version lacks may have another type in each of those before it.
+        readers.widen(state.schema_texts[hash] for hash in dict.fromkeys(known.writers.values()))
+        readers.widen((others or {}).get(lineage, ()))
         of_registry = known.registry == before.registry
         writers = {key: hash for key, hash in hashes.items() if hash and of_registry}
         changes[lineage] = LineageChange(known.registry, readers.version, readers.text, writers)

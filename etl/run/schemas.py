@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kseg.client.registry.errors import SchemaNotFound
+from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Schema, context_of
 from kseg.etl.config.job import Job
@@ -71,11 +71,13 @@ def learn_schemas(context: JobContext, lease: Lease, run: RunState, unknown: Unk
             the table's columns.
         SchemaRegistryError: the registry cannot be asked.
     """
-    resolved = resolve(context, context.clients.read_state(), run.plan, unknown)
+    state = context.clients.read_state()
+    resolved = resolve(context, state, run.plan, unknown)
+    others = {name: _of_their_subjects(context, name, keys, state) for name, keys in resolved.items()}
     names = listed(key for keys in unknown.found.values() for key in keys)
     context.progress.message(f"records name schemas that the plan does not have ({names}): reading again with them")
     job, plan = context.job, run.plan
-    after = lease.transition(lambda state: [extended(job, plan, resolved, state)])
+    after = lease.transition(lambda state: [extended(job, plan, resolved, state, others)])
     context.observe("schemas:after")
     return after.runs[run.run_id]
 
@@ -115,6 +117,29 @@ def _refuse_other_registry(context: JobContext, plan: ev.RunPlan, pinned: Pinned
             f"--abandon {plan.run_id}`): the next one is planned with the registry of the job file",
             run=plan.run_id,
         )
+
+
+def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], state: JobState) -> list[SchemaText]:
+    """All versions of the subjects of schemas that the ledger does not have yet: a column that is new with one of them
+    has the widest type of all."""
+    registry = context.clients.registry
+    assert registry is not None  # a job file with schemas in a registry is refused without one
+    new = [key for key in map(schema_key, keys) if str(key) not in state.lineages[lineage].writers]
+    found: dict[tuple[str, int], SchemaText] = {}
+    payload = next(payload for name, payload in lineages_of(context.job) if name == lineage)
+    for key in new:
+        try:
+            names = registry.named(key, payload.subject_templates("value")[0]) if isinstance(key, int) else ()
+            for subject in dict.fromkeys(subject for subject, _ in names):
+                for number in registry.versions(subject):
+                    if (subject, number) not in found:
+                        schema = registry.version(subject, number).schema
+                        found[subject, number] = usable_text(registry, schema, payload)
+        except SchemaRegistryError as error:
+            if error.retriable:
+                raise
+            # A registry without this API, or credentials for other subjects: the record can be decoded without it.
+    return list(found.values())
 
 
 def _schema(registry: SchemaRegistry, key: str, subjects: Iterable[str]) -> Schema:

@@ -4,7 +4,9 @@
     no such field             a field                    the writer's field, behind all others
     a field                   no such field              the reader's
     a type                    what it may read           the reader's
-    an enum                   one of the same name       with the writer's symbols besides
+    an enum                   an enum                    with the writer's symbols besides
+    a string, bytes           another kind of the same   the reader's: an enum, a uuid; fixed of any size
+                              column
     a union of several types  one that is not among them one more member
     anything else                                        IncompatibleSchemas, with both types
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kseg.segment_reader.payload.avro.resolution import resolve
+from kseg.segment_reader.payload.avro.resolution import is_other_member, resolve
 from kseg.segment_reader.payload.avro.schema import (
     Array,
     Enum,
@@ -45,9 +47,9 @@ def merged(
     """The reader's schema with what the writer's has besides; the same object where that is nothing.
 
     add_fields: False leaves fields out that the reader lacks. widen: where the reader's type may be promoted to the
-    writer's it becomes that: for a table that is not there yet. any_name: records and enums match whatever they are
-    called, those of fields too; the writer's name becomes an alias. Members of a union of several types, which their
-    names tell apart, do not.
+    writer's it becomes that: for a table that is not there yet. any_name: records match whatever they are called, as
+    enums always do, those of fields too; the writer's name becomes an alias. Members of a union of several types, which
+    their names tell apart, do not.
 
     Raises:
         IncompatibleSchemas: a column would have to change its type; both are in the message.
@@ -90,12 +92,13 @@ class _Merge:
             case Map(), Map():
                 values = self.of(reader.values, writer.values, f"{place}{{}}")
                 return reader if values is reader.values else Map(values)
-            case Enum(), Enum() if self._any_name or _alike(reader, writer):
+            case Enum(), Enum():
                 return self._enum(reader, writer)
-            case Primitive() | Fixed(), Primitive() | Fixed() if not _loses_digits(reader, writer):
-                return _value(reader, writer, place, self._widen)
-            case Primitive() | Fixed(), Primitive() | Fixed() if self._widen and not _loses_digits(writer, reader):
-                return _value(writer, reader, place)
+            case (Primitive() | Fixed() | Enum(), Primitive() | Fixed() | Enum()):
+                if not _loses_digits(reader, writer):
+                    return _value(reader, writer, place, self._widen)
+                if self._widen and not _loses_digits(writer, reader):
+                    return _value(writer, reader, place)
         raise _conflict(reader, writer, place)
 
     def _record(self, reader: Record, writer: Record, place: str) -> Record:
@@ -159,7 +162,7 @@ class _Merge:
             if number in matches:
                 same = matches[number]
                 branches[same] = self.of(branches[same], branch, place)
-            elif any(_same_type(mine, branch) for mine in ours) or not any(_reads(mine, branch) for mine in branches):
+            elif any(_same_type(mine, branch) for mine in ours) or not any(_takes(mine, branch) for mine in branches):
                 branches.append(self._shared.of(branch))
         if len(branches) == len(ours) and all(a is b for a, b in zip(branches, ours, strict=True)):
             return reader
@@ -177,7 +180,9 @@ def _column(
     return next((number for number in by_alias if number not in taken), None)
 
 
-def _value(reader: Primitive | Fixed, writer: Primitive | Fixed, place: str, widen: bool = False) -> Schema:
+def _value(
+    reader: Primitive | Fixed | Enum, writer: Primitive | Fixed | Enum, place: str, widen: bool = False
+) -> Schema:
     if is_null(reader):
         return writer
     if _reads(reader, writer):
@@ -187,8 +192,10 @@ def _value(reader: Primitive | Fixed, writer: Primitive | Fixed, place: str, wid
     raise _conflict(reader, writer, place)
 
 
-def _loses_digits(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+def _loses_digits(reader: Primitive | Fixed | Enum, writer: Primitive | Fixed | Enum) -> bool:
     """Whether the writer's decimal has digits that the reader's has no place for."""
+    if isinstance(reader, Enum) or isinstance(writer, Enum):
+        return False
     if Logical.DECIMAL is not reader.logical or Logical.DECIMAL is not writer.logical or not is_decimal(reader):
         return False
     return writer.scale > reader.scale or writer.precision - writer.scale > reader.precision - reader.scale
@@ -200,6 +207,11 @@ def _reads(reader: Schema, writer: Schema) -> bool:
     except IncompatibleSchemas:
         return False
     return True
+
+
+def _takes(member: Schema, branch: Schema) -> bool:
+    """Whether a member of a union of several types takes this branch's values."""
+    return not is_other_member(branch, member) and _reads(member, branch)
 
 
 def _branches(schema: Schema) -> tuple[Schema, ...]:

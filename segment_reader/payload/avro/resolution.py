@@ -5,6 +5,8 @@ By the specification's rules of schema resolution, and where columns call for mo
 - A field that the writer lacks is null. With `Missing.FILL` it has the reader's default, and one without a default is
   incompatible, as the specification says.
 - Every column is nullable, so a written null always fits.
+- Types whose columns are the same are read as one another, whatever their kinds are: enums of any name, strings, enums
+  and uuids on fixed; bytes and fixed of any size.
 - Logical types are resolved too. The specification ignores them, which would read milliseconds as microseconds:
   timestamps and times of day change their unit, decimals their scale, exactly or with an error for the payload; other
   pairs of different logical types (a date as a timestamp) are incompatible. A bare type matches any logical type on it.
@@ -142,10 +144,10 @@ class _Resolver:
             case Map(), Map():
                 value = self.resolve(writer.values, reader.values, f"{at}{{}}", f"{to}{{}}")
                 return Entries(value, 1 + smallest(writer.values))
-            case Enum(), Enum() if _named_alike(writer, reader):
+            case Enum(), Enum():
                 known = frozenset(reader.symbols)
                 return Symbols(tuple(s if s in known else reader.default for s in writer.symbols), writer.symbols)
-            case Primitive() | Fixed(), Primitive() | Fixed():
+            case Primitive() | Fixed() | Enum(), Primitive() | Fixed() | Enum():
                 node = _value(writer, reader)
                 if node is not None:
                     return node
@@ -173,6 +175,8 @@ class _Resolver:
             return self.resolve(writer, one, at, to)
         cause: IncompatibleSchemas | None = None
         for number in sorted(range(len(branches)), key=lambda n: _distance(writer, branches[n])):
+            if is_other_member(writer, branches[number]):
+                continue
             try:
                 node = self.resolve(writer, branches[number], at, f"{to}<{number}>")
             except IncompatibleSchemas as error:
@@ -245,6 +249,18 @@ def _named_alike(writer: Named, reader: Named) -> bool:
     return any(alias in (writer.name, simple_name(writer.name)) for alias in reader.aliases)
 
 
+def is_other_member(writer: Schema, reader: Schema) -> bool:
+    """Whether a union of several types has these two as members of their own: there, names tell enums and fixed types
+    apart, from each other and from all other types."""
+    if not isinstance(writer, Enum | Fixed) and not isinstance(reader, Enum | Fixed):
+        return False
+    if Logical.DECIMAL is getattr(writer, "logical", None) is getattr(reader, "logical", None):
+        return False
+    if isinstance(writer, Enum | Fixed) and type(writer) is type(reader):
+        return not _named_alike(writer, reader)
+    return True
+
+
 def _distance(writer: Schema, reader: Schema) -> int:
     """How far a branch of the reader's union is from what was written: see `_Resolver._member`."""
     match writer, reader:
@@ -265,15 +281,17 @@ def _best(writer: Schema, branches: tuple[Schema, ...]) -> Schema:
     return min(branches, key=lambda branch: _distance(writer, branch))
 
 
-def _value(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Node | None:
+def _value(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum) -> Node | None:
     """A value without parts; None: they do not match."""
+    if isinstance(writer, Enum) or isinstance(reader, Enum):
+        return _of_one_column(writer, reader)
     if writer.logical is Logical.DECIMAL and reader.logical is Logical.DECIMAL:
         if is_decimal(reader):
             return Decimal(_size(writer), reader.precision, reader.scale, reader.scale - writer.scale)
         return Binary(_size(writer)) if writer.scale == reader.scale else None
     if isinstance(writer, Fixed) or isinstance(reader, Fixed):
-        if not isinstance(writer, Fixed) or not isinstance(reader, Fixed) or not _alike_fixed(writer, reader):
-            return None
+        if not isinstance(writer, Fixed) or not isinstance(reader, Fixed) or writer.size != reader.size:
+            return _of_one_column(writer, reader)
     elif writer.kind is not reader.kind:
         return _promoted(writer, reader)
     if writer.logical is not None and reader.logical is not None and writer.logical is not reader.logical:
@@ -292,8 +310,23 @@ def _value(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Node | None:
     return _primitive(reader)
 
 
-def _alike_fixed(writer: Fixed, reader: Fixed) -> bool:
-    return writer.size == reader.size and _named_alike(writer, reader)
+def _of_one_column(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum) -> Node | None:
+    """A value whose kind is another than the reader's: what counts is the column. None: it has another column."""
+    column = arrow_type(reader)
+    if arrow_type(writer) != column and column != pa.binary():
+        return None
+    match writer:
+        case Enum(symbols=symbols):
+            return Symbols(symbols, symbols)
+        case Fixed(logical=Logical.UUID):
+            return UuidText() if column == pa.string() else None
+        case Fixed() if arrow_type(writer) == column:
+            return Binary(writer.size)
+        case Primitive(kind=Kind.STRING):
+            return Text() if column == pa.string() else Binary(None)
+        case Primitive(kind=Kind.BYTES) if not is_decimal(writer):
+            return Binary(None)
+    return None
 
 
 def _size(schema: Primitive | Fixed) -> int | None:

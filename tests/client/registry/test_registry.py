@@ -43,6 +43,18 @@ def test_versions_of_a_subject_whose_name_needs_quoting(registry_server: Any) ->
     assert len(registry_server.asked) == 4, "the latest is asked for each time"
 
 
+def test_the_subjects_and_versions_of_an_id(registry_server: Any) -> None:
+    names = [{"subject": "a-value", "version": 2}, {"subject": "b", "version": 1}]
+    registry_server.answers["/schemas/ids/7/versions"] = (200, names)
+    registry_server.answers["/schemas/ids/7/versions?subject=%3A.prod%3A"] = (200, [])
+    registry_server.answers["/schemas/ids/8/versions"] = (200, ["a-value"])
+    with opened(registry_server) as registry:
+        assert registry.named(7) == [("a-value", 2), ("b", 1)]
+        assert registry.named(7, ":.prod:x") == []
+        with pytest.raises(SchemaRegistryError, match="without subjects and versions"):
+            registry.named(8)
+
+
 def test_a_guid_is_checked_before_it_is_part_of_a_path(registry_server: Any) -> None:
     guid = "89791762-2336-4186-9674-299b90a802e2"
     registry_server.answers[f"/schemas/guids/{guid}"] = (200, {"schema": ORDER, "guid": guid})

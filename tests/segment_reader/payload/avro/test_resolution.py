@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import uuid
 from decimal import Context, Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from avro_schemas import Branch, encode
 from kseg.segment_reader.payload.avro.decoder import avro_decoder
-from kseg.segment_reader.payload.avro.resolution import Missing
-from kseg.segment_reader.payload.avro.schema import parse_schema
+from kseg.segment_reader.payload.avro.evolution import merged
+from kseg.segment_reader.payload.avro.resolution import Missing, resolve
+from kseg.segment_reader.payload.avro.schema import Union, parse_schema
+from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema
 
 TIMES = {name: {"type": "long", "logicalType": f"timestamp-{name}"} for name in ("millis", "micros", "nanos")}
+COLOURS = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+UUID_FIXED = {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}
 
 
 @pytest.fixture(params=["fast", "reference"])
@@ -157,11 +164,11 @@ def test_decimals_of_38_digits_are_exact(engine: Any) -> None:
             record({"name": "f", "type": record({"name": "g", "type": "int"}, name="In")}),
             r"writer's Order\.f\.g, reader's Order\.f\.g: string cannot be read as int",
         ),
-        (
-            {"type": "fixed", "name": "F", "size": 3},
-            {"type": "fixed", "name": "F", "size": 4},
-            r"fixed F\(3\) cannot be read as fixed F\(4\)",
-        ),
+        ({"type": "fixed", "name": "F", "size": 3}, "string", r"fixed F\(3\) cannot be read as string"),
+        ({"type": "fixed", "name": "F", "size": 3}, UUID_FIXED, r"fixed F\(3\) cannot be read as"),
+        (decimal(5, 2), {"type": "fixed", "name": "F", "size": 3}, r"decimal\(5, 2\).* cannot be read as fixed"),
+        (COLOURS, "int", "enum Colour cannot be read as int"),
+        ("int", COLOURS, "int cannot be read as enum Colour"),
     ],
 )
 def test_schemas_that_do_not_match_are_refused_with_both_places(writer: Any, reader: Any, message: str) -> None:
@@ -274,3 +281,61 @@ def test_a_union_of_more_than_one_type_is_a_struct_of_its_members(engine: Any) -
 def test_records_of_one_simple_name_are_told_apart_by_their_namespace(engine: Any) -> None:
     one, two = record({"name": "x", "type": "int"}, name="a.R"), record({"name": "x", "type": "int"}, name="b.R")
     assert read(engine, two, [one, two], {"x": 1})[1] == {"member0": None, "member1": {"x": 1}}
+
+
+OF_TEXT: list[tuple[Any, Any, str]] = [
+    ("string", "BLUE", "BLUE"),
+    ({"type": "string", "logicalType": "uuid"}, uuid.UUID(int=7), str(uuid.UUID(int=7))),
+    (COLOURS, "BLUE", "BLUE"),
+    ({**COLOURS, "name": "Paint", "namespace": "shop"}, "RED", "RED"),
+    (UUID_FIXED, uuid.UUID(int=7).bytes, str(uuid.UUID(int=7))),
+]
+OF_BYTES: list[tuple[Any, Any, bytes]] = [
+    ("bytes", b"abcd", b"abcd"),
+    ({"type": "fixed", "name": "F", "size": 4}, b"abcd", b"abcd"),
+    ({"type": "fixed", "name": "F", "size": 3}, b"abc", b"abc"),
+    ({"type": "fixed", "name": "G", "size": 3}, b"abc", b"abc"),
+]
+
+
+@pytest.mark.parametrize("kinds", [OF_TEXT, OF_BYTES], ids=["text", "bytes"])
+@pytest.mark.parametrize("nested", [False, True], ids=["field", "nested"])
+def test_kinds_of_one_column_are_read_as_one_another(engine: Any, nested: bool, kinds: list[Any]) -> None:
+    """Each written by fastavro, by each kind of the reader's."""
+
+    def around(kind: Any) -> dict[str, Any]:
+        kind = {"type": "array", "items": ["null", kind]} if nested else kind
+        return record({"name": "a", "type": kind})
+
+    for writer, value, expected in kinds:
+        payload = io.BytesIO()
+        kept = fastavro.parse_schema(json.loads(json.dumps(around(writer))))
+        fastavro.schemaless_writer(payload, kept, {"a": [value, None] if nested else value})
+        for reader, _, _ in kinds:
+            schemas = [parse_schema(json.dumps(around(kind))) for kind in (writer, reader)]
+            assert arrow_type(schemas[0]) == arrow_type(schemas[1])
+            after = merged(schemas[1], schemas[0])
+            assert arrow_type(after) == arrow_type(schemas[1])
+            rows = avro_decoder(schemas[0], after, engine=engine).decode(pa.array([payload.getvalue()])).rows
+            assert rows.to_pylist() == [{"a": [expected, None] if nested else expected}], (writer, reader)
+            assert merged(after, schemas[0]) is after
+
+
+def test_an_enum_is_read_as_bytes_as_a_string_is(engine: Any) -> None:
+    assert read(engine, COLOURS, "bytes", "BLUE")[1] == b"BLUE"
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "members"),
+    [
+        (["int", {**COLOURS, "name": "Paint"}], ["int", COLOURS], ["int", "Colour", "Paint"]),
+        (["int", COLOURS], ["int", "string"], ["int", "string", "Colour"]),
+        (["int", {"type": "fixed", "name": "F", "size": 3}], ["int", "bytes"], ["int", "bytes", "F"]),
+    ],
+)
+def test_members_of_unions_of_several_types_stay_apart(writer: Any, reader: Any, members: list[str]) -> None:
+    after = merged(parse_schema(json.dumps(reader)), parse_schema(json.dumps(writer)))
+    assert isinstance(after, Union)
+    assert [getattr(one, "name", getattr(one, "kind", None)) for one in after.branches[1:]] == members
+    with pytest.raises(IncompatibleSchemas):
+        resolve(parse_schema(json.dumps(writer[1])), parse_schema(json.dumps(reader)))
