@@ -3,7 +3,8 @@
     type      int8 … int64, float, double, boolean, string, bytes, array (items), map (keys, values), struct (fields)
     name      a logical type: Connect's Decimal, Date, Time and Timestamp, and Debezium's io.debezium.time.*
 
-A logical type that is not known has the type that it rests on, as with Connect itself.
+A logical type that is not known has the type that it rests on, as with Connect itself. A map whose keys are no strings
+is an array of pairs in JSON, which no column has a type for: it is JSON text.
 Source: `org.apache.kafka.connect.json.JsonSchema`, `io.debezium.time`.
 """
 
@@ -38,6 +39,8 @@ _BASES: dict[str, pa.DataType] = {
 }
 _NUMBERS = ("int8", "int16", "int32", "int64", "float", "float32", "double", "float64")
 _UTC, _LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+_PAIRS = "of pairs"
+"""A map whose keys are no strings."""
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 #: Logical name -> what it rests on, its type, and its format; the others stay what they rest on.
 _LOGICAL = {
@@ -70,13 +73,17 @@ class ConnectType:
 
 def read_connect_schema(text: str) -> ConnectType:
     """The schema's text; or a message that has it. Raises InvalidSchema, UnsupportedSchema."""
+    return _read(_document(text), "", 1)
+
+
+def _document(text: str) -> Any:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidSchema("", "is no JSON document") from None
     if isinstance(document, dict) and "type" not in document and isinstance(document.get("schema"), dict):
-        document = document["schema"]
-    return _read(document, "", 1)
+        return document["schema"]
+    return document
 
 
 def _read(schema: Any, path: str, depth: int) -> ConnectType:
@@ -89,30 +96,51 @@ def _read(schema: Any, path: str, depth: int) -> ConnectType:
         element = _read(schema.get("items"), f"{path}[]", depth + 1)
         return ConnectType(base, pa.list_(element.type), None, (("[]", element),))
     if base == "map":
-        keys = schema.get("keys")
-        if not isinstance(keys, dict) or keys.get("type") != "string":
-            raise UnsupportedSchema(path, "a map whose keys are no strings is an array of pairs in Connect's JSON")
+        if not _has_text_keys(schema):
+            return ConnectType(_PAIRS, pa.string(), JSON_TEXT)
         value = _read(schema.get("values"), f"{path}[]", depth + 1)
         return ConnectType(base, pa.map_(pa.string(), value.type), None, (("[]", value),))
+    return _scalar(schema, base, path)
+
+
+def _has_text_keys(schema: dict[str, Any]) -> bool:
+    keys = schema.get("keys")
+    return isinstance(keys, dict) and keys.get("type") == "string"
+
+
+def _scalar(schema: Any, base: Any, path: str) -> ConnectType:
     if not isinstance(base, str) or base not in _BASES:
         raise InvalidSchema(path, "is no schema of Kafka Connect: it has no `type` that Connect knows")
-    name = schema.get("name")
-    if name == _DECIMAL and base == "bytes":
+    if _is_decimal(schema, base):
         return _decimal(schema, path)
+    name = schema.get("name")
     logical = _LOGICAL.get(name) if isinstance(name, str) else None
     if logical is not None and logical[0] == base:
         return ConnectType(base, logical[1], logical[2])
     return ConnectType(base, _BASES[base])
 
 
-def _struct(schema: dict[str, Any], path: str, depth: int) -> ConnectType:
+def _is_decimal(schema: dict[str, Any], base: str) -> bool:
+    return base == "bytes" and schema.get("name") == _DECIMAL
+
+
+def _listed(schema: dict[str, Any], path: str) -> list[Any]:
     listed = schema.get("fields")
     if not isinstance(listed, list):
         raise InvalidSchema(path, "a struct without `fields`")
+    return listed
+
+
+def _name_of(field: Any) -> str | None:
+    name = field.get("field") if isinstance(field, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _struct(schema: dict[str, Any], path: str, depth: int) -> ConnectType:
     fields: dict[str, ConnectType] = {}
-    for each in listed:
-        name = each.get("field") if isinstance(each, dict) else None
-        if not isinstance(name, str) or name in fields:
+    for each in _listed(schema, path):
+        name = _name_of(each)
+        if name is None or name in fields:
             raise InvalidSchema(path, "each of a struct's fields has a name of its own, in `field`")
         fields[name] = _read(each, _below(path, name), depth + 1)
     kind = pa.struct([pa.field(name, field.type) for name, field in fields.items()])
@@ -142,41 +170,51 @@ def _below(path: str, name: str) -> str:
 def contradiction(text: str, declared: Shape) -> PayloadSchemaError | None:
     """Why values written with this schema are not read by the declared type; None: they are.
 
-    Fields that only one of the two has are no contradiction, nor are numbers of other widths: these are judged value by
-    value. Logical types are, whose numbers mean something else: milliseconds and microseconds, other scales.
+    Fields that only one of the two has are no contradiction, whatever they are, nor is anything where JSON text is
+    declared, nor are numbers of other widths: these are judged value by value. Logical types are, whose numbers mean
+    something else: milliseconds and microseconds, other scales.
     """
     try:
-        written = read_connect_schema(text)
+        return _contradiction(_document(text), declared, "")
     except PayloadSchemaError as error:
         return error
-    return _contradiction(written, declared, "")
 
 
-def _contradiction(written: ConnectType, declared: Shape, path: str) -> PayloadSchemaError | None:
-    if declared.kind is Kind.STRUCT and written.base == "struct":
-        fields = dict(written.fields)
-        below = (
-            (fields[name], child, _below(path, name)) for name, child in declared.by_name.items() if name in fields
-        )
-        return next((found for each in below if (found := _contradiction(*each)) is not None), None)
-    if (declared.kind, written.base) in ((Kind.LIST, "array"), (Kind.MAP, "map")):
-        return _contradiction(written.fields[0][1], declared.children[0], f"{path}[]")
+def _contradiction(schema: Any, declared: Shape, path: str) -> PayloadSchemaError | None:
+    """Raises PayloadSchemaError for what is no schema, at a place that both have."""
+    if declared.format is not None and declared.format.name == JSON_TEXT:
+        return None
+    base = schema.get("type") if isinstance(schema, dict) else None
+    if declared.kind is Kind.STRUCT and base == "struct":
+        children = declared.by_name
+        shared = ((each, each["field"]) for each in _listed(schema, path) if _name_of(each) in children)
+        below = (_contradiction(each, children[name], _below(path, name)) for each, name in shared)
+        return next((found for found in below if found is not None), None)
+    if declared.kind is Kind.LIST and base == "array":
+        return _contradiction(schema.get("items"), declared.children[0], f"{path}[]")
+    if declared.kind is Kind.MAP and base == "map" and _has_text_keys(schema):
+        return _contradiction(schema.get("values"), declared.children[0], f"{path}[]")
+    how = f" as {declared.format.name}" if declared.format else ""
+    if base in ("struct", "array", "map"):
+        its = base if base != "map" or _has_text_keys(schema) else f"{base} {_PAIRS}"
+        return InvalidSchema(path, f"the message's schema has a {its}, declared is {declared.type}{how}")
+    if declared.kind is Kind.BINARY and base == "bytes":
+        return None
+    written = _scalar(schema, base, path)
     if _agree(written, declared):
         return None
-    how = f" as {declared.format.name}" if declared.format else ""
     its = f" as {written.format}" if written.format else ""
-    reason = f"the message's schema has {written.type}{its}, declared is {declared.type}{how}"
-    return InvalidSchema(path, reason)
+    return InvalidSchema(path, f"the message's schema has {written.type}{its}, declared is {declared.type}{how}")
 
 
 def _agree(written: ConnectType, declared: Shape) -> bool:
     kind, base = declared.kind, written.base
     if kind is Kind.STRING:
-        return base == "string" or (declared.format is not None and declared.format.name == JSON_TEXT)
+        return base == "string"
     if kind in INTEGERS or kind in (Kind.FLOAT, Kind.DOUBLE):
         return base in _NUMBERS
     if kind is Kind.BOOLEAN or kind is Kind.BINARY:
-        return base == ("boolean" if kind is Kind.BOOLEAN else "bytes")
+        return kind is Kind.BOOLEAN and base == "boolean"
     if kind is Kind.DECIMAL:
         of_bytes = pa.types.is_decimal(written.type) and written.type.scale == declared.type.scale
         return base in _NUMBERS or of_bytes

@@ -116,27 +116,6 @@ def test_a_schema_of_another_subject_is_found_on_the_way(records: Any, home: Any
     assert job.orphans() == set()
 
 
-@pytest.mark.parametrize("of_topic", [True, False], ids=["of-the-topic", "of-another-subject"])
-def test_a_field_that_was_widened_and_removed_since_lands_with_its_widest_type(
-    records: Any, home: Any, registry: SharedRegistry, of_topic: bool
-) -> None:
-    """The records of each version come after a run's tasks have met those of the one before, in two partitions."""
-    topic = records.topic(2)
-    orders = Orders(records, registry, topic)
-    name = f"Order{topic.rpartition('-')[2]}"
-    strategy = topic_subject_name_strategy if of_topic else record_subject_name_strategy
-    versions = [schema(("id", "int"), *more, name=name) for more in ([("x", "int")], [("x", "long")], [])]
-    for number in (1, 0):
-        orders.write(versions[0], {"id": 1, "x": 1}, partition=number, strategy=strategy)
-        orders.write(versions[1], {"id": 2, "x": 2**40}, partition=number, strategy=strategy)
-    orders.write(versions[2], {"id": 3})
-    job = home(topic, decode=DECODE, registry={"url": registry.url})
-    job.ingest()
-    assert typed(job, ["id", "x"]) == orders.expected(["id", "x"])
-    assert job.table("first").to_pyarrow_table().schema.field("x").type == pa.int64()
-    assert verify(job.job).ok
-
-
 @pytest.mark.parametrize("step", ["plan:after", "schemas:after", "land:first:committed", "account:after"])
 def test_a_run_killed_at_a_step_lands_once(
     records: Any, home: Any, children: Any, registry: SharedRegistry, step: str

@@ -128,6 +128,21 @@ def test_keys_that_are_no_structs_are_values() -> None:
     ]
 
 
+def test_a_map_with_other_keys_is_no_obstacle_to_other_fields_and_lands_as_text() -> None:
+    """As JsonConverter writes it: an array of pairs."""
+    by_number = {"field": "by_number", "type": "map", "keys": {"type": "int32"}, "values": {"type": "string"}}
+    of_no_scale = {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}
+    schema = {"type": "struct", "fields": [FIELDS[0], by_number, of_no_scale]}
+    document = message({"id": 7, "by_number": [[1, "a"], [2, None]], "price": "AQ=="}, schema)
+    assert read(parse_columns({"id": "bigint"}), document) == [(Status.DECODED, {"id": 7})]
+    options = replace(CONNECT_OPTIONS, formats={"by_number": "json"})
+    found = read(parse_columns({"id": "bigint", "by_number": "string"}), document, options=options)
+    assert found == [(Status.DECODED, {"id": 7, "by_number": '[[1, "a"], [2, null]]'})]
+    by_schema = read_connect_schema(json.dumps({"type": "struct", "fields": [FIELDS[0], by_number]}))
+    options = replace(CONNECT_OPTIONS, formats=dict(by_schema.formats()))
+    assert read(by_schema.type, document, options=options) == found
+
+
 def test_unknown_fields_are_rescued_at_their_place() -> None:
     options = JsonOptions(timestamp_format="epoch_millis", unknown_fields="rescue")
     found = read(

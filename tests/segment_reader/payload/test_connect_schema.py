@@ -64,6 +64,7 @@ def struct(**fields: Any) -> dict[str, Any]:
             pa.map_(pa.string(), pa.int64()),
             None,
         ),
+        ({"type": "map", "keys": {"type": "int32"}, "values": {"type": "int64"}}, pa.string(), "json"),
     ],
 )
 def test_a_schema_has_a_type_and_a_format(schema: dict[str, Any], kind: pa.DataType, format: str | None) -> None:
@@ -89,11 +90,6 @@ def test_formats_are_those_of_paths_below() -> None:
         ('{"type": "struct"}', InvalidSchema, ""),
         (json.dumps(struct(a={"type": "array"})), InvalidSchema, "a[]"),
         (json.dumps(struct(a={"type": "bytes", "name": CONNECT + "Decimal"})), InvalidSchema, "a"),
-        (
-            json.dumps(struct(a={"type": "map", "keys": {"type": "int32"}, "values": {"type": "int32"}})),
-            UnsupportedSchema,
-            "a",
-        ),
         ('{"type": "array", "items": ' * 150 + '{"type": "int32"}' + "}" * 150, UnsupportedSchema, "[]" * 100),
         ('{"a": ' * 50_000, InvalidSchema, ""),
     ],
@@ -131,6 +127,12 @@ def test_what_is_no_schema_is_refused(text: str, error: type[PayloadSchemaError]
         ("bytes", "decimal(12,2)", None, False),
         ({"type": "array", "items": {"type": "string"}}, "array<int>", None, False),
         ({"type": "array", "items": {"type": "int32"}}, "map<string,int>", None, False),
+        ({"type": "map", "keys": {"type": "int32"}, "values": {"type": "int32"}}, "map<string,int>", None, False),
+        ({"type": "array", "items": {"type": "int32"}}, "bigint", None, False),
+        ({"type": "bytes", "name": CONNECT + "Decimal"}, "decimal(12,2)", None, False),
+        ({"type": "bytes", "name": CONNECT + "Decimal"}, "binary", None, True),
+        ({"type": "nothing-known"}, "bigint", None, False),
+        ({"type": "struct"}, "struct<x: int>", None, False),
         (struct(x="string"), "struct<x: int>", None, False),
         (struct(y="string"), "struct<x: int>", None, True),
     ],
@@ -144,3 +146,36 @@ def test_a_message_s_schema_agrees_with_the_declared_one_or_not(
     assert (found is None) == agrees, found
     if found is not None:
         assert found.place.startswith("f")
+
+
+UNREADABLE = {
+    "a map with other keys": {"type": "map", "keys": {"type": "int32"}, "values": {"type": "int32"}},
+    "a decimal without a scale": {"type": "bytes", "name": CONNECT + "Decimal"},
+    "a type that nobody knows": {"type": "uint8"},
+    "no type": {},
+    "a struct without fields": {"type": "struct"},
+    "a deep one": struct(below={"type": "array", "items": {"type": "uint8"}}),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("declared", ["nowhere", "as-text"])
+@pytest.mark.parametrize("at", ["top", "struct", "array", "map"])
+def test_only_what_both_have_is_compared(kind: dict[str, Any], declared: str, at: str) -> None:
+    """A field that is not declared, or is declared as JSON text, may be anything."""
+    columns, schema, path = (
+        "id: bigint, f: string" if declared == "as-text" else "id: bigint",
+        struct(id="int64", f=kind),
+        "",
+    )
+    if at != "top":
+        columns = {"struct": "struct<{}>", "array": "array<struct<{}>>", "map": "map<string,struct<{}>>"}[at].format(
+            columns
+        )
+        parts = {"array": {"items": schema}, "map": {"keys": {"type": "string"}, "values": schema}}
+        schema = struct(of={"type": at, **parts[at]} if at in parts else schema)
+        path = "of." if at == "struct" else "of[]."
+    formats = {f"{path}f": "json"} if declared == "as-text" else {}
+    given = {"of": columns} if at != "top" else dict(part.split(": ") for part in columns.split(", "))
+    shape = shape_of(parse_columns(given), JsonOptions(formats=formats))
+    assert contradiction(json.dumps(schema), shape) is None

@@ -1,0 +1,108 @@
+"""Payloads of a registry as others write them: fields that change their types and go, in jobs that land them once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import ServerConfig, record_subject_name_strategy, topic_subject_name_strategy
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kseg.etl.operations.verify import verify
+from registries import SharedRegistry
+
+
+class Topic:
+    """A topic to which Confluent's serializers write. suffix: for names that no other topic's subjects have."""
+
+    def __init__(self, records: Any, registry: SharedRegistry, partitions: int = 1) -> None:
+        self.name = records.topic(partitions)
+        self.suffix = self.name.rpartition("-")[2]
+        self.registry = registry
+        self._producer = Producer(records.settings)
+
+    def write(self, data: bytes, partition: int = 0) -> None:
+        self._producer.produce(self.name, data, partition=partition)
+        assert self._producer.flush(60) == 0
+
+    def write_avro(self, schema: Any, *values: Any, partition: int = 0, **options: Any) -> None:
+        serializer = AvroSerializer(self.registry.client, json.dumps(schema), conf=options)
+        for value in values:
+            self.write(serializer(value, SerializationContext(self.name, MessageField.VALUE)), partition)
+
+
+@pytest.fixture
+def topic_of(records: Any, schema_registry: SharedRegistry) -> Callable[..., Topic]:
+    def make(partitions: int = 1) -> Topic:
+        return Topic(records, schema_registry, partitions)
+
+    return make
+
+
+@pytest.fixture
+def job_of(home: Any, schema_registry: SharedRegistry) -> Callable[..., Any]:
+    """job_of(topic, value, **sections): a job whose values are decoded so."""
+
+    def make(topic: Topic, value: dict[str, Any], *, decode: Any = None, **sections: Any) -> Any:
+        decode = {"value": {"schema": "registry", **value}, **(decode or {})}
+        return home(topic.name, decode=decode, registry={"url": schema_registry.url}, **sections)
+
+    return make
+
+
+def record(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": one, "type": kind} for one, kind in fields.items()]}
+
+
+def rows(job: Any, table: str = "first") -> list[dict[str, Any]]:
+    """What a table has of the decoded columns."""
+
+    def decoded() -> Iterator[dict[str, Any]]:
+        for row in job.table(table).to_pyarrow_table().sort_by("_kseg_offset").to_pylist():
+            yield {name: value for name, value in row.items() if not name.startswith("_kseg_")}
+
+    return list(decoded())
+
+
+@pytest.mark.parametrize("strategy", [topic_subject_name_strategy, record_subject_name_strategy])
+def test_a_field_that_was_widened_and_removed_since_lands_with_its_widest_type(
+    topic_of: Any, job_of: Any, strategy: Any
+) -> None:
+    """Also of a subject that the job does not name, whose versions are met one after the other."""
+    topic = topic_of(2)
+    name = f"Order{topic.suffix}"
+    options = {"subject.name.strategy": strategy}
+    for partition in (1, 0):
+        topic.write_avro(record(name, id="int", x="int"), {"id": 1, "x": 1}, partition=partition, **options)
+        topic.write_avro(record(name, id="int", x="long"), {"id": 2, "x": 2**40}, partition=partition, **options)
+    topic.write_avro(record(name, id="int"), {"id": 3})
+    job = job_of(topic, {"format": "avro"})
+    job.ingest()
+    found = sorted((row["id"], row["x"]) for row in rows(job) if row["x"] is not None)
+    assert found == [(1, 1), (1, 1), (2, 2**40), (2, 2**40)]
+    assert pa.schema(job.table("first").schema().to_arrow()).field("x").type == pa.int64()
+    assert verify(job.job).ok
+
+
+def test_a_field_that_changes_between_types_of_one_column_lands(topic_of: Any, job_of: Any) -> None:
+    """The registry's rule is NONE, as where others have changed them: an enum, a string, an enum of another name."""
+    topic = topic_of()
+    colours = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+    fixed = {"type": "fixed", "name": "F", "size": 2}
+    topic.write_avro(record("Order", a=colours, b=fixed), {"a": "RED", "b": b"ab"})
+    topic.registry.client.set_config(f"{topic.name}-value", ServerConfig(compatibility="NONE"))
+    job = job_of(topic, {"format": "avro"})
+    job.ingest()
+    topic.write_avro(record("Order", a="string", b="bytes"), {"a": "green", "b": b"abc"})
+    job.ingest()
+    topic.write_avro(
+        record("Order", a={**colours, "name": "Paint"}, b={**fixed, "size": 3}), {"a": "BLUE", "b": b"xyz"}
+    )
+    job.ingest()
+    assert rows(job) == [{"a": "RED", "b": b"ab"}, {"a": "green", "b": b"abc"}, {"a": "BLUE", "b": b"xyz"}]
+    assert verify(job.job).ok
