@@ -134,8 +134,8 @@ class Payload(Section):
     as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. envelope: what is around a
     record, whose columns are then those of the row that it is about. into: records become columns of the table, or one
     struct column. rename: fields to other column names. subject, defaults and max_columns: of schemas in a registry.
-    unknown_fields: None is `add` with a registry, else `ignore`. message and nanoseconds: of Protobuf, which message it
-    is, and what times below a microsecond are. The rest is for JSON alone.
+    unknown_fields: None is `add` with a registry, else `ignore`. message: of Protobuf, which message it
+    is. nanoseconds: of Protobuf and JSON, what times below a microsecond are. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -265,7 +265,7 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
 
 
 _OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
-_OF_PROTOBUF = ("message", "nanoseconds")
+_OF_PROTOBUF = ("message",)
 #: Which forms of `schema` a format takes, the usual one first; other formats take none.
 _SCHEMAS = {
     "json": ("columns",),
@@ -315,6 +315,8 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
         yield from _without_meaning(payload, place, _OF_PROTOBUF)
+        if not payload.is_json:
+            yield from _without_meaning(payload, place, ("nanoseconds",))
     if possible is None:
         yield from _without_meaning(
             payload, place, ("schema", "envelope", "into", "rename", "unknown_fields", *_OF_JSON)

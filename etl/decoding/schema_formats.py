@@ -88,6 +88,8 @@ def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
     if payload.format == "json_schema":
         names = ("timestamp_format", "date_format", "time_zone")
         options = {name: given for name in names if (given := getattr(payload, name)) is not None}
+        if payload.nanoseconds != "fail":
+            options["nanoseconds"] = payload.nanoseconds
         return JsonSchemas(tuple(options.items()), rescue)
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)

@@ -222,6 +222,8 @@ def _plan(
     names = ("timestamp_format", "date_format", "formats", "time_zone")
     options = {name: given for name in names if (given := getattr(payload, name)) is not None}
     options["unknown_fields"] = payload.unknown
+    if payload.nanoseconds != "fail":
+        options["nanoseconds"] = payload.nanoseconds
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]
         format=payload.format,

@@ -14,6 +14,7 @@ from kseg.client.registry.config import SECRETS, RegistryConfig
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.etl.errors import listed
 from kseg.jobs.api.properties import may_be_secret
+from kseg.jobs.inference.finer_times import documents_with_finer_times
 from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown, uses_registry
 from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import columns_of
@@ -25,6 +26,7 @@ from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.kernel import decode
+from kseg.segment_reader.payload.json.shape import JsonOptions
 
 MOST_COLUMNS = 500
 
@@ -106,15 +108,18 @@ def _payload(
     if found.format == "json" and records:
         return Payload(found, columns_of(seen_in(found.documents), most))
     if found.format == "framed" and registry is not None:
-        return Payload(found, schema_type=_schema_type(found, registry))
+        return _framed(found, payloads, registry)
     return Payload(found)
 
 
-def _schema_type(found: Recognised, registry: Mapping[str, str]) -> str | None:
-    """The type of all schemas; None if they have several types."""
+def _framed(found: Recognised, payloads: list[bytes | None], registry: Mapping[str, str]) -> Payload:
+    """The type is that of all schemas; None if they have several types."""
     with SchemaRegistry(RegistryConfig.from_properties(registry)) as client:
-        types = {client.schema(schema).type for schema in found.schemas}
-    return types.pop() if len(types) == 1 else None
+        schemas = {key: client.schema(key) for key in found.schemas}
+        types = {schema.type for schema in schemas.values()}
+        if types != {"JSON"}:
+            return Payload(found, schema_type=types.pop() if len(types) == 1 else None)
+        return Payload(found, schema_type="JSON", finer=documents_with_finer_times(payloads, schemas, client))
 
 
 def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
@@ -136,13 +141,14 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
         yield f"{len(left)} field(s) are not declared and land in _kseg_rescued: {names}"
     columns = {column.name: column.type for column in draft.value.columns if column.type is not None}
     if columns:
-        yield from _undecodable(sampled, columns, draft.value.others)
+        options = JsonOptions(nanoseconds="truncate" if draft.value.finer_times else "fail")
+        yield from _undecodable(sampled, columns, draft.value.others, options)
 
 
-def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int) -> Iterable[str]:
+def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int, options: JsonOptions) -> Iterable[str]:
     """A note on sampled values that the job cannot decode, if there are more than become dead letters."""
     payloads = pa.array(sampled.values, pa.binary())
-    decoder = json_decoder(parse_columns(columns), engine="fast" if is_cached(decode) else "reference")
+    decoder = json_decoder(parse_columns(columns), options, engine="fast" if is_cached(decode) else "reference")
     status = decoder.decode(payloads).status
     bad = np.flatnonzero(status > Status.NULL)
     if len(bad) > set_aside:

@@ -23,11 +23,17 @@ _BY_REGISTRY: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "proto
 
 @dataclass(frozen=True)
 class Payload:
-    """Keys or values. schema_type: of framed payloads in the registry: AVRO, PROTOBUF, JSON; None: not known."""
+    """Keys or values. schema_type: of framed payloads in the registry: AVRO, PROTOBUF, JSON; None: not known. finer:
+    number of framed documents with times that have digits below a microsecond."""
 
     recognised: Recognised
     columns: Sequence[Column] = ()
     schema_type: str | None = None
+    finer: int = 0
+
+    @property
+    def finer_times(self) -> int:
+        return self.finer + sum(column.finer for column in self.columns)
 
     @property
     def others(self) -> int:
@@ -142,13 +148,12 @@ def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
         return []
     if found.format == "framed" and payload.schema_type in _BY_REGISTRY:
         ids = listed(found.schemas, most=5)
-        return [_commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}")] + [
-            f"    {line}"
-            for line in (
-                f"format: {_BY_REGISTRY[payload.schema_type]}",
-                "schema: registry",
-                *([] if source == "value" else ["into: struct"]),
-            )
+        return [
+            _commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}"),
+            f"    format: {_BY_REGISTRY[payload.schema_type]}",
+            "    schema: registry",
+            *([] if source == "value" else ["    into: struct"]),
+            *_finer(payload),
         ]
     form = {"json": "string", "framed": "bytes"}.get(found.format, found.format)
     column = next(name for name in _names(source) if name not in taken)
@@ -180,6 +185,7 @@ def _json(payload: Payload) -> list[str]:
     if renamed:
         lines.append(_commented("    rename:", "names that a table cannot have"))
         lines += [f"      {_scalar(column.name)}: {_text(column.column)}" for column in renamed]
+    lines += _finer(payload)
     lines.append(_commented("    unknown_fields: rescue", "fields that are not declared, as JSON in _kseg_rescued"))
     if left:
         lines.append("    # Not declared:")
@@ -190,6 +196,14 @@ def _json(payload: Payload) -> list[str]:
     if len(left) > _MOST_LEFT:
         lines.append(f"    #   and {len(left) - _MOST_LEFT:,} more")
     return lines
+
+
+def _finer(payload: Payload) -> list[str]:
+    """The line for times that no column of the table can hold exactly; none if there are none in the sample."""
+    if not payload.finer_times:
+        return []
+    counted = f"{payload.finer_times:,} time(s) have digits below a microsecond, which are cut off; without it, errors"
+    return [_commented("    nanoseconds: truncate", counted)]
 
 
 _MOST_LEFT: Final = 100

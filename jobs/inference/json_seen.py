@@ -102,8 +102,8 @@ class Seen:
     """One field, an array's elements, or the documents themselves.
 
     kinds: number of values by kind. texts: number of strings by possible type: `instant` (ISO 8601 with a zone),
-    `local` (without), `date`. members: an object's fields in the order in which they appeared. twice: names that an
-    object had twice.
+    `local` (without), `date`; `finer`: those of `instant` that have digits below a microsecond. members: an object's
+    fields in the order in which they appeared. twice: names that an object had twice.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -203,4 +203,6 @@ def _texts(text: str) -> list[str]:
     micros = micros_of(text, instant, instant=True)
     if isinstance(micros, int):
         return ["instant"]
+    if micros == "fraction":
+        return ["instant", "finer"]
     return ["local"] if micros == "no zone" else []

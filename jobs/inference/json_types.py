@@ -35,7 +35,8 @@ _MILLIS: Final = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A field of the sampled documents. type: DDL, None: it is not declared. column: its name in the table."""
+    """A field of the sampled documents. type: DDL, None: it is not declared. column: its name in the table. finer:
+    number of its timestamps, nested ones too, that have digits below a microsecond."""
 
     name: str
     type: str | None
@@ -43,6 +44,7 @@ class Column:
     nulls: int
     note: str = ""
     column: str = ""
+    finer: int = 0
 
 
 def columns_of(documents: Seen, most: int) -> list[Column]:
@@ -65,8 +67,16 @@ def columns_of(documents: Seen, most: int) -> list[Column]:
             kind, note = type_of(seen), note_of(seen)
         column = _free_name(name, taken) if kind is not None else ""
         taken.add(column.lower())
-        columns.append(Column(name, kind, seen.count, seen.nulls, note, column))
+        finer = 0 if kind is None else finer_times(seen)
+        columns.append(Column(name, kind, seen.count, seen.nulls, note, column, finer))
     return columns
+
+
+def finer_times(seen: Seen) -> int:
+    """Number of timestamps in a field, nested ones too, that have digits below a microsecond."""
+    parts = [*seen.members.values(), *([seen.element] if seen.element is not None else [])]
+    own = seen.texts["finer"] if type_of(seen) == "timestamp" else 0
+    return own + sum(map(finer_times, parts))
 
 
 def type_of(seen: Seen, depth: int = 1) -> str | None:
@@ -168,6 +178,8 @@ def note_of(seen: Seen) -> str:
         return "if these are times: type timestamp, and its format epoch_millis" if times else ""
     if kind == "double" and seen.numbers.scale + seen.numbers.integer_digits <= MOST_DIGITS and seen.numbers.scale:
         return f"{_decimal(seen.numbers)} would hold the sampled values exactly"
+    if kind == "timestamp" and seen.texts["finer"]:
+        return f"{seen.texts['finer']:,} with digits below a microsecond"
     if kind == "string" and seen.texts["local"] == seen.kinds["string"]:
         return "times without a zone: type timestamp, and time_zone says which is meant"
     if kind == "string" and seen.texts:

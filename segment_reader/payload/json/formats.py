@@ -71,13 +71,15 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Format:
-    """One column's: a pattern for texts, or the power of ten for numbers. name: as declared. steps: a pattern's."""
+    """One column's: a pattern for texts, or the power of ten for numbers. name: as declared. steps: a pattern's. cut:
+    digits below a microsecond are left out: the microsecond that the time is in."""
 
     name: str
     pattern: re.Pattern[str] | None = None
     shift: int = 0
     zone: Zone | None = None
     steps: tuple[Step, ...] = ()
+    cut: bool = False
 
 
 def date_format(name: str, place: str) -> Format:
@@ -238,7 +240,7 @@ def micros_of(text: str, format: Format, *, instant: bool) -> int | Reason:
         if not _is_there(local, format.zone):
             return "gap"
     fraction = given.get("fraction") or ""
-    if fraction[6:].strip("0"):
+    if fraction[6:].strip("0") and not format.cut:
         return "fraction"
     since = local - dt.datetime(1970, 1, 1)
     micros = (since.days * 86_400 + since.seconds - offset) * 1_000_000 + int(fraction[:6].ljust(6, "0"))

@@ -48,16 +48,22 @@ def number_of(text: str) -> Number:
     return Number(text[0] == "-", stripped, (-power if sign else power) - len(fraction) + len(digits) - len(stripped))
 
 
-def scaled(text: str, shift: int, most_digits: int, type_name: str) -> int:
-    """The number times 10^shift as an integer of so many digits. Raises Unfit."""
+def scaled(text: str, shift: int, most_digits: int, type_name: str, *, cut: bool = False) -> int:
+    """The number times 10^shift as an integer of so many digits. cut: the next lower one if it is none.
+
+    Raises Unfit.
+    """
     number = number_of(text)
     if not number.digits:
         return 0
     zeros = number.exponent + shift
-    if zeros < 0:
+    if zeros < 0 and not cut:
         raise Unfit(Status.INEXACT, f"{shown(text)} has more decimals than {type_name}")
     if len(number.digits) + zeros > most_digits:
         raise Unfit(Status.OUT_OF_RANGE, f"{shown(text)} is too large for {type_name}")
+    if zeros < 0:
+        value = int(number.digits[:zeros] or "0")
+        return -value - 1 if number.negative else value
     value = int(number.digits + "0" * zeros)
     return -value if number.negative else value
 

@@ -131,7 +131,8 @@ def scalar(token: Token, text: str, shape: Shape) -> Any:
 
 def _epoch(text: str, shape: Shape) -> int:
     assert shape.format is not None
-    value = scaled(text, shape.format.shift, 19, f"{shape.format.name} of a {type_name(shape)}")
+    name = f"{shape.format.name} of a {type_name(shape)}"
+    value = scaled(text, shape.format.shift, 19, name, cut=shape.format.cut)
     if not (FIRST_DAY <= value <= LAST_DAY if shape.kind is Kind.DATE else instant_in_range(value)):
         raise Unfit(Status.OUT_OF_RANGE, f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999")
     return value
@@ -176,7 +177,10 @@ def _timestamp(text: str, shape: Shape) -> int:
         "no zone": (Status.WRONG_TYPE, f"{written} has no time zone, and none is declared for such texts"),
         "zone": (Status.WRONG_TYPE, f"{written} has a time zone: declare timestamp, not timestamp_ntz"),
         "gap": (Status.WRONG_TYPE, f"clocks of {shape.format.zone} never show {written}"),
-        "fraction": (Status.INEXACT, f"{written} has digits below a microsecond"),
+        "fraction": (
+            Status.INEXACT,
+            f"{written} has digits below a microsecond: nanoseconds: truncate leaves them out",
+        ),
         "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC"),
     }[micros]
     raise Unfit(status, reason)

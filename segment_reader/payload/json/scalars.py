@@ -17,6 +17,7 @@ from kseg.segment_reader.payload.json.formats import FIRST_DAY, FIRST_MICROS, LA
 from kseg.segment_reader.payload.json.shape import Kind
 from kseg.segment_reader.payload.json.table import (
     BAD,
+    N_CUT,
     N_DATA,
     N_KIND,
     N_PRECISION,
@@ -239,6 +240,8 @@ def _put_decimal(p: Any, e: Any, t: Any, node: Any, slot: Any, unsigned_tens: An
 def put_epoch(p: Any, e: Any, t: Any, node: Any, slot: Any, unsigned_tens: Any) -> Any:
     """A number into a column of dates or timestamps."""
     p, value = _integer(p, e, t[node, N_SHIFT], unsigned_tens)
+    if p == INEXACT and t[node, N_CUT]:
+        return ASKED
     if p < 0:
         return p
     if t[node, N_KIND] == DATE:

@@ -7,7 +7,7 @@ that is more than letters, digits and _ is in backquotes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -58,6 +58,7 @@ class JsonOptions:
     """How documents are read.
 
     timestamp_format, date_format: of all such columns; formats: of those at a path (see `formats`, and above).
+    nanoseconds: whether digits of timestamps below a microsecond are an error, or are cut off.
     time_zone: of timestamp texts that have none (`UTC`, `+02:00`, `Europe/Berlin`); None refuses them.
     unknown_fields: what becomes of fields that no type declares. rescue: the column `rescued` holds them as JSON, as
         they are written, at the place where they were; ignore: they are validated and dropped.
@@ -68,6 +69,7 @@ class JsonOptions:
     date_format: str = ISO
     formats: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
+    nanoseconds: Literal["fail", "truncate"] = "fail"
     unknown_fields: Literal["ignore", "rescue"] = "rescue"
     rescued: str = "_kseg_rescued"
     max_depth: int = 128
@@ -168,6 +170,7 @@ class _Builder:
         if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
             name = self._name(path, self._options.timestamp_format)
             written = timestamp_format(name, self._zone if kind.tz else None, path)
+            written = replace(written, cut=self._options.nanoseconds == "truncate")
             return Shape(Kind.TIMESTAMP if kind.tz else Kind.TIMESTAMP_NTZ, kind, path, format=written)
         if pa.types.is_decimal128(kind) and kind.scale >= 0:
             return Shape(Kind.DECIMAL, kind, path, format=self._written(path, "decimal", BASE64))

@@ -37,7 +37,8 @@ N_FIELD: Final = 18  # its number among its struct's fields
 N_STEPS: Final = 19  # where a pattern's steps begin
 N_BOUND_HIGH: Final = 20  # 10^precision of a decimal in base64, in two words
 N_BOUND_LOW: Final = 21
-N_SIZE_OF_ROW: Final = 22
+N_CUT: Final = 22  # 1: a timestamp's digits below a microsecond are left out
+N_SIZE_OF_ROW: Final = 23
 
 # -- how dates and timestamps are written
 TEXT: Final = 0  # ISO 8601
@@ -205,6 +206,7 @@ class Nodes:
         number = written.pattern is None
         row[N_FORMAT] = NUMBER if number else TEXT if written.name == ISO else PATTERN
         row[N_SHIFT] = 0 if written.name == EPOCH_DAYS else written.shift
+        row[N_CUT] = int(written.cut)
         row[N_STEPS] = len(self._steps)
         for step in written.steps:
             self._steps += [(STEP_BYTE, byte, 0) for byte in step.text]

@@ -13,6 +13,7 @@ from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.json.scalars import ASKED, DATE, WRONG_TYPE, put_epoch
 from kseg.segment_reader.payload.json.table import (
     LOCAL,
+    N_CUT,
     N_DATA,
     N_FORMAT,
     N_KIND,
@@ -149,7 +150,7 @@ def put_timestamp(p: Any, e: Any, t: Any, node: Any, slot: Any, zone: Any) -> An
             first = p
             unit = 100000
             while p < e and 48 <= load8(p) <= 57:
-                if unit == 0 and load8(p) != 48:
+                if unit == 0 and load8(p) != 48 and t[node, N_CUT] == 0:
                     return ASKED
                 micros += (load8(p) - 48) * unit
                 unit //= 10
@@ -238,7 +239,7 @@ def put_pattern(p: Any, e: Any, t: Any, node: Any, slot: Any, steps: Any, zone: 
                 value = value * 10 + digit
                 if unit == STEP_FRACTION:
                     scale //= 10
-                    if scale == 0 and digit:
+                    if scale == 0 and digit and t[node, N_CUT] == 0:
                         return ASKED
                     micros += digit * scale
                 p += 1

@@ -27,7 +27,16 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "protobuf", "schema": {"file": "no.proto"}}}, "decode.value.schema", "cannot read"),
         ({"value": {"format": "protobuf", "schema": {"file": "no.desc"}}}, "decode.value.schema", "cannot read"),
         ({"value": {**JSON, "message": "shop.Order"}}, "decode.value.message", "no meaning for json"),
-        ({"value": {**JSON, "nanoseconds": "truncate"}}, "decode.value.nanoseconds", "no meaning for json"),
+        (
+            {"value": {"format": "avro", "schema": "registry", "nanoseconds": "truncate"}},
+            "decode.value.nanoseconds",
+            "no meaning for avro",
+        ),
+        (
+            {"value": {"format": "string", "nanoseconds": "truncate"}},
+            "decode.value.nanoseconds",
+            "no meaning for string",
+        ),
         ({"value": {"format": "connect_json"}}, "decode.value.schema", "is missing"),
         ({"value": {**JSON, "format": "json_schema"}}, "decode.value.schema", "is none of json_schema"),
         ({"value": {**JSON, "format": "json", "envelope": "debezium2"}}, "decode.value.envelope", "is not none or"),

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import ServerConfig, record_subject_name_strategy, topic_subject_name_strategy
+from confluent_kafka.schema_registry import record_subject_name_strategy, topic_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from kseg.etl.errors import KsegError
 from kseg.etl.operations.verify import verify
+from kseg.jobs.inference.draft import draft_of
+from kseg.jobs.inference.sampling import Sample
 from registries import SharedRegistry
 
 
@@ -34,6 +40,13 @@ class Topic:
         serializer = AvroSerializer(self.registry.client, json.dumps(schema), conf=options)
         for value in values:
             self.write(serializer(value, SerializationContext(self.name, MessageField.VALUE)), partition)
+
+    def write_json(self, schema: Any, *values: Any) -> list[bytes]:
+        serializer = JSONSerializer(json.dumps(schema), self.registry.client)
+        written = [serializer(value, SerializationContext(self.name, MessageField.VALUE)) for value in values]
+        for data in written:
+            self.write(data)
+        return written
 
 
 @pytest.fixture
@@ -95,7 +108,7 @@ def test_a_field_that_changes_between_types_of_one_column_lands(topic_of: Any, j
     colours = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
     fixed = {"type": "fixed", "name": "F", "size": 2}
     topic.write_avro(record("Order", a=colours, b=fixed), {"a": "RED", "b": b"ab"})
-    topic.registry.client.set_config(f"{topic.name}-value", ServerConfig(compatibility="NONE"))
+    topic.registry.client.set_compatibility(f"{topic.name}-value", level="NONE")
     job = job_of(topic, {"format": "avro"})
     job.ingest()
     topic.write_avro(record("Order", a="string", b="bytes"), {"a": "green", "b": b"abc"})
@@ -105,4 +118,27 @@ def test_a_field_that_changes_between_types_of_one_column_lands(topic_of: Any, j
     )
     job.ingest()
     assert rows(job) == [{"a": "RED", "b": b"ab"}, {"a": "green", "b": b"abc"}, {"a": "BLUE", "b": b"xyz"}]
+    assert verify(job.job).ok
+
+
+def test_times_with_digits_below_a_microsecond_land_as_kseg_init_says(topic_of: Any, job_of: Any) -> None:
+    """As Go, Java and SQL Server write them, by Confluent's serializer of JSON Schema."""
+    topic = topic_of()
+    of_time = {"type": "string", "format": "date-time"}
+    schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}, "at": of_time}}
+    written = topic.write_json(
+        schema, {"id": 1, "at": "2024-02-29T12:30:15.1234567Z"}, {"id": 2, "at": "2024-02-29T12:30:15Z"}
+    )
+    job = job_of(topic, {"format": "json_schema"})
+    with pytest.raises(KsegError, match="digits below a microsecond: nanoseconds: truncate"):
+        job.ingest()
+    registry = {"url": topic.registry.url}
+    drafted = draft_of(topic.name, Sample(2, 2, [None, None], [*written]), {}, table="./t", registry=registry)
+    value = yaml.safe_load(drafted.text)["decode"]["value"]
+    assert value == {"format": "json_schema", "schema": "registry", "nanoseconds": "truncate"}
+    assert "# 1 time(s) have digits below a microsecond" in drafted.text
+    job.change(decode={"value": value})
+    job.ingest()
+    times = [datetime(2024, 2, 29, 12, 30, 15, micros, UTC) for micros in (123_456, 0)]
+    assert rows(job) == [{"id": 1, "at": times[0]}, {"id": 2, "at": times[1]}]
     assert verify(job.job).ok

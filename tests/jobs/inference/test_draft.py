@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import yaml
 
 from kseg.etl.config.load import load_job
 from kseg.jobs.inference.draft import draft_of, kafka_section
+from kseg.jobs.inference.job_text import Payload
 from kseg.jobs.inference.sampling import Sample
 
 
@@ -35,6 +37,25 @@ def test_documents_that_cannot_be_decoded_are_counted() -> None:
     drafted = draft_of("t", Sample(1, 2, [None, None], values), {"bootstrap.servers": "b:1"}, table="./t")
     (note,) = drafted.notes
     assert note.startswith("1 sampled value(s) cannot be decoded (1 MALFORMED), the first: ")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_times_with_digits_below_a_microsecond_are_cut_off_and_the_file_says_so(nested: bool, tmp_path: Path) -> None:
+    """As Go's time, Java's Instant and SQL Server's datetime2(7) are written."""
+    times = ["2024-02-29T12:30:15.1234567Z", "2024-02-29T12:30:15.123456789+01:00", "2024-02-29T12:30:15Z"]
+    values: list[bytes | None] = [
+        json.dumps({"at": {"of": [time]} if nested else time, "note": time + "!"}).encode() for time in times
+    ]
+    drafted = draft_of("t", Sample(3, 3, [None] * 3, values), {"bootstrap.servers": "b:1"}, table="./t")
+    assert drafted.notes == ()
+    value = yaml.safe_load(drafted.text)["decode"]["value"]
+    assert value["schema"]["columns"]["at"] == ("struct<of: array<timestamp>>" if nested else "timestamp")
+    assert value["nanoseconds"] == "truncate"
+    assert "# 2 time(s) have digits below a microsecond" in drafted.text
+    (tmp_path / "job.yaml").write_text(drafted.text)
+    assert load_job(tmp_path / "job.yaml").decode is not None
+    plain = draft_of("t", Sample(1, 1, [None], [b'{"at": "2024-02-29T12:30:15.123456Z"}']), {}, table="./t")
+    assert "nanoseconds" not in plain.text
 
 
 def test_a_tenth_that_is_no_json_is_left_to_dead_letters(tmp_path: Path) -> None:
@@ -71,7 +92,9 @@ def test_a_given_format_holds_for_any_number_of_others() -> None:
 
 
 def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kseg.jobs.inference.draft._schema_type", lambda found, registry: "AVRO")
+    monkeypatch.setattr(
+        "kseg.jobs.inference.draft._framed", lambda found, payloads, registry: Payload(found, schema_type="AVRO")
+    )
     properties = {"url": "https://sr:8081", "basic.auth.user.info": "me:hunter2"}
     values: list[bytes | None] = [b"\0\0\0\0\7abcd"]
     sampled = Sample(1, 1, [None], values)
@@ -83,7 +106,7 @@ def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monke
     assert job["registry"] == {"url": "https://sr:8081", "basic.auth.user.info": reference}
     assert job["sink"]["partition_by"] == ["day", "kind"]
     assert drafted.notes == (f"before a run, set {reference[2:-1]} in the environment",)
-    monkeypatch.setattr("kseg.jobs.inference.draft._schema_type", lambda found, registry: None)
+    monkeypatch.setattr("kseg.jobs.inference.draft._framed", lambda found, payloads, registry: Payload(found))
     bare = draft_of("t", sampled, {"bootstrap.servers": "b:1"}, table="./t", registry=properties)
     assert "registry" not in yaml.safe_load(bare.text)
     assert not any("before a run" in note for note in bare.notes), "what the file does not refer to is not needed"

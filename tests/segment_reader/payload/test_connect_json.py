@@ -128,6 +128,16 @@ def test_keys_that_are_no_structs_are_values() -> None:
     ]
 
 
+def test_times_below_a_microsecond_are_cut_where_the_job_says_so() -> None:
+    options = JsonOptions(nanoseconds="truncate", unknown_fields="ignore")
+    schema = {"type": "struct", "fields": [{"field": "at", "type": "string"}]}
+    document = message({"at": "2024-02-29T12:30:15.1234567Z"}, schema)
+    (found,) = read(parse_columns({"at": "timestamp"}), document, options=options)
+    assert found == (Status.DECODED, {"at": datetime(2024, 2, 29, 12, 30, 15, 123_456, UTC)})
+    (refused,) = read(parse_columns({"at": "timestamp"}), document, options=replace(options, nanoseconds="fail"))
+    assert refused == (Status.INEXACT, None)
+
+
 def test_a_map_with_other_keys_is_no_obstacle_to_other_fields_and_lands_as_text() -> None:
     """As JsonConverter writes it: an array of pairs."""
     by_number = {"field": "by_number", "type": "map", "keys": {"type": "int32"}, "values": {"type": "string"}}
