@@ -3,6 +3,7 @@ job says so (`sink.widen`) and a table can follow."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,6 +131,8 @@ class Growing:
         remedy = _KEEP if self._run is None else _PINNED.format(run=self._run)
         if self._payload.several and not self._of_kind:
             remedy = _OF_KINDS if self._run is None else f"{_OF_KINDS}. Otherwise, {remedy}"
+        if (subjects := self._renamed(writer)) is not None:
+            remedy = f"write `subject: {subjects}`, a list: then records match whatever they are called; or {remedy}"
         if wider is not None:
             remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
         rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))
@@ -138,6 +141,21 @@ class Growing:
             f"{name} does not fit the table's columns: {conflict.place}: {conflict.reason}",
             remedy=f"{remedy}\nAll columns:\n{side_by_side(rows, table)}",
         ) from None
+
+    def _renamed(self, writer: Any) -> str | None:
+        """The job's subject as a list, if the schemas differ in nothing but the names of their records."""
+        from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+        payload = self._payload
+        if payload.format != "avro" or payload.several or payload.defaults == "fill":
+            return None
+        subjects = payload.subject_templates(self._lineage.rpartition(".")[2])
+        by_list = schema_format(payload.model_copy(update={"subject": subjects}))
+        try:
+            by_list.merged(self._reader, writer, add_fields=self._add_fields, widen=self._table is None)
+        except PayloadSchemaError:
+            return None
+        return f"[{', '.join(map(json.dumps, subjects))}]"
 
     def _widened(self, writer: Any, *, add_fields: bool) -> _Wider | None:
         """The reader's schema with types that hold the writer's; None where a table's columns cannot become such."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kseg.etl.errors import KsegError
+from kseg.etl.errors import KsegError, Refused
 from kseg.etl.operations.verify import verify
 from kseg.jobs.inference.draft import draft_of
 from kseg.jobs.inference.sampling import Sample
@@ -141,4 +142,31 @@ def test_times_with_digits_below_a_microsecond_land_as_kseg_init_says(topic_of: 
     job.ingest()
     times = [datetime(2024, 2, 29, 12, 30, 15, micros, UTC) for micros in (123_456, 0)]
     assert rows(job) == [{"id": 1, "at": times[0]}, {"id": 2, "at": times[1]}]
+    assert verify(job.job).ok
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["in-the-first-run", "later"])
+def test_names_of_records_that_change_with_each_version_are_matched_by_a_list(
+    topic_of: Any, job_of: Any, first: bool
+) -> None:
+    """As the source connectors of MongoDB and Cosmos DB infer them: the remedy of the refusal, word for word."""
+    topic = topic_of()
+    versions = [
+        record(f"INFERRED_{number}", id="long", at=record(f"INFERRED_{number}{number}", zip="string", **more))
+        for number, more in ((1, {}), (2, {"city": "string"}))
+    ]
+    job = job_of(topic, {"format": "avro"})
+    topic.write_avro(versions[0], {"id": 1, "at": {"zip": "z"}})
+    topic.registry.client.set_compatibility(f"{topic.name}-value", level="NONE")
+    if not first:
+        job.ingest()
+    topic.write_avro(versions[1], {"id": 2, "at": {"zip": "z", "city": "c"}})
+    with pytest.raises(Refused, match=r"record INFERRED_\d does not fit the column") as refused:
+        job.ingest()
+    assert refused.value.code == "schema-conflict"
+    subject = re.search("write `(subject: [^`]+)`", refused.value.remedy or "")
+    assert subject is not None
+    job.change(decode={"value": {"format": "avro", "schema": "registry", **yaml.safe_load(subject[1])}})
+    job.ingest()
+    assert rows(job) == [{"id": 1, "at": {"zip": "z", "city": None}}, {"id": 2, "at": {"zip": "z", "city": "c"}}]
     assert verify(job.job).ok

@@ -352,6 +352,33 @@ def plan_of(pinned: Any) -> Any:
     return SimpleNamespace(run_id="r7", schemas=pinned)
 
 
+def named(name: str, **fields: Any) -> SchemaText:
+    return SchemaText(json.dumps({**json.loads(text(**fields).text), "name": name}))
+
+
+@pytest.mark.parametrize(
+    ("second", "options", "remedy"),
+    [
+        (named("Other", id="long", more="int"), {}, 'write `subject: ["{topic}-value"]`, a list: '),
+        (named("Other", id="int"), {"subject": "orders"}, 'write `subject: ["orders"]`, a list: '),
+        (named("Other", id="string"), {}, "register a schema"),
+        (named("Other", id="long"), {"defaults": "fill"}, "register a schema"),
+    ],
+)
+def test_records_that_differ_in_their_names_are_matched_by_a_list(
+    second: SchemaText, options: dict[str, Any], remedy: str
+) -> None:
+    job = job_of({"value": avro(**options)})
+    seen = found(text(id="long"), second)
+    state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)[0])
+    with pytest.raises(Refused, match="Other does not fit the column") as refused:
+        pinned_schemas(job, {"value": seen}, state)
+    assert (refused.value.remedy or "").startswith(remedy)
+    if "a list" in remedy:
+        job = job_of({"value": avro(subject=[options.get("subject", "{topic}-value")])})
+        assert sorted(pinned_schemas(job, {"value": seen}, state)[1]["value"].writers) == ["1", "2"]
+
+
 @pytest.mark.parametrize("order", list(permutations(("1", "2", "4"))))
 @pytest.mark.parametrize("kinds", [("int", "long", "int"), ("int", "float", "double")])
 def test_a_field_that_the_newest_version_lacks_gets_the_widest_type_in_any_order_of_meeting(
