@@ -247,6 +247,23 @@ def _scalars(values: pa.Array, raw: bool) -> list[str]:
     return [form(one) if there and form else "null" for one, there in zip(plain, valid, strict=True)]
 
 
+def json_scalar(value: Any, kind: pa.DataType) -> str:
+    """A single value of a type without fields (or of Avro's duration) in this form. value: as plain decoders have it,
+    days and microseconds."""
+    if pa.types.is_struct(kind):
+        members = (f"{_text(child.name)}:{json_scalar(value[child.name], child.type)}" for child in kind)
+        return f"{{{','.join(members)}}}"
+    if pa.types.is_timestamp(kind):
+        return _instant(value) if kind.tz is not None else _wall_clock(value)
+    if pa.types.is_date32(kind):
+        return _date(value)
+    if pa.types.is_decimal(kind):
+        return _decimal(value)
+    if pa.types.is_float32(kind):
+        return _number(np.float32(value))
+    return _text(value) if pa.types.is_string(kind) else _FORMS[kind](value)
+
+
 def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 

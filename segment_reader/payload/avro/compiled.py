@@ -12,16 +12,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.avro import opcodes as op
+from kseg.segment_reader.payload.avro.documents import DocumentTexts
 from kseg.segment_reader.payload.avro.kernel import run
 from kseg.segment_reader.payload.avro.program import Program, Slot, build
 from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Resolution
 from kseg.segment_reader.payload.buffers import kernel_input
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.text import SLACK
 
 Bytes = npt.NDArray[np.uint8]
@@ -39,6 +42,7 @@ class CompiledDecoder:
 
     def __init__(self, resolution: Resolution) -> None:
         self._reference = ReferenceDecoder(resolution)
+        self._texts = DocumentTexts()
         self._program = build(resolution)
         self._sizes = {slot.number: 0 for slot in self._program.by_number if slot.shape == op.BINARY}
         self._items = [0] * self._program.levels
@@ -51,10 +55,23 @@ class CompiledDecoder:
         return self._reference.explain(payload, skip=skip)
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        try:
+            return self._decode(payloads, skip)
+        except BadPayload:
+            return self._without_bad_documents(payloads, skip)
+
+    def _without_bad_documents(self, payloads: pa.BinaryArray, skip: int) -> DecodedPayloads:
+        """The rows of all other payloads. A document's text shows what is wrong, the reference in which."""
+        found = self._reference.decode(payloads, skip=skip).status
+        rest = self._decode(pc.if_else(pa.array(found == Status.DECODED), payloads, None), skip)
+        return DecodedPayloads(rest.rows, found)
+
+    def _decode(self, payloads: pa.BinaryArray, skip: int) -> DecodedPayloads:
+        """Raises BadPayload: a document is wrong."""
         n = len(payloads)
         status = np.empty(n, np.uint8)
         source = kernel_input(payloads, skip)
-        columns = _Columns(self._program, n, self._sizes, self._items, source.total)
+        columns = _Columns(self._program, n, self._sizes, self._items, source.total, self._texts)
         columns.run(source.fields, status)
         self._sizes, self._items = columns.used()
         return DecodedPayloads(columns.rows(), status)
@@ -66,8 +83,10 @@ class _Columns:
     sizes, items: how large the last call's were, by slot and by level. total: bytes of all payloads.
     """
 
-    def __init__(self, program: Program, n: int, sizes: dict[int, int], items: list[int], total: int) -> None:
-        self._program = program
+    def __init__(
+        self, program: Program, n: int, sizes: dict[int, int], items: list[int], total: int, texts: DocumentTexts
+    ) -> None:
+        self._program, self._texts = program, texts
         self._n = n
         self._instructions = program.instructions.copy()
         self._slots = program.slots.copy()
@@ -198,10 +217,25 @@ class _Columns:
             case op.BINARY:
                 used = int(self._offsets[number][n])
                 data = _trimmed(self._data[number], used)
+                if number in self._program.kept:
+                    buffers = [valid, pa.py_buffer(self._offsets[number]), pa.py_buffer(data)]
+                    return self._documents(pa.Array.from_buffers(pa.binary(), n, buffers, nulls))
                 return pa.Array.from_buffers(
                     kind, n, [valid, pa.py_buffer(self._offsets[number]), pa.py_buffer(data)], nulls
                 )
         return pa.Array.from_buffers(kind, n, [valid, pa.py_buffer(self._data[number])], nulls)
+
+    def _documents(self, kept: pa.BinaryArray) -> pa.StringArray:
+        """The texts of what was kept. Raises BadPayload."""
+        schemas, texts = self._program.documents, self._texts
+        found = [
+            None if one is None else texts.of(one[4:], schemas[int.from_bytes(one[:4], "little")])
+            for one in kept.to_pylist()
+        ]
+        made = pa.array(found, pa.string())
+        if isinstance(made, pa.ChunkedArray):
+            raise TooLargeForOneBatch(self._n)
+        return made
 
 
 def _grown(old: Any, new: Any) -> Any:

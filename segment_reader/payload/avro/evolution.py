@@ -10,14 +10,19 @@
     a union of several types  one that is not among them one more member
     anything else                                        IncompatibleSchemas, with both types
 
+A record that begins again within itself is JSON text there, which takes whatever later versions of it have.
+
 Records are matched as schema resolution does, and also by the writer's aliases: a field that a writer has renamed
 stays one column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
+from kseg.segment_reader.payload.avro.recursion import is_recursive, records_in, tied
 from kseg.segment_reader.payload.avro.resolution import is_other_member, resolve
 from kseg.segment_reader.payload.avro.schema import (
     Array,
@@ -71,11 +76,14 @@ class _Merge:
     def __init__(self, add_fields: bool, widen: bool, any_name: bool) -> None:
         self._add_fields, self._widen, self._any_name = add_fields, widen, any_name
         # A type that is used twice stays one type.
-        self._done: dict[tuple[int, int], Named] = {}
+        self._done: dict[tuple[int, ...], Named] = {}
         self._shared = SharedTypes({})
+        self._above: list[Record] = []  # the reader's records around what is merged
+        self._recursive = False
 
     def at_the_top(self, reader: Schema, writer: Schema) -> Schema:
         self._shared = SharedTypes(named_types(reader))
+        self._recursive = is_recursive(reader) or is_recursive(writer)
         return self.of(reader, writer, "")
 
     def of(self, reader: Schema, writer: Schema, place: str) -> Schema:
@@ -85,6 +93,8 @@ class _Merge:
             return reader
         match reader, writer:
             case Record(), Record() if self._any_name or _alike(reader, writer):
+                if reader in self._above:
+                    return reader
                 return self._record(reader, writer, place or simple_name(reader.name))
             case Array(), Array():
                 items = self.of(reader.items, writer.items, f"{place}[]")
@@ -102,11 +112,32 @@ class _Merge:
         raise _conflict(reader, writer, place)
 
     def _record(self, reader: Record, writer: Record, place: str) -> Record:
-        key = (id(reader), id(writer))
+        key = (id(reader), id(writer), *self._above_in(reader))
         if key in self._done:
             known = self._done[key]
             assert isinstance(known, Record)
             return known
+        result = Record(reader.name)
+        if self._recursive:
+            self._above.append(reader)
+            with self._shared.open(writer, result):
+                fields = self._fields(reader, writer, place)
+            self._above.pop()
+        else:
+            fields = self._fields(reader, writer, place)
+        aliases = _with(reader.aliases, reader.name, writer.name)
+        changed = len(fields) != len(reader.fields) or any(
+            a is not b for a, b in zip(fields, reader.fields, strict=True)
+        )
+        if changed or aliases != reader.aliases:
+            result.aliases = aliases
+            result.fields = tied(fields, reader, result, self._above) if self._recursive else fields
+        else:
+            result = reader
+        self._done[key] = result
+        return result
+
+    def _fields(self, reader: Record, writer: Record, place: str) -> list[Field]:
         fields = list(reader.fields)
         numbers = {field.name: number for number, field in enumerate(fields)}
         written = {field.name for field in writer.fields}
@@ -123,14 +154,12 @@ class _Merge:
             aliases = _with(before.aliases, before.name, field.name)
             if schema is not before.schema or aliases != before.aliases:
                 fields[number] = Field(before.name, schema, before.default, aliases)
-        aliases = _with(reader.aliases, reader.name, writer.name)
-        changed = len(fields) != len(reader.fields) or any(
-            a is not b for a, b in zip(fields, reader.fields, strict=True)
-        )
-        same = not changed and aliases == reader.aliases
-        result = reader if same else Record(reader.name, aliases, fields)
-        self._done[key] = result
-        return result
+        return fields
+
+    def _above_in(self, reader: Record) -> Iterable[int]:
+        """The records around it that it contains: where they begin again depends on them."""
+        inner = records_in(reader) if self._above else {}
+        return (id(record) for record in self._above if id(record) in inner)
 
     def _enum(self, reader: Enum, writer: Enum) -> Enum:
         key = (id(reader), id(writer))

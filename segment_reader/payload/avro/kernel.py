@@ -37,6 +37,8 @@ from kseg.segment_reader.payload.avro.opcodes import (
     INT,
     INT_FLOAT,
     JUMP,
+    KEEP,
+    KEEP_END,
     L_CAPACITY,
     L_COUNT,
     L_HIGH,
@@ -155,6 +157,7 @@ def run(
         top = 0  # of the stack
         depth = 0  # of what is skipped
         empty_items = MAX_EMPTY_ITEMS
+        kept = 0  # where what is kept begins
         pc = 0
         failed = 0
         if p > end:
@@ -423,6 +426,21 @@ def run(
                 if length > end - p:
                     failed = _TRUNCATED
                 p += length
+            elif op == KEEP:
+                kept = p
+            elif op == KEEP_END:
+                offset = _field(at, OFFSETS) + 4 * index
+                used = load32(offset)
+                length = p - kept
+                if used + 4 + length > _field(at, CAPACITY):
+                    state[NEED] = used + 4 + length
+                    state[SLOT_NUMBER] = _field(at, SLOT)
+                    failed = _GROW + GROW_SLOT
+                else:
+                    store32(offset + 4, used + 4 + length)
+                    target = _field(at, DATA) + used
+                    store32(target, _field(at, A))
+                    copy_bytes(target + 4, base + kept, length, limit - p)
             elif op == CONSTANT:
                 payload_p, payload_end = p, end
                 base, limit = constants, 0

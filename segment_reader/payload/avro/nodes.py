@@ -84,6 +84,13 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A record where it begins again within itself: JSON text of what is written. schema: the writer's."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A written field. name: the writer's. column: its number, None where it is skipped."""
 
@@ -160,6 +167,7 @@ Node: TypeAlias = (
     | Duration
     | Symbols
     | Skipped
+    | Document
     | Structure
     | Items
     | Entries

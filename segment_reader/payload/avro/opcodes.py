@@ -58,6 +58,8 @@ CONSTANT_END: Final = 33
 SKIP_FIXED: Final = 34  # A: size
 CALL: Final = 35  # A: where the skipped record's instructions are
 RETURN: Final = 36
+KEEP: Final = 37  # what is skipped from here on is kept
+KEEP_END: Final = 38  # it becomes bytes of the slot, behind four of A: which of the program's documents it is
 
 # -- columns of a slot
 S_SHAPE: Final = 0

@@ -4,6 +4,7 @@ record           its fields' instructions, one after the other
 union            CHOICE reads the branch and jumps; each branch ends with a JUMP behind the last one
 array, map       LIST … item … BLOCK, which reads block counts and returns to the item
 default          CONSTANT … value … CONSTANT_END: read from the constants instead of the payload
+document         KEEP … what is skipped … KEEP_END, which copies it: it becomes text when the kernel is done
 skipped record   CALL to instructions that all uses share: it may contain itself
 """
 
@@ -24,6 +25,7 @@ from kseg.segment_reader.payload.avro.nodes import (
     Choice,
     Constant,
     Decimal,
+    Document,
     Duration,
     Entries,
     Floating,
@@ -77,7 +79,8 @@ class Slot:
 class Program:
     """instructions, slots: see `opcodes`; addresses are filled in when buffers are there.
 
-    root: the slot of the rows. symbols: start and size in the constants, size -1 where there is none.
+    root: the slot of the rows. symbols: start and size in the constants, size -1 where there is none. documents: the
+    schemas of what is kept as bytes; kept: the numbers of the slots that have it.
     """
 
     root: Slot
@@ -86,6 +89,8 @@ class Program:
     slots: Table
     jumps: Table
     symbols: Table
+    documents: tuple[Schema, ...]
+    kept: frozenset[int]
     constants: npt.NDArray[np.uint8]
     levels: int
     frames: int
@@ -108,6 +113,8 @@ def build(resolution: Resolution) -> Program:
         slots=slots,
         jumps=np.array(builder.jumps or [0], np.int64),
         symbols=np.array(builder.symbols or [(0, 0)], np.int64),
+        documents=tuple(builder.documents),
+        kept=frozenset(builder.kept),
         constants=np.frombuffer(bytes(builder.constants) + bytes(SLACK), np.uint8),
         levels=builder.levels,
         frames=builder.nesting + MAX_DEPTH + 1,
@@ -120,6 +127,8 @@ class _Builder:
         self.slots: list[Slot] = []
         self.jumps: list[int] = []
         self.symbols: list[tuple[int, int]] = []
+        self.documents: list[Schema] = []
+        self.kept: set[int] = set()
         self.constants = bytearray()
         self.levels = 1
         self.nesting = 0
@@ -184,6 +193,12 @@ class _Builder:
                 self._symbols(node, slot)
             case Skipped(schema):
                 self._skip(schema)
+            case Document(schema):
+                self.add(op.KEEP)
+                self._skip(schema)
+                self.add(op.KEEP_END, slot, len(self.documents))
+                self.documents.append(schema)
+                self.kept.add(slot.number)
             case Structure():
                 self._structure(node, slot)
             case Items(item, minimum):

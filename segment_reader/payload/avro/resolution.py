@@ -30,6 +30,7 @@ from kseg.segment_reader.payload.avro.nodes import (
     Choice,
     Constant,
     Decimal,
+    Document,
     Duration,
     Entries,
     Floating,
@@ -46,6 +47,7 @@ from kseg.segment_reader.payload.avro.nodes import (
     Text,
     UuidText,
 )
+from kseg.segment_reader.payload.avro.recursion import tied
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
     Array,
@@ -126,6 +128,7 @@ _WIDER: Final = {
 class _Resolver:
     def __init__(self, missing: Missing) -> None:
         self._missing = missing
+        self._above: list[Record] = []  # the reader's records around what is resolved
 
     def resolve(self, writer: Schema, reader: Schema, at: str, to: str) -> Node:
         """at, to: where the two stand, for errors."""
@@ -137,6 +140,8 @@ class _Resolver:
             return self._member(writer, reader, at, to)
         match writer, reader:
             case Record(), Record() if _named_alike(writer, reader):
+                if reader in self._above:
+                    return Document(writer)
                 return self._structure(writer, reader, at or simple_name(writer.name), to or simple_name(reader.name))
             case Array(), Array():
                 item = self.resolve(writer.items, reader.items, f"{at}[]", f"{to}[]")
@@ -188,6 +193,13 @@ class _Resolver:
         raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
 
     def _structure(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
+        self._above.append(reader)
+        try:
+            return self._steps(writer, reader, at, to)
+        finally:
+            self._above.pop()
+
+    def _steps(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
         columns = _columns(writer, reader)
         there = frozenset(columns.values())
         absent: list[tuple[int, Constant | None]] = [
@@ -225,7 +237,9 @@ def narrowed(writer: Schema, reader: Schema) -> Schema:
     kept = sorted(_columns(writer, reader).values()) or [0]
     if len(kept) >= len(reader.fields):
         return reader
-    return replace(reader, fields=[reader.fields[number] for number in kept])
+    made = replace(reader, fields=[reader.fields[number] for number in kept])
+    made.fields = tied(made.fields, reader, made)
+    return made
 
 
 def _columns(writer: Record, reader: Record) -> dict[str, int]:

@@ -7,6 +7,7 @@ another name there, and a union's branch is found by its full name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
@@ -46,6 +47,18 @@ class SharedTypes:
         self._known = known
         # With the replaced types themselves: an id is that of another object once its own is gone.
         self._made: dict[int, tuple[Named, Named]] = {}
+
+    @contextmanager
+    def open(self, schema: Record, made: Record) -> Iterator[None]:
+        """While a record is made of this one, what contains it contains the one that is made."""
+        before = self._made.get(id(schema))
+        self._made[id(schema)] = schema, made
+        try:
+            yield
+        finally:
+            del self._made[id(schema)]
+            if before is not None:
+                self._made[id(schema)] = before
 
     def of(self, schema: Schema) -> Schema:
         """The schema with known types; records around them are copies."""

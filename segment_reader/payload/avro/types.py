@@ -67,8 +67,9 @@ _LONG, _DOUBLE = Primitive(Kind.LONG), Primitive(Kind.DOUBLE)
 def arrow_type(schema: Schema) -> pa.DataType:
     """The type of a schema's column; for a record at the top, of the rows.
 
-    Raises:
-        UnsupportedSchema: a record that contains itself, or more columns than MAX_COLUMNS.
+    Where a record begins again that contains itself, its value is JSON text.
+
+    Raises UnsupportedSchema: more columns than MAX_COLUMNS, or records that are nested too deep.
     """
     return _Builder().build(schema, "", ())
 
@@ -79,24 +80,27 @@ def row_type(schema: Schema) -> row_schema.RowType:
     Raises UnsupportedSchema.
     """
     arrow_type(schema)
-    return _row_type(schema)
+    return _row_type(schema, ())
 
 
-def _row_type(schema: Schema) -> row_schema.RowType:
+def _row_type(schema: Schema, above: tuple[Record, ...]) -> row_schema.RowType:
     match schema:
         case Array():
-            return row_schema.Array(_row_type(schema.items))
+            return row_schema.Array(_row_type(schema.items, above))
         case Map():
-            return row_schema.Map(pa.string(), _row_type(schema.values))
+            return row_schema.Map(pa.string(), _row_type(schema.values, above))
+        case Record() if schema in above:
+            return row_schema.JsonText()
         case Record():
-            fields = (row_schema.Field(field.name, _row_type(field.schema)) for field in schema.fields)
+            inner = (*above, schema)
+            fields = (row_schema.Field(field.name, _row_type(field.schema, inner)) for field in schema.fields)
             return row_schema.Record(tuple(fields))
         case Union():
             branches = members(schema)
             one = joined(branches) if branches else Primitive(Kind.NULL)
             if one is not None:
-                return _row_type(one)
-            kinds = enumerate(map(_row_type, branches))
+                return _row_type(one, above)
+            kinds = enumerate(_row_type(branch, above) for branch in branches)
             return row_schema.Record(tuple(row_schema.Field(f"member{n}", kind, unwritten="null") for n, kind in kinds))
     return row_schema.from_arrow(arrow_type(schema))
 
@@ -147,9 +151,7 @@ class _Builder:
                 return pa.map_(pa.string(), self.build(schema.values, f"{place}{{}}", above))
             case Record():
                 if schema in above:
-                    raise UnsupportedSchema(
-                        place, f"record {schema.name} contains itself: no column type can hold it; leave the field out"
-                    )
+                    return pa.string()
                 place = place or simple_name(schema.name)
                 inner = (*above, schema)
                 if len(inner) > MAX_DEPTH:

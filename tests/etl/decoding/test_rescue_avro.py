@@ -301,10 +301,16 @@ def test_records_of_several_schemas_and_a_field_that_was_renamed() -> None:
         ]
 
 
-def test_a_record_that_contains_itself_is_an_error_and_is_not_left_out() -> None:
-    tree = record(("children", {"type": "array", "items": "Tree"}), name="Tree")
-    with pytest.raises(UnsupportedSchema, match="contains itself"):
-        RESCUE.decoder(parse_schema(json.dumps(record(ID, ("tree", tree)))), parse_schema(json.dumps(record(ID))))
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_a_record_that_contains_itself_is_rescued_whole(engine: Any) -> None:
+    tree = record(("name", "string"), ("children", {"type": "array", "items": "Tree"}), name="Tree")
+    writer = record(ID, ("tree", tree))
+    value = {"name": "a", "children": [{"name": "b", "children": [{"name": "c", "children": []}]}]}
+    decoder = RESCUE.decoder(parse_schema(json.dumps(writer)), parse_schema(json.dumps(record(ID))), engine=engine)
+    payload = io.BytesIO()
+    fastavro.schemaless_writer(payload, fastavro.parse_schema(json.loads(json.dumps(writer))), {"id": 7, "tree": value})
+    (row,) = decoder.decode(pa.array([payload.getvalue()])).rows.to_pylist()
+    assert (row["id"], json.loads(row[RESCUED])) == (7, {"tree": value})
 
 
 def test_rows_need_a_place_for_the_text() -> None:
