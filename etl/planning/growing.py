@@ -86,6 +86,7 @@ class Growing:
         self._of_kind, self._run = of_kind, run
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
+        self._rules = rules
         self._format = schema_format(payload, rules)
         # A table that is not there yet has the columns of each subject's newest version, whatever comes later.
         self._add_fields = payload.unknown == "add" or not readers
@@ -150,7 +151,7 @@ class Growing:
         if payload.format != "avro" or payload.several or payload.defaults == "fill":
             return None
         subjects = payload.subject_templates(self._lineage.rpartition(".")[2])
-        by_list = schema_format(payload.model_copy(update={"subject": subjects}))
+        by_list = schema_format(payload.model_copy(update={"subject": subjects}), self._rules)
         try:
             by_list.merged(self._reader, writer, add_fields=self._add_fields, widen=self._table is None)
         except PayloadSchemaError:
