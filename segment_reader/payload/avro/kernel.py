@@ -73,7 +73,7 @@ from kseg.segment_reader.payload.avro.opcodes import (
     B,
     C,
 )
-from kseg.segment_reader.payload.avro.slots import put_bit, put_nulls, take_back
+from kseg.segment_reader.payload.avro.slots import append, append_kept, put_bit, put_nulls, take_back
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.map_keys import repeats_a_key
 from kseg.segment_reader.payload.memory import (
@@ -212,17 +212,10 @@ def run(
                     else:
                         symbol = _field(at, A) + number
                         length = symbols[symbol, 1]
-                        offset = _field(at, OFFSETS) + 4 * index
-                        used = load32(offset)
                         if length < 0:
                             failed = _UNKNOWN_SYMBOL
-                        elif used + length > _field(at, CAPACITY):
-                            state[NEED] = used + length
-                            state[SLOT_NUMBER] = _field(at, SLOT)
+                        elif not append(at, index, constants + symbols[symbol, 0], length, 0, state):
                             failed = _GROW + GROW_SLOT
-                        else:
-                            store32(offset + 4, used + length)
-                            copy_bytes(_field(at, DATA) + used, constants + symbols[symbol, 0], length, 0)
                 elif op == CHOICE:
                     if number < 0 or number >= _field(at, B):
                         failed = _MALFORMED
@@ -295,15 +288,8 @@ def run(
                 if length > end - p:
                     failed = _TRUNCATED
                 elif op == FIXED:
-                    offset = _field(at, OFFSETS) + 4 * index
-                    used = load32(offset)
-                    if used + length > _field(at, CAPACITY):
-                        state[NEED] = used + length
-                        state[SLOT_NUMBER] = _field(at, SLOT)
+                    if not append(at, index, base + p, length, limit - p - length, state):
                         failed = _GROW + GROW_SLOT
-                    else:
-                        store32(offset + 4, used + length)
-                        copy_bytes(_field(at, DATA) + used, base + p, length, limit - p - length)
                 else:
                     failed = write_decimal(
                         _field(at, DATA) + 16 * index, base + p, length, _field(at, B), _field(at, C)
@@ -429,18 +415,8 @@ def run(
             elif op == KEEP:
                 kept = p
             elif op == KEEP_END:
-                offset = _field(at, OFFSETS) + 4 * index
-                used = load32(offset)
-                length = p - kept
-                if used + 4 + length > _field(at, CAPACITY):
-                    state[NEED] = used + 4 + length
-                    state[SLOT_NUMBER] = _field(at, SLOT)
+                if not append_kept(at, index, base + kept, p - kept, limit - p, state):
                     failed = _GROW + GROW_SLOT
-                else:
-                    store32(offset + 4, used + 4 + length)
-                    target = _field(at, DATA) + used
-                    store32(target, _field(at, A))
-                    copy_bytes(target + 4, base + kept, length, limit - p)
             elif op == CONSTANT:
                 payload_p, payload_end = p, end
                 base, limit = constants, 0

@@ -8,9 +8,13 @@ from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.payload.avro.opcodes import (
     BINARY,
     BITS,
+    CAPACITY,
+    DATA,
     L_COUNT,
     L_HIGH,
     L_SAVED,
+    NEED,
+    OFFSETS,
     S_DATA,
     S_END,
     S_LEVEL,
@@ -20,9 +24,13 @@ from kseg.segment_reader.payload.avro.opcodes import (
     S_SHAPE,
     S_VALID,
     S_WIDTH,
+    SLOT,
+    SLOT_NUMBER,
     VALUES,
+    A,
 )
-from kseg.segment_reader.payload.memory import load8, load32, store8, store32, store64
+from kseg.segment_reader.payload.memory import load8, load32, load64, store8, store32, store64
+from kseg.segment_reader.payload.text import copy_bytes
 
 
 @inlined
@@ -30,6 +38,44 @@ def put_bit(data: Any, index: Any, bit: Any) -> None:
     at = data + (index >> 3)
     place = index & 7
     store8(at, (load8(at) & ~(1 << place)) | (bit << place))
+
+
+@compiled
+def _room(at: Any, index: Any, length: Any, state: Any) -> Any:
+    """Where so many bytes begin in the data of an instruction's slot; -1 where that must grow, which the state says."""
+    offset = load64(at + 8 * OFFSETS) + 4 * index
+    used = load32(offset)
+    if used + length > load64(at + 8 * CAPACITY):
+        state[NEED] = used + length
+        state[SLOT_NUMBER] = load64(at + 8 * SLOT)
+        return -1
+    store32(offset + 4, used + length)
+    return used
+
+
+@compiled
+def append(at: Any, index: Any, source: Any, length: Any, readable: Any, state: Any) -> Any:
+    """Appends bytes to the slot of the instruction at this address. readable: how many may be read behind them.
+
+    Returns whether there was room.
+    """
+    used = _room(at, index, length, state)
+    if used < 0:
+        return False
+    copy_bytes(load64(at + 8 * DATA) + used, source, length, readable)
+    return True
+
+
+@compiled
+def append_kept(at: Any, index: Any, source: Any, length: Any, readable: Any, state: Any) -> Any:
+    """Likewise, behind the number of the document."""
+    used = _room(at, index, length + 4, state)
+    if used < 0:
+        return False
+    target = load64(at + 8 * DATA) + used
+    store32(target, load64(at + 8 * A))
+    copy_bytes(target + 4, source, length, readable)
+    return True
 
 
 @compiled

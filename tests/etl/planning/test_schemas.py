@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -351,104 +350,6 @@ def test_columns_become_wider_as_far_as_tables_can(before: str, then: str, widen
         event, pinned = pinned_schemas(wide, {"value": found(first, second)}, state)
         (field, _) = json.loads(after(state, event).lineages["value"].readers[-1])["fields"]
         assert (field["type"], pinned["value"].reader, sorted(pinned["value"].writers)) == (then, 2, ["1", "2"])
-
-
-def plan_of(pinned: Any) -> Any:
-    return SimpleNamespace(run_id="r7", schemas=pinned)
-
-
-def named(name: str, **fields: Any) -> SchemaText:
-    return SchemaText(json.dumps({**json.loads(text(**fields).text), "name": name}))
-
-
-@pytest.mark.parametrize(
-    ("second", "options", "remedy"),
-    [
-        (named("Other", id="long", more="int"), {}, 'write `subject: ["{topic}-value"]`, a list: '),
-        (named("Other", id="int"), {"subject": "orders"}, 'write `subject: ["orders"]`, a list: '),
-        (named("Other", id="string"), {}, "register a schema"),
-        (named("Other", id="long"), {"defaults": "fill"}, "register a schema"),
-    ],
-)
-def test_records_that_differ_in_their_names_are_matched_by_a_list(
-    second: SchemaText, options: dict[str, Any], remedy: str
-) -> None:
-    job = job_of({"value": avro(**options)})
-    seen = found(text(id="long"), second)
-    state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)[0])
-    with pytest.raises(Refused, match="Other does not fit the column") as refused:
-        pinned_schemas(job, {"value": seen}, state)
-    assert (refused.value.remedy or "").startswith(remedy)
-    if "a list" in remedy:
-        job = job_of({"value": avro(subject=[options.get("subject", "{topic}-value")])})
-        assert sorted(pinned_schemas(job, {"value": seen}, state)[1]["value"].writers) == ["1", "2"]
-
-
-@pytest.mark.parametrize("order", list(permutations(("1", "2", "4"))))
-@pytest.mark.parametrize("kinds", [("int", "long", "int"), ("int", "float", "double")])
-def test_a_field_that_the_newest_version_lacks_gets_the_widest_type_in_any_order_of_meeting(
-    kinds: tuple[str, ...], order: tuple[str, ...]
-) -> None:
-    """Widened and removed, and removed and added again: records of all versions are in the run, one after the other."""
-    versions = [text(id="long", x=kinds[0]), text(id="long", x=kinds[1]), text(id="long"), text(id="long", x=kinds[2])]
-    job, seen = job_of({"value": avro()}), found(*versions, text(id="long"))
-    event, pinned = pinned_schemas(job, {"value": seen}, EMPTY)
-    state = after(EMPTY, event)
-    assert columns(state) == ["id"]
-    for key in order:
-        learned = extended(job, plan_of(pinned), {"value": {key: versions[int(key) - 1]}}, state)
-        state, pinned = after(state, learned), learned.pinned
-    (_, field) = json.loads(state.lineages["value"].readers[-1])["fields"]
-    assert field["type"] == max(kinds, key=["int", "float", "long", "double"].index)
-    assert len(state.lineages["value"].readers) == 2, "the first version that is met decides for all of them"
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_schemas_of_other_subjects_that_are_met_together_share_the_wider_type(together: bool) -> None:
-    job = job_of({"value": avro()})
-    event, pinned = pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)
-    state = after(EMPTY, event)
-    met = {"8": text(id="long", x="int"), "9": text(id="long", x="long")}
-    if together:
-        state = after(state, extended(job, plan_of(pinned), {"value": {**met}}, state))
-        assert [one["type"] for one in json.loads(state.lineages["value"].readers[-1])["fields"]] == ["long", "long"]
-        return
-    learned = extended(job, plan_of(pinned), {"value": {"8": met["8"]}}, state)
-    with pytest.raises(Refused, match=r"Order\.x: long does not fit") as refused:
-        extended(job, plan_of(learned.pinned), {"value": {"9": met["9"]}}, after(state, learned))
-    remedy = str(refused.value.remedy)
-    assert "--abandon r7" in remedy
-    assert "sink.widen: true" in remedy
-    assert "register a schema" not in remedy, "the planned records have the one that does not fit"
-
-
-def test_a_new_column_of_a_table_that_is_there_gets_the_widest_type_and_no_other_column_changes() -> None:
-    job = job_of({"value": avro()})
-    state = after(EMPTY, pinned_schemas(job, {"value": found(text(id="int"))}, EMPTY)[0])
-    versions = [text(id="int"), text(id="int", x="long"), text(id="long", x="double"), text(id="int", x="int")]
-    event, pinned = pinned_schemas(job, {"value": found(*versions)}, state)
-    fields = json.loads(after(state, event).lineages["value"].readers[-1])["fields"]
-    assert [(one["name"], one["type"]) for one in fields] == [("id", "int"), ("x", "long")]
-    assert sorted(pinned["value"].writers) == ["1", "2", "4"], "version 3 does not fit the table's column, if it is met"
-
-
-def test_the_first_rows_of_a_kind_get_the_widest_type_of_its_versions() -> None:
-    routes = {"shop.Order": {"path": "./lake/o"}, "shop.Payment": {"path": "./lake/p"}}
-    job = job_of({"value": avro(subject=["orders", "payments"])}, path=None, route_by="schema", routes=routes)
-
-    def of(record: str, **fields: Any) -> SchemaText:
-        document = json.loads(text(**fields).text)
-        return SchemaText(json.dumps({**document, "name": record, "namespace": "shop"}))
-
-    order = of("Order", id="long")
-    event, pinned = pinned_schemas(job, {"value": found(order)}, EMPTY)
-    state, tables = after(EMPTY, event), {route: one["path"] for route, one in routes.items()}
-    plan = SimpleNamespace(run_id="r", schemas=pinned, routes=tables)
-    met = {"8": of("Payment", paid="int"), "9": of("Payment", paid="long"), "10": of("Order", id="long", x="int")}
-    learned = extended(job, plan, {"value": met}, state)
-    readers = {name: one.readers[-1] for name, one in after(state, learned).lineages.items() if one.readers}
-    types = {name: [one["type"] for one in json.loads(reader)["fields"]] for name, reader in readers.items()}
-    assert types == {"value:shop.Order": ["long", "int"], "value:shop.Payment": ["long"]}
 
 
 def test_an_old_version_whose_references_are_gone_is_not_used(registry_of: Any) -> None:
