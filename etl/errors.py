@@ -7,7 +7,7 @@
     └── AnotherRunActive      5   another run of this job and chain has a live lease
 
 An error has its *address* (topic, partition, table, run …) as data, so that reports can show it and tests can compare
-it. Tasks send errors to the driver as JSON (`etl.spark.error_json`). An error is rebuilt from its attributes, not from
+it. Tasks send errors to the driver as JSON (`etl.tasks.error_json`). An error is rebuilt from its attributes, not from
 its constructor's arguments, so a subclass may have any constructor. Pickling works in the same way.
 """
 

@@ -255,12 +255,13 @@ def read(
 
 
 def prepare_spark(job: Job) -> None:
-    """Choose a Java for a Spark that this process starts; with Spark Connect or spark-submit none is needed.
+    """Choose a Java for a Spark that this process starts; with the local engine, Spark Connect or spark-submit none is
+    needed.
 
     Raises:
         JavaMissing: there is no Java that Spark works with.
     """
-    if job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if job.run.engine != "local" and job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         from kseg.jobs.broker.java import use_java
 
         use_java()

@@ -24,9 +24,10 @@ FOLDERS = {
         codecs decode encode log log/damage log/files log/layouts log/scan log/transactions
         payload payload/avro payload/json payload/protobuf
     """,
-    "etl": """ config decoding internal_topics kafka_writer ledger operations planning run source source/brokers
-        source/files spark spark_format spark_format/pyspark_kseg tables tables/delta tables/parquet tables/spark
-        telemetry transform
+    "etl": """
+        config decoding executors executors/local internal_topics kafka_writer ledger operations planning run
+        source source/brokers source/files spark spark_format spark_format/pyspark_kseg
+        tables tables/delta tables/parquet tables/spark tasks telemetry transform
     """,
     "jobs": """ api bench broker commands demo explanations inference invocation kseg output packaging progress records
         registry report website

@@ -392,12 +392,17 @@ class Run(Section):
     """lease: how long a run's lease lasts unless renewed; deadline: how long after its start it retries and waits.
 
     max_records, max_bytes: the most offsets, and the most estimated bytes, that one run of the incremental chain plans.
+    engine: where a run's tasks work. local_below: estimated bytes below which `auto` takes the local executor.
+    task_attempts: how often the local executor tries a task whose worker process ends.
     """
 
     lease: Annotated[Duration, at_least(timedelta(seconds=5))] = timedelta(minutes=2)
     deadline: Annotated[Duration, at_least(timedelta(seconds=1))] = timedelta(hours=1)
     max_records: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
     max_bytes: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+    engine: Literal["spark", "auto", "local"] = "spark"
+    local_below: Annotated[int, Field(ge=1, le=2**63 - 1)] = 64_000_000
+    task_attempts: Annotated[int, Field(ge=1, le=100)] = 4
 
     @property
     def is_capped(self) -> bool:

@@ -1,4 +1,4 @@
-"""Errors of decoding. They are sent from a worker to the driver (`etl.spark.error_transport`)."""
+"""Errors of decoding. They are sent from a worker to the driver (`etl.tasks.error_transport`)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.etl.errors import RetriableFailure
-from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.tasks.error_transport import ErrorTransport
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

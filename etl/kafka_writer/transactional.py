@@ -41,7 +41,7 @@ from kseg.etl.kafka_writer.marker import (
 )
 from kseg.etl.kafka_writer.options import producer_config
 from kseg.etl.kafka_writer.rows import PartitionChooser, RowWriter, encodable
-from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.tasks.error_transport import ErrorTransport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -40,9 +40,9 @@ from kseg.etl.operations.verdicts import (
 )
 from kseg.etl.run.context import JobContext
 from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.range_results import NoAccumulator, RangeResults
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.removal import OfAddresses
+from kseg.etl.tasks.range_results import NoAccumulator, RangeResults
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -150,7 +150,7 @@ class SparkComparison:
 
         context = self.context
         spark = context.spark.session(delta=True)
-        cores = context.spark.workers().defaultParallelism
+        cores = context.engine.executor().parallelism
         reading = self.expected.reading(part, self._arrow, columns, self.partition_by, cores=cores)
         gathered = NoAccumulator() if context.spark.remote else None
         origin = context.clients.task_origin

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kseg.etl.config.job import Job
+from kseg.etl.executors.engine import Engine
 from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
@@ -33,6 +34,7 @@ class JobContext:
     job: Job
     clients: JobClients
     spark: JobSession
+    engine: Engine
     targets: Targets
     inputs: InputReader
     progress: Progress
@@ -63,6 +65,7 @@ class JobContext:
         stopwatch = Stopwatch()
         deadline = RunDeadline(job.run.deadline)
         spark = JobSession(job, progress, stopwatch)
+        engine = Engine(spark)
         targets = Targets(job, lambda: spark.session(delta=True))
         with JobClients.open(job, progress, ledger=ledger, copy=copy) as clients:
             if clients.ledger_or_none is not None and clients.ledger_or_none.raced:
@@ -78,9 +81,11 @@ class JobContext:
                 clients.registry,
             )
             try:
-                yield cls(job, clients, spark, targets, inputs, progress, observe or ignore_step, stopwatch, deadline)
+                yield cls(
+                    job, clients, spark, engine, targets, inputs, progress, observe or ignore_step, stopwatch, deadline
+                )
             finally:
-                spark.close()
+                engine.close()
 
     def lease(self, chain: str, *, take_over: bool) -> Lease:
         """Take the chain's lease; that of a dead process of this machine without waiting. Raises AnotherRunActive."""

@@ -31,6 +31,7 @@ from kseg.etl.run.account import (
 )
 from kseg.etl.run.commit_facts import CommitFacts
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.engine_choice import choose_engine
 from kseg.etl.run.leftovers import delete_leftovers
 from kseg.etl.run.missing_files import refuse_missing_files
 from kseg.etl.run.redrive_jobs import jobs_of
@@ -120,10 +121,11 @@ class _Landing:
         removing, transformed = self.plan.mode == "backfill-replace", bool(context.job.transform)
         with context.stopwatch.phase("land"):
             targets = parallel_map(todo, lambda table: context.targets.target(table, removing=removing))
+        choose_engine(context, self.plan.ranges, [t for t, its in targets.items() if isinstance(its, FrameTarget)])
         if any(isinstance(target, FrameTarget) for target in targets.values()):
             context.spark.session(delta=True)  # first: Delta's jars cannot be added to a Spark that is running
         elif self.plan.mode != REDRIVE:  # which reads in the driver
-            context.spark.workers()
+            context.engine.executor()
         with context.stopwatch.phase("land"):
             aside = self._prepare_beside()
             spark_jobs = jobs_of(context, self.plan, self.beside.beside(self.plan, context.job, aside))

@@ -26,13 +26,13 @@ from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.source.decode_options import ADDRESS_COLUMNS
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside
 from kseg.etl.spark.narrowing import Crossing, RowSource
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import TaskOutput, read_task_output
 from kseg.etl.tables.parquet.writer import land
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.values import ReadyTable
+from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside
 from kseg.etl.transform.topics import rows_by_topic
 
 if TYPE_CHECKING:

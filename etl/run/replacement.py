@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kseg.etl.run.spark_jobs import SparkJobs
-    from kseg.etl.spark.range_results import RangeResults
+    from kseg.etl.tasks.range_results import RangeResults
 
 MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""

@@ -17,7 +17,6 @@ from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.account import ReadCounts
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.spark.dataframe import Beside
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.quarantine import Quarantine, quarantine_schema
 from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
@@ -26,6 +25,7 @@ from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.protocol import FileTarget
 from kseg.etl.tables.values import ReadyTable
+from kseg.etl.tasks.packs import Beside
 
 
 @dataclass(frozen=True, slots=True)

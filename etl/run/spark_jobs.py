@@ -9,7 +9,7 @@
                                    columns that no step uses cross to the JVM as one (`etl.spark.narrowing`)
 
 Counts of what was read return with the tasks' results, or through an accumulator keyed by task and attempt, so that a
-task that ran twice counts once (`etl.spark.dataframe`).
+task that ran twice counts once (`etl.tasks.packs`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.executors.port import Executor, Read
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.read_options import read_options, read_tasks
@@ -33,14 +33,12 @@ from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.column_use import column_use
-from kseg.etl.spark.connect_dataframe import RemoteWorkers, fused_remote
-from kseg.etl.spark.dataframe import NOTHING_BESIDE, Beside, TaskResult, Write, fused, read_rows
+from kseg.etl.spark.dataframe import read_rows
 from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
-from kseg.etl.spark.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.spark.selection import Selection, selected
-from kseg.etl.spark.task_entry import Writer, drop, landing_function
+from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.task_output import (
@@ -52,16 +50,18 @@ from kseg.etl.tables.parquet.task_output import (
 )
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
+from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, TaskResult, Write
+from kseg.etl.tasks.range_results import NoAccumulator, ResultAccumulator, watched
+from kseg.etl.tasks.writing import Writer, drop
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.transform import BatchSteps
 from kseg.segment_reader.decode.engine import Limits
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-    from kseg.etl.spark.range_results import RangeResults
+    from kseg.etl.tasks.range_results import RangeResults
 
 TO_JVM = Limits(max_rows=8_000)
 """Batches that cross to the JVM: 4,000 to 10,000 rows are the fastest there."""
@@ -98,7 +98,7 @@ class SparkJobs:
         records aside, and routing."""
         if not ranges:
             return Written()
-        return Written(range_results=self._count(self._tasks(self.context.spark.workers(), ranges)))
+        return Written(range_results=self._count(self._tasks(self.context.engine.executor(), ranges)))
 
     def _count(self, tasks: tuple[RangeTask, ...]) -> tuple[RangeResult, ...]:
         # Nothing is written, so topics of one table need not have one schema: each is routed by itself.
@@ -146,8 +146,8 @@ class SparkJobs:
     ) -> tuple[RowSource, RangeResults]:
         """The rows of these tables after the steps on batches."""
         options = replace(self.options, limits=TO_JVM)
-        workers = self.context.spark.workers() if tables else None
-        tasks = self._tasks(workers, self.plan.ranges_of(tables)) if workers is not None else ()
+        executor = self.context.engine.executor() if tables else None
+        tasks = self._tasks(executor, self.plan.ranges_of(tables)) if executor is not None else ()
         gathered = self._gathered(tables) if self.context.spark.remote else None
         return read_rows(
             spark,
@@ -158,7 +158,7 @@ class SparkJobs:
             beside,
             gathered,
             routes=self._tables_of_topics(tables),
-            cores=workers.defaultParallelism if workers is not None else 1,
+            cores=executor.parallelism if executor is not None else 1,
             topics=self._topics_of(tables),
         )
 
@@ -187,7 +187,7 @@ class SparkJobs:
         plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
-        tasks = self._tasks(self.context.spark.workers(), self.plan.ranges_of(tables))
+        tasks = self._tasks(self.context.engine.executor(), self.plan.ranges_of(tables))
         return self._write_fused(plan, tables, tasks)
 
     def _write_fused(
@@ -200,7 +200,14 @@ class SparkJobs:
         routes = self._tables_of_topics(tables)
         # A selection counts the columns of the query's DataFrame: those of all topics together.
         alike = None if selection is None else self._topics_of(tables)
-        results = self._fused("land", tasks, self.transform.on_batches, Writer(plan, selection), routes, alike)
+        results = self._fused(
+            "land",
+            tasks,
+            self.transform.on_batches,
+            Writer(plan, selection.apply if selection is not None else None),
+            routes,
+            alike,
+        )
         batches = (batch for result in results for batch in result.outputs)
         outputs = [output for batch in batches for output in read_task_output(batch.to_pylist())]
         read = {result.tasks[0].index: rows_read(result.range_results) for result in results}
@@ -215,19 +222,18 @@ class SparkJobs:
         routes: Routes = NO_ROUTES,
         alike: Collection[str] | None = None,
     ) -> tuple[TaskResult, ...]:
-        workers = self.context.spark.workers()
-        # No query over Connect is a selection: it is not looked at there.
-        run = fused_remote if isinstance(workers, RemoteWorkers) else partial(fused, alike=alike)
-        return run(
-            workers,  # type: ignore[arg-type]
-            self._began(name, tasks),
-            self._origin,
-            self.options,
-            steps,
-            write,
-            beside=self._beside,
-            routes=routes,
-            on_progress=self._progress,
+        return self.context.engine.executor().run(
+            Read(
+                self._began(name, tasks),
+                self._origin,
+                self.options,
+                write,
+                steps,
+                self._beside,
+                routes,
+                alike,
+                self._progress,
+            )
         )
 
     def _write_frame(self, spark: SparkSession, plan: LandingPlan, tables: Mapping[str, ReadyTable]) -> Written:
@@ -316,9 +322,9 @@ class SparkJobs:
     def _origin(self) -> TaskOrigin:
         return self.context.clients.task_origin
 
-    def _tasks(self, workers: SparkContext | RemoteWorkers, ranges: Sequence[ev.PlannedRange]) -> tuple[RangeTask, ...]:
+    def _tasks(self, executor: Executor, ranges: Sequence[ev.PlannedRange]) -> tuple[RangeTask, ...]:
         # Tasks are not cut below `LARGE` to use idle cores: each task writes a file of its own.
-        at_least = max(1, min(workers.defaultParallelism, sum(r.length for r in ranges) // LARGE))
+        at_least = max(1, min(executor.parallelism, sum(r.length for r in ranges) // LARGE))
         return read_tasks(self.job, self.context.clients.logs, ranges, self.plan.topics, min_tasks=at_least)
 
     def watching(self, range_results: RangeResults) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Errors of reading a planned range. All are sent from a worker to the driver (`etl.spark.error_transport`)."""
+"""Errors of reading a planned range. All are sent from a worker to the driver (`etl.tasks.error_transport`)."""
 
 from __future__ import annotations
 
@@ -127,6 +127,10 @@ class ArrowStepError(KsegError):
 
 class PythonStepError(KsegError):
     """A function on the DataFrame (`transform[].python`) raised in the driver."""
+
+
+class WorkersLost(RetriableFailure):
+    """Worker processes of the local executor ended in the middle of a task, at each of its attempts."""
 
 
 class RangeResultsIncomplete(RetriableFailure):

@@ -179,7 +179,7 @@ def equip(session: SparkSession, job: Job) -> None:
     if found["digest"] == _digest():
         return
     send_packages(session)
-    if missing := _probe(session, "kseg.etl.spark.task_entry")["missing"]:
+    if missing := _probe(session, "kseg.etl.tasks.writing")["missing"]:
         raise ConfigurationError.of(
             "spark.remote",
             f"the server's workers cannot load what was sent to them: {missing}",

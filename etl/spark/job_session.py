@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from kseg.etl.spark.connect_dataframe import RemoteWorkers
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,7 +31,6 @@ class JobSession:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _session: SparkSession | None = None
     _context: SparkContext | None = None
-    _workers: RemoteWorkers | None = None
     _give_back: Callable[[], None] | None = None
 
     @property
@@ -74,16 +71,6 @@ class JobSession:
             self._report_started(self._context)
         return self._context
 
-    def workers(self) -> SparkContext | RemoteWorkers:
-        """What runs tasks whose rows do not travel to the driver or the JVM."""
-        if not self.remote:
-            return self.context()
-        if self._workers is None:
-            from kseg.etl.spark.connect_dataframe import RemoteWorkers
-
-            self._workers = RemoteWorkers(self.session())
-        return self._workers
-
     def close(self) -> None:
         """Close a Connect session, and interrupt what it still runs. A local Spark stays for its process, and a session
         that was there before has its own settings again."""
@@ -94,7 +81,7 @@ class JobSession:
             from kseg.etl.spark.connect import close
 
             close(self._session)
-            self._session = self._workers = None
+            self._session = None
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
     <table>/_kseg_outcomes/<run>/<pass>/<task>-<attempt>.json
 
 One small file for each attempt that read its task to the end: the same map that an accumulator collects, so the account
-uses the same comparison (`etl.spark.range_results`). Delta ignores folders that begin with an underscore;
+uses the same comparison (`etl.tasks.range_results`). Delta ignores folders that begin with an underscore;
 `clear` removes the run's, also those of attempts that were killed.
 """
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import pyarrow.fs as pafs
 
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.spark.range_results import Attempts
 from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tasks.range_results import Attempts
 
 _FOLDER = "_kseg_outcomes"
 

@@ -175,9 +175,13 @@ def parallelism(session: SparkSession) -> int:
     """How many tasks run at once, in a session of this process or on a Connect server."""
     if hasattr(session, "_jvm"):
         return session.sparkContext.defaultParallelism
-    from kseg.etl.spark.connect_dataframe import RemoteWorkers
+    return slices_of_a_range(session)
 
-    return RemoteWorkers(session).defaultParallelism
+
+def slices_of_a_range(session: SparkSession) -> int:
+    """How many slices Spark gives a range by default, which is the parallelism of a Connect server."""
+    numbers = session.range(0, 1 << 16).selectExpr("spark_partition_id() AS slice")
+    return int(numbers.selectExpr("max(slice) AS last").collect()[0]["last"]) + 1
 
 
 @contextmanager

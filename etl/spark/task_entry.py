@@ -1,4 +1,4 @@
-"""What a task does with the rows that it has read, where none of them leaves it: write them, or drop them.
+"""The last step of a DataFrame that a run lands: a Spark task writes its rows.
 
 A module of its own, since workers load what is named here: the configuration and delta-rs would cost each new worker a
 quarter of a second, and no task needs them.
@@ -10,22 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from kseg.etl.spark.dataframe import TaskAttempt
-from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.narrowing import Restoring
-from kseg.etl.spark.selection import Selection
 from kseg.etl.tables.parquet.writer import LandingPlan, land
-
-
-class Writer:
-    """Lands a task's rows; picklable. selection: makes them from those that it is given."""
-
-    def __init__(self, plan: LandingPlan, selection: Selection | None = None) -> None:
-        self.plan, self.selection = plan, selection
-
-    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-        rows = batches if self.selection is None else map(self.selection.apply, batches)
-        return land(rows, self.plan, task=attempt.number, attempt=attempt.attempt_id)
+from kseg.etl.tasks.error_transport import ErrorTransport
 
 
 def landing_function(
@@ -46,10 +33,3 @@ def landing_function(
             yield from land(rows, plan, task=task, attempt=attempt)
 
     return land_partition
-
-
-def drop(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
-    """Reads a task's rows to their end, and returns no outputs; only the range result counts."""
-    for _ in batches:
-        pass
-    return iter(())

@@ -12,7 +12,6 @@ Where Spark and its workers share an installation, two things are done before th
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 from pathlib import Path
@@ -28,28 +27,15 @@ def prefer_installed(path: list[str]) -> None:
             path[:] = [e for e in path if not e.startswith(f"{package}{os.sep}")]
 
 
-def preload() -> None:
-    """Load what tasks need, and run the decoder once: its machine code is loaded when it is first called."""
-    import pyarrow as pa
-
-    import kseg.etl.source.reader
-    import kseg.etl.spark.task_entry  # noqa: F401
-    from kseg.segment_reader.decode.range_decoder import RangeDecoder
-    from kseg.segment_reader.encode.batches import Record, encode_batch
-
-    decoder = RangeDecoder("", 0, 0, 1, isolation_level="read_committed")
-    for _ in decoder.feed(encode_batch([Record(value=b"")])):
-        pass
-    pa.array([0])  # pyarrow imports pandas for the first one that it makes of Python's values
-    gc.freeze()
-
-
 def main() -> None:
     prefer_installed(sys.path)
     from pyspark import worker  # noqa: F401
     from pyspark.daemon import manager
 
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
+        import kseg.etl.spark.task_entry  # noqa: F401
+        from kseg.etl.tasks.preload import preload
+
         preload()
     manager()
 

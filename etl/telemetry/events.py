@@ -1,10 +1,10 @@
 """What a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
 
-    JobRead ─► JobOpened ─► OffsetsObserved ─► RunPlanned ─► SparkStarted ─► OutputSchema ─► ReadStarted
-            ─► ReadProgress … ─► TableCommitted … ─► OffsetsObserved ─► RunEnded, where another run follows
+    JobRead ─► JobOpened ─► OffsetsObserved ─► RunPlanned ─► EngineChosen ─► SparkStarted ─► OutputSchema
+            ─► ReadStarted ─► ReadProgress … ─► TableCommitted … ─► OffsetsObserved ─► RunEnded
 
-An event is sent after it has happened; a run that fails leaves out the rest. All are frozen values from the driver,
-`ReadProgress` from a thread.
+RunEnded is sent where another run follows. An event is sent after it has happened; a run that fails leaves out the
+rest. All are frozen values from the driver, `ReadProgress` from a thread.
 """
 
 from __future__ import annotations
@@ -67,6 +67,14 @@ class RunPlanned:
     plan: ev.RunPlan
     attempt: int
     taken_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChosen:
+    """Where the run's tasks work: `spark`, `connect` or `local`. why: the reason, for users."""
+
+    executor: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,7 @@ RunEvent = (
     | JobOpened
     | OffsetsObserved
     | RunPlanned
+    | EngineChosen
     | SparkStarted
     | ReadStarted
     | ReadProgress

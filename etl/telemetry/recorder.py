@@ -80,6 +80,7 @@ class Telemetry:
     plan: ev.RunPlan | None = None
     attempt: int = 0
     taken_up: bool = False
+    engine: events.EngineChosen | None = None
     spark: events.SparkStarted | None = None
     schemas: dict[str, dict[str, str]] = field(default_factory=dict)
     phases: list[tuple[str, float]] = field(default_factory=list)
@@ -152,6 +153,8 @@ class Recorder(NullProgress):
                 for tp, view in event.partitions.items():
                     telemetry.first[tp] = _filled(telemetry.first.get(tp), view)
                     telemetry.last[tp] = _filled(view, telemetry.last.get(tp))
+            case events.EngineChosen():
+                telemetry.engine = event
             case events.SparkStarted():
                 telemetry.spark = event
             case events.OutputSchema():

@@ -254,6 +254,10 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "Spark lost executors or Python workers, usually for lack of memory, or its application was ended",
         f"give executors more memory (`spark.executor.memoryOverhead`) or read less at once; then {_AGAIN}",
     ),
+    "WorkersLost": Explanation(
+        "worker processes of the local engine ended in the middle of a task, usually for lack of memory",
+        f"give the machine or container more memory; then {_AGAIN}",
+    ),
     # --- code of the user
     "ArrowStepError": Explanation(
         "a step `arrow` of the transform raised an error, or did not return a RecordBatch; the message names the step, "

@@ -32,7 +32,7 @@ _SPARKS: Final = ("pyspark", "py4j")
 
 def full_trace(error: BaseException) -> str:
     """The tracebacks of an error and of all that it came from, also where it hides its context; redacted."""
-    from kseg.etl.spark.error_transport import without_packed
+    from kseg.etl.tasks.error_transport import without_packed
 
     parts = ("".join(traceback.format_exception(each, chain=False)) for each in _chain(error))
     return REDACTOR.clean(without_packed("\nthen:\n\n".join(parts)))  # type: ignore[no-any-return]
@@ -41,7 +41,7 @@ def full_trace(error: BaseException) -> str:
 def has_more(error: BaseException) -> bool:
     """Whether the chain has what is not shown: a worker's traceback, a step's, or an exception of Spark's."""
     from kseg.etl.source.errors import PythonStepError
-    from kseg.etl.spark.error_transport import IN_WORKER
+    from kseg.etl.tasks.error_transport import IN_WORKER
 
     return any(
         isinstance(each, PythonStepError)

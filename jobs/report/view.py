@@ -80,6 +80,7 @@ def view_of(outcome: Outcome) -> dict[str, Any]:
         "kseg": kseg.__version__,
         "taken_up": telemetry.taken_up,
         "from_ledger": outcome.from_ledger,
+        "engine": telemetry.engine,
         "spark": telemetry.spark,
         "spark_ui": _web_address(telemetry.spark.ui if telemetry.spark else None),
         "figures": _figures(outcome),

@@ -35,7 +35,7 @@ def test_a_cluster_loads_what_finds_brokers() -> None:
 
 
 def test_a_task_loads_what_reads_records() -> None:
-    loaded = loaded_by("kseg.etl.spark.task_entry")
+    loaded = loaded_by("kseg.etl.tasks.writing")
     assert messages_among(loaded) == {"connection", "metadata", "fetch"}
     assert not {name.partition(".")[0] for name in loaded} & {
         "admin",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark import cloudpickle
 
-from kseg.etl.spark.error_json import error_document, typed
+from kseg.etl.tasks.error_json import error_document, typed
 
 FRESH: Final = multiprocessing.get_context("forkserver")
 

@@ -133,7 +133,15 @@ def test_typical_mistakes_are_rejected_in_their_place(
 
 def test_defaults_are_spelled_as_in_a_job_file() -> None:
     defaults = {key: part.get("default") for key, part in SCHEMA["$defs"]["Run"]["properties"].items()}
-    assert defaults == {"lease": "2m", "deadline": "1h", "max_records": None, "max_bytes": None}
+    assert defaults == {
+        "lease": "2m",
+        "deadline": "1h",
+        "max_records": None,
+        "max_bytes": None,
+        "engine": "spark",
+        "local_below": 64_000_000,
+        "task_attempts": 4,
+    }
 
 
 def test_the_copy_for_airflow_is_the_same() -> None:

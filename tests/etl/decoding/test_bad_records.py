@@ -17,7 +17,7 @@ from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.source.decode_options import DecodeOptions
-from kseg.etl.spark.error_json import error_document, error_of_document
+from kseg.etl.tasks.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
 from kseg.segment_reader.payload.decoder import Status
 

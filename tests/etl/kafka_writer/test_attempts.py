@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client.errors import RecordTooLarge
 from kseg.etl.kafka_writer.attempts import Failed, TaskRepeated, first_error, refuse_repeated_stages, watched
-from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.tasks.error_transport import ErrorTransport
 
 CAUSE, LATER = RecordTooLarge("cause"), RecordTooLarge("later")
 REPEATED = TaskRepeated("repeated")

@@ -18,7 +18,7 @@ from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.reader import read_range
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.error_json import error_of_document
+from kseg.etl.tasks.error_json import error_of_document
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.encode.batches import Record, encode_batch

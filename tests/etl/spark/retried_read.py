@@ -16,11 +16,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kseg.client import ClientConfig
+from kseg.etl.executors.port import Read
+from kseg.etl.executors.spark import SparkExecutor
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.tasks import split
-from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
+from kseg.etl.spark.dataframe import rows
 from kseg.etl.spark.jvm import light_options
+from kseg.etl.tasks.packs import TaskAttempt
 from kseg.etl.transform.arrow import ArrowStep, Function
 from kseg.etl.transform.transform import BatchSteps
 from kseg.jobs.broker.java import use_java
@@ -68,7 +71,7 @@ options = DecodeOptions(limits=Limits(max_rows=10))
 frame, range_results = rows(spark, tasks, config, options, steps_of(dying_once("rows")))
 read = frame.select("partition", "offset").distinct().count()
 counted = sum(range_result.data for range_result in range_results.resolve())
-results = fused(spark.sparkContext, tasks, config, options, steps_of(dying_once("fused")), write)
+results = SparkExecutor(spark.sparkContext).run(Read(tasks, config, options, write, steps_of(dying_once("fused"))))
 told = {
     "died": [path.name for path in Path(folder).iterdir()],
     "rows": read,

@@ -392,7 +392,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "connect_steps.py").write_text(STEPS)
     (tmp_path / "connect_words.py").write_text(WORDS)
     monkeypatch.syspath_prepend(str(tmp_path))
-    functions = ["connect_steps:shout", "json:loads", "kseg.etl.spark.task_entry:drop", "pyarrow.compute:cast"]
+    functions = ["connect_steps:shout", "json:loads", "kseg.etl.tasks.writing:drop", "pyarrow.compute:cast"]
     job = job_from_document(document() | {"transform": [{"arrow": function} for function in functions]})
     assert [module.name for module in modules_needed(references_of(job))] == ["connect_steps", "connect_words"]
     names = zipfile.ZipFile(io.BytesIO(_packed(("kseg.segment_reader",)))).namelist()

@@ -21,6 +21,8 @@ import pytest
 from kseg.client import ClientConfig
 from kseg.client.errors import UnknownTopic
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.executors.port import Read
+from kseg.etl.executors.spark import SparkExecutor
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import (
@@ -33,12 +35,13 @@ from kseg.etl.source.errors import (
 )
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask, split
-from kseg.etl.spark.dataframe import TaskAttempt, fused, rows
-from kseg.etl.spark.error_transport import ErrorTransport
-from kseg.etl.spark.range_results import RangeResults
+from kseg.etl.spark.dataframe import rows
+from kseg.etl.tasks.error_transport import ErrorTransport
+from kseg.etl.tasks.packs import TaskAttempt
+from kseg.etl.tasks.range_results import RangeResults
 from kseg.etl.telemetry.events import ReadProgress
 from kseg.etl.transform.arrow import ArrowStep, Function
-from kseg.etl.transform.transform import NO_STEPS, BatchSteps
+from kseg.etl.transform.transform import BatchSteps
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -90,7 +93,7 @@ def test_a_task_tells_what_it_cost_and_not_what_the_one_before_did(
 ) -> None:
     """Small tasks share a worker and its requests: each is told what was asked while it was read, and nothing twice."""
     before = time.time()
-    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), NO_STEPS, _drop)
+    results = SparkExecutor(spark.sparkContext).run(Read(tasks, client_config, DecodeOptions(), _drop))
     costs = [range_result.cost for result in results for range_result in result.range_results]
     assert len(costs) == len(tasks)
     for cost in costs:
@@ -151,7 +154,7 @@ def test_no_tasks_no_rows(spark: Any, client_config: ClientConfig) -> None:
     assert frame.collect() == []
     assert "batchBaseOffset" in frame.columns
     assert range_results.resolve() == ()
-    assert fused(spark.sparkContext, (), client_config, DecodeOptions(), NO_STEPS, None) == ()  # type: ignore[arg-type]
+    assert SparkExecutor(spark.sparkContext).run(Read((), client_config, DecodeOptions(), None)) == ()  # type: ignore[arg-type]
 
 
 def test_arrow_steps_run_before_rows_reach_spark(
@@ -219,8 +222,8 @@ def test_a_fused_write_gives_facts_and_outcomes(
         return batch.filter(pc.less(batch.column("offset"), 150))
 
     seen: list[ReadProgress] = []
-    results = fused(
-        spark.sparkContext, tasks, client_config, DecodeOptions(), steps_of(some), write, on_progress=seen.append
+    results = SparkExecutor(spark.sparkContext).run(
+        Read(tasks, client_config, DecodeOptions(), write, steps_of(some), on_progress=seen.append)
     )
     (result,) = results  # all of it is small
     assert result.tasks == tasks
@@ -250,7 +253,7 @@ def test_rows_of_two_tables_are_written_apart(
         yield pa.RecordBatch.from_pylist([{"topics": sorted(set(names)), "rows": len(names)}])
 
     routes = dict(zip(topics, (0, 1, 0), strict=True))
-    results = fused(spark.sparkContext, tasks, client_config, DecodeOptions(), NO_STEPS, write, routes=routes)
+    results = SparkExecutor(spark.sparkContext).run(Read(tasks, client_config, DecodeOptions(), write, routes=routes))
     written = [fact for result in results for batch in result.outputs for fact in batch.to_pylist()]
     assert sorted((fact["topics"], fact["rows"]) for fact in written) == sorted(
         [([topics[0], topics[2]], 44), ([topics[1]], 22)]
@@ -269,7 +272,7 @@ def test_a_writer_that_leaves_rows_behind_fails(
         return iter(())
 
     with pytest.raises(WorkerError, match="has not been read to its end"):
-        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), NO_STEPS, lazy)
+        SparkExecutor(spark.sparkContext).run(Read(tasks[:1], client_config, DecodeOptions(), lazy))
 
 
 def test_a_writer_without_memory(spark: Any, client_config: ClientConfig, tasks: tuple[RangeTask, ...]) -> None:
@@ -286,7 +289,7 @@ def test_a_writer_without_memory(spark: Any, client_config: ClientConfig, tasks:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
     with pytest.raises(OutOfMemoryError) as caught:
-        fused(spark.sparkContext, tasks[:1], client_config, DecodeOptions(), NO_STEPS, write)
+        SparkExecutor(spark.sparkContext).run(Read(tasks[:1], client_config, DecodeOptions(), write))
     first = tasks[0]
     assert caught.value.address == {"topic": first.topic, "partition": first.partition, "offset": first.start}
     assert str(first) in caught.value.message
@@ -298,7 +301,9 @@ def test_errors_of_a_fused_read_arrive_typed(spark: Any, client_config: ClientCo
         return iter(())
 
     with pytest.raises(OffsetsLost) as caught:
-        fused(spark.sparkContext, [RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), NO_STEPS, write)
+        SparkExecutor(spark.sparkContext).run(
+            Read([RangeTask(topic, 0, 1000, 1005)], client_config, DecodeOptions(), write)
+        )
     assert (caught.value.first, caught.value.last, caught.value.reason) == (1000, 1005, "truncation")
 
 

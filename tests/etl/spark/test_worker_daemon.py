@@ -15,7 +15,7 @@ import sys
 from kseg.etl.spark.session import local_context
 def look(_):
     import pyspark
-    wanted = ("kseg.etl.spark.task_entry", "kseg.segment_reader.decode.kernel")
+    wanted = ("kseg.etl.tasks.writing", "kseg.segment_reader.decode.kernel")
     loaded = [name for name in wanted if name in sys.modules]
     return [(pyspark.__file__, loaded)]
 context = local_context("test", "local[2]", {}, ["-XX:TieredStopAtLevel=1"])
@@ -28,7 +28,7 @@ for file, loaded in context.range(2, numSlices=2).mapPartitions(look).collect():
 def test_a_worker_begins_with_everything_loaded() -> None:
     told = subprocess.run([sys.executable, "-c", IN_A_WORKER], capture_output=True, text=True, timeout=400, check=True)
     lines = [line.split() for line in told.stdout.splitlines()]
-    assert [loaded for _, *loaded in lines] == [["kseg.etl.spark.task_entry", "kseg.segment_reader.decode.kernel"]] * 2
+    assert [loaded for _, *loaded in lines] == [["kseg.etl.tasks.writing", "kseg.segment_reader.decode.kernel"]] * 2
     assert all(file.endswith("site-packages/pyspark/__init__.py") for file, *_ in lines)
 
 

@@ -59,7 +59,7 @@ def test_the_modules_that_a_job_names_are_packed_but_not_installed_ones(tmp_path
     references = references_of(load_job(tmp_path / "orders.yaml"))
     assert sorted(references) == ["my_package.steps:shout", "my_step:first", "my_tokens:fetch", "yaml:frame"]
     assert packed(tmp_path, *references) == {name: text.encode() for name, text in files.items()}
-    assert modules_needed(["yaml:frame", "json:loads", "kseg.etl.spark.task_entry:drop"]) == ()
+    assert modules_needed(["yaml:frame", "json:loads", "kseg.etl.tasks.writing:drop"]) == ()
 
 
 def test_what_they_import_is_packed_too(tmp_path: Path, write: Write) -> None:

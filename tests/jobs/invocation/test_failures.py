@@ -12,8 +12,8 @@ from kseg.client.errors import AuthenticationFailed, BrokerUnavailable
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Fault, KsegError
 from kseg.etl.source.errors import ArrowStepError, PythonStepError, WorkerError
-from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.job_session import JobSession
+from kseg.etl.tasks.error_transport import ErrorTransport
 from kseg.jobs.invocation.execution import execute
 from kseg.jobs.invocation.failures import failure_of, print_failure
 from kseg.jobs.invocation.invocation import Invocation

@@ -18,9 +18,9 @@ FROM_ZIP = """
 import pkgutil, sys
 sys.path.insert(0, sys.argv[1])
 from importlib.metadata import distributions
-import kseg.jobs.cli, kseg.etl.spark.task_entry
+import kseg.jobs.cli, kseg.etl.tasks.writing
 from kseg.segment_reader.decode import primitives
-print(kseg.jobs.cli.__file__.startswith(sys.argv[1]), kseg.etl.spark.task_entry.__file__.startswith(sys.argv[1]))
+print(kseg.jobs.cli.__file__.startswith(sys.argv[1]), kseg.etl.tasks.writing.__file__.startswith(sys.argv[1]))
 print([module.name for module in pkgutil.iter_modules([sys.argv[1]])])
 print([found.metadata["Name"] for found in distributions(path=[sys.argv[1]])])
 print(primitives.crc32.py_func.__code__.co_filename)

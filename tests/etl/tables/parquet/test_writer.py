@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kseg.etl.spark.error_transport import ErrorTransport
 from kseg.etl.spark.task_entry import landing_function
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
@@ -24,6 +23,7 @@ from kseg.etl.tables.parquet.statistics import StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import TASK_OUTPUT, read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TableWrite, TaskWriter, land
+from kseg.etl.tasks.error_transport import ErrorTransport
 from row_addresses import add_address
 
 

@@ -11,8 +11,8 @@ import pytest
 from kseg.client.errors import UnknownTopic
 from kseg.etl.errors import KsegError, Refused, RetriableFailure
 from kseg.etl.source.errors import NoProgress, OffsetsLost, WorkerError
-from kseg.etl.spark.error_json import error_document
-from kseg.etl.spark.error_transport import ErrorTransport, TransportedError, without_packed
+from kseg.etl.tasks.error_json import error_document
+from kseg.etl.tasks.error_transport import ErrorTransport, TransportedError, without_packed
 from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch
 
 ERRORS = [

@@ -12,38 +12,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
-
-from pyspark.accumulators import AccumulatorParam
+from typing import Any, Protocol
 
 from kseg.etl.source.errors import RangeResultsDisagree, RangeResultsIncomplete
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.spark.error_transport import ErrorTransport
+from kseg.etl.tasks.error_transport import ErrorTransport
 from kseg.etl.telemetry.events import ReadProgress
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.accumulators import Accumulator
 
 Attempts = dict[tuple[int, int], RangeResult]
 """By task index and Spark's task attempt id, which no other attempt in the session has."""
-
-
-class MergedAttempts(AccumulatorParam[Attempts]):
-    """Adds maps up by key. Picklable: workers add to a map of their own."""
-
-    def zero(self, value: Attempts) -> Attempts:
-        return {}
-
-    def addInPlace(self, value1: Attempts, value2: Attempts) -> Attempts:  # noqa: N802
-        value1.update(value2)
-        return value1
-
-
-def new_accumulator(context: SparkContext) -> Accumulator[Attempts]:
-    """An accumulator for the tasks of one read."""
-    return context.accumulator({}, MergedAttempts())
 
 
 class ResultAccumulator(Protocol):
@@ -55,6 +33,16 @@ class ResultAccumulator(Protocol):
 
     def add(self, term: Attempts) -> None:
         """In a worker."""
+
+
+class CollectedResults:
+    """The results of a read whose executor returns them to the driver one by one."""
+
+    def __init__(self) -> None:
+        self.value: Attempts = {}
+
+    def add(self, term: Attempts) -> None:
+        self.value.update(term)
 
 
 class NoAccumulator:

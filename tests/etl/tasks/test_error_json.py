@@ -20,7 +20,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, Refused
 from kseg.etl.source.errors import OffsetsLost, WorkerError
-from kseg.etl.spark.error_json import ERRORS, TYPED, error_document, error_of_document
+from kseg.etl.tasks.error_json import ERRORS, TYPED, error_document, error_of_document
 from kseg.segment_reader.errors import BatchAddress, RecordFormatError
 from kseg.segment_reader.log.errors import LogFileError
 from skips import FULL

@@ -1,7 +1,7 @@
 """Typed errors from a worker to the driver.
 
 Spark turns whatever a Python worker raises into text. So the worker raises `TransportedError`, whose text ends with the
-error as JSON (`etl.spark.error_json`), and the driver finds it in the text of Spark's own exception:
+error as JSON (`etl.tasks.error_json`), and the driver finds it in the text of Spark's own exception:
 
     <what a person reads>
     [kseg-error <token> <base64 of the JSON>]
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from kseg.etl.spark.error_json import error_document, error_of_document, typed
+from kseg.etl.tasks.error_json import error_document, error_of_document, typed
 
 _MARK: Final = re.compile(r"\[kseg-error (?P<token>[0-9a-f]+) (?P<packed>[A-Za-z0-9+/=]+)\]")
 IN_WORKER: Final = "In the worker:\n"

@@ -1,0 +1,76 @@
+"""The executor of one job: chosen for a run, and started when the first read needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kseg.etl.executors.choice import EngineChoice, SparkHere, choose
+from kseg.etl.spark.job_session import JobSession
+from kseg.etl.telemetry.events import EngineChosen
+
+if TYPE_CHECKING:
+    from kseg.etl.executors.local.pool import LocalExecutor
+    from kseg.etl.executors.port import Executor
+
+
+@dataclass(slots=True)
+class Engine:
+    """Gives the executor of a job's reads. Importing this module, or making one, loads no pyspark."""
+
+    spark: JobSession
+    _choice: EngineChoice | None = None
+    _executor: Executor | None = None
+    _local: LocalExecutor | None = None
+
+    def choose(self, *, size: float | None, needs_spark: str | None) -> EngineChoice:
+        """Choose the executor of a run, and report the choice. The arguments are those of `executors.choice.choose`.
+
+        Raises ConfigurationError.
+        """
+        job = self.spark.job
+        choice = choose(job, size=size, needs_spark=needs_spark, spark=_spark_here())
+        if choice != self._choice:
+            self._choice, self._executor = choice, None
+            self.spark.progress.event(EngineChosen(choice.executor, choice.why))
+        return choice
+
+    def executor(self) -> Executor:
+        """The executor that was chosen, or the one of a command that reads without a plan; it is started here."""
+        if self._executor is None:
+            choice = self._choice or self.choose(size=None, needs_spark=None)
+            self._executor = self._made(choice)
+        return self._executor
+
+    def close(self) -> None:
+        """End worker processes, and close the session."""
+        self._executor = None
+        if self._local is not None:
+            self._local.close()
+            self._local = None
+        self.spark.close()
+
+    def _made(self, choice: EngineChoice) -> Executor:
+        if choice.executor == "local":
+            from kseg.etl.executors.local.pool import LocalExecutor
+
+            self._local = LocalExecutor(attempts=self.spark.job.run.task_attempts)
+            self._local.start()
+            return self._local
+        if choice.executor == "connect":
+            from kseg.etl.executors.connect import ConnectExecutor
+
+            return ConnectExecutor(self.spark.session())
+        from kseg.etl.executors.spark import SparkExecutor
+
+        return SparkExecutor(self.spark.context())
+
+
+def _spark_here() -> SparkHere:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "submitted"
+    pyspark = sys.modules.get("pyspark")
+    running = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+    return "running" if running else "none"

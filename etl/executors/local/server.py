@@ -1,0 +1,44 @@
+"""The process that forks the workers of the local executor: `python -m kseg.etl.executors.local.server FD`.
+
+    driver ──control──► server         one byte and a socket: fork a worker that serves this socket
+    driver ◄──socket──► worker         see `etl.executors.local.worker`
+
+It loads what tasks need before the first fork. It is started as a program of its own, never forked from the driver:
+Arrow, numba and the driver's clients have threads, of which a fork copies locks but no threads. It ends with the
+driver, which holds the other end of the control socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from typing import Final
+
+from kseg.etl.executors.local.worker import serve
+
+_MESSAGE: Final = 1
+
+
+def main(control: socket.socket) -> None:
+    """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends."""
+    from kseg.etl.tasks.preload import preload
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the driver sees a worker's end by its socket
+    with contextlib.suppress(Exception):  # a task gets the same error, and can report it
+        preload()
+    while True:
+        message, files, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+        if not message:
+            return
+        if os.fork() == 0:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            serve(socket.socket(fileno=files[0]))
+        os.close(files[0])
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,25 @@
+"""Loads what every task needs into a process from which workers are forked: a worker is ready in some milliseconds then
+instead of a second, and workers share the memory."""
+
+from __future__ import annotations
+
+import gc
+
+
+def preload() -> None:
+    """Load what tasks need, and run the decoder once: its machine code is loaded when it is first called.
+
+    Nothing of it starts a thread, so that the process may fork afterwards.
+    """
+    import pyarrow as pa
+
+    import kseg.etl.source.reader
+    import kseg.etl.tasks.writing  # noqa: F401
+    from kseg.segment_reader.decode.range_decoder import RangeDecoder
+    from kseg.segment_reader.encode.batches import Record, encode_batch
+
+    decoder = RangeDecoder("", 0, 0, 1, isolation_level="read_committed")
+    for _ in decoder.feed(encode_batch([Record(value=b"")])):
+        pass
+    pa.array([0])  # pyarrow imports pandas for the first one that it makes of Python's values
+    gc.freeze()

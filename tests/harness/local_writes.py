@@ -1,0 +1,62 @@
+"""What worker processes of the local executor do in tests: they import it by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from kseg.etl.tasks.packs import TaskAttempt
+
+
+def count(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+    """Reads all rows, and returns their number and the attempt's."""
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_pydict({"rows": [rows], "attempt": [attempt.attempt_number], "pid": [os.getpid()]})
+
+
+@dataclass(frozen=True)
+class DiesAtFirst:
+    """Counts, after the first attempts at each pack have killed their process. marks: a folder for their marks."""
+
+    marks: Path
+    times: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        next(batches)
+        mark = self.marks / f"{attempt.number}-{attempt.attempt_id}"
+        if attempt.attempt_number < self.times:
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from count(batches, attempt)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Writes its process id into a folder, and never ends by itself."""
+
+    folder: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        (self.folder / f".{os.getpid()}").write_text("")
+        (self.folder / f".{os.getpid()}").rename(self.folder / f"{os.getpid()}")
+        while True:
+            time.sleep(3600)
+        yield from batches
+
+
+@dataclass(frozen=True)
+class Raises:
+    """Raises an error that is not ours, in one of the packs."""
+
+    pack: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        if attempt.number == self.pack:
+            raise ValueError("of a writer")
+        yield from count(batches, attempt)
