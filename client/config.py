@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.foreign_names import as_given, in_java_names
 from kseg.client.protocol.old_releases import parse_release
 from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.retry import RetryPolicy
@@ -59,36 +60,23 @@ class ClientConfig:
         Raises ConfigError with every fault at once; the text of a fault never has a property's value in it if the
         property may be a secret.
         """
+        misnamed: list[ConfigFault] = []
         faults: list[ConfigFault] = []
+        properties, given = in_java_names(properties, misnamed)
         fields: dict[str, Any] = {"client_id": client_id}
         security = {
             key: raw if isinstance(raw, str) else _text(raw) for key, raw in properties.items() if is_security(key)
         }
         fields["security"] = parse_security(security, faults)
-        if ("bootstrap.servers" in properties) == ("bootstrap.controllers" in properties):
-            both = "bootstrap.servers" in properties
-            message = "cannot be combined with bootstrap.controllers" if both else "is missing"
-            remedy = "give one of them" if both else "give at least one host:port"
-            faults.append(ConfigFault("bootstrap.servers", message, remedy))
+        faults.extend(_place_of_servers(properties))
         if "bootstrap.controllers" in properties:
             fields["bootstrap_servers"] = ()
-        for key, raw in properties.items():
-            if key in security:
-                continue
-            property_ = _PROPERTIES.get(key)
-            if property_ is None:
-                faults.append(_unknown(key, others))
-                continue
-            try:
-                value = property_.parse(_text(raw))
-            except ValueError as error:
-                faults.append(ConfigFault(key, str(error), property_.remedy))
-                continue
-            if property_.field is not None:
-                fields[property_.field] = value
+        faults.extend(_of_registry(properties))
+        rest = {key: raw for key, raw in properties.items() if key not in security and not key.startswith(_REGISTRY)}
+        fields |= _parsed(rest, others, faults)
         faults.extend(_other_protocols(_text(properties.get("bootstrap.servers", "")), fields["security"].protocol))
-        if faults:
-            raise ConfigError(faults)
+        if misnamed or faults:
+            raise ConfigError([*misnamed, *as_given(faults, given)])
         return cls(**fields)
 
     @property
@@ -101,6 +89,24 @@ class _Property:
     field: str | None
     parse: Callable[[str], Any]
     remedy: str
+
+
+def _parsed(properties: Mapping[str, str], others: Collection[str], faults: list[ConfigFault]) -> dict[str, Any]:
+    """The fields that properties outside of `parse_security` mean."""
+    fields: dict[str, Any] = {}
+    for key, raw in properties.items():
+        property_ = _PROPERTIES.get(key)
+        if property_ is None:
+            faults.append(_unknown(key, others))
+            continue
+        try:
+            value = property_.parse(_text(raw))
+        except ValueError as error:
+            faults.append(ConfigFault(key, str(error), property_.remedy))
+            continue
+        if property_.field is not None:
+            fields[property_.field] = value
+    return fields
 
 
 def _text(raw: object) -> str:
@@ -217,6 +223,28 @@ _WITHOUT_MEANING = frozenset(
     value.deserializer value.serializer
     """.split()  # noqa: SIM905
 )
+
+
+#: Vendors' files for clients have these beside the properties of Kafka's clients.
+_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
+
+
+def _of_registry(properties: Mapping[str, str]) -> list[ConfigFault]:
+    """One fault for all properties of a schema registry."""
+    names = [key for key in properties if key.startswith(_REGISTRY)]
+    if not names:
+        return []
+    others = f", like {', '.join(names[1:])}" if len(names) > 1 else ""
+    message = f"is a property of the schema registry's client{others}"
+    return [ConfigFault(names[0], message, "move it to the job file's section `registry`, without schema.registry.")]
+
+
+def _place_of_servers(properties: Mapping[str, str]) -> list[ConfigFault]:
+    if ("bootstrap.servers" in properties) != ("bootstrap.controllers" in properties):
+        return []
+    if "bootstrap.servers" in properties:
+        return [ConfigFault("bootstrap.servers", "cannot be combined with bootstrap.controllers", "give one of them")]
+    return [ConfigFault("bootstrap.servers", "is missing", "give at least one host:port")]
 
 
 def _unknown(key: str, others: Collection[str]) -> ConfigFault:

@@ -122,11 +122,16 @@ def _restore(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigFault:
-    """One error of a configuration: the property, the error, and the remedy."""
+    """One error of a configuration: the property, the error, and the remedy.
+
+    option: which option of a login module in `sasl.jaas.config` it is about, from 1; 0 for none. The text has only the
+    option's number, because what is taken for a name may be a part of a secret.
+    """
 
     key: str
     message: str
     remedy: str
+    option: int = 0
 
     def __str__(self) -> str:
         return f"{self.key}: {self.message} ({self.remedy})"

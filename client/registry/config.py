@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kseg.client.errors import ConfigError, ConfigFault
+from kseg.client.foreign_names import as_given, in_java_names
 from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.security.endpoint import ClientCredentials
 from kseg.client.security.property_names import SSL_NAMES
@@ -31,6 +32,7 @@ from kseg.client.security.secret import Secret
 from kseg.client.security.sslconfig import parse_tls
 from kseg.client.security.tls import TlsConfig
 
+_PREFIX: Final = "schema.registry."
 _BASIC: Final = ("basic.auth.credentials.source", "basic.auth.user.info")
 _OAUTH: Final = ("bearer.auth.issuer.endpoint.url", "bearer.auth.client.id", "bearer.auth.client.secret")
 _HEADERS: Final = {
@@ -79,15 +81,13 @@ class RegistryConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> RegistryConfig:
         """Raises ConfigError with everything that is wrong at once."""
+        misnamed: list[ConfigFault] = []
         faults: list[ConfigFault] = []
-        known = {}
-        for name, value in properties.items():
-            if name in NAMES:
-                known[name] = str(value)
-            else:
-                bare = name.startswith("schema.registry.")
-                remedy = "write it without schema.registry." if bare else did_you_mean(name, NAMES) or "see the guide"
-                faults.append(ConfigFault(name, "unknown property of a schema registry", remedy))
+        bare, given = _by_bare_names(properties, misnamed)
+        known = {name: str(value) for name, value in bare.items() if name in NAMES}
+        for name in (name for name in bare if name not in NAMES):
+            remedy = did_you_mean(name, NAMES) or "see the guide"
+            faults.append(ConfigFault(name, "unknown property of a schema registry", remedy))
         urls, in_url = _urls(known.get("url", ""), faults)
         basic = _basic(known, in_url, faults)
         tls = parse_tls({name: value for name, value in known.items() if name in SSL_NAMES}, faults)
@@ -98,10 +98,25 @@ class RegistryConfig:
         proxy = _proxy(known, faults)
         if any(name in known for name in SSL_NAMES) and all(url.startswith("http:") for url in urls):
             faults.append(ConfigFault("url", "is http, and ssl.* is given", "write https, or remove ssl.*"))
-        if faults:
-            raise ConfigError(faults)
+        if misnamed or faults:
+            raise ConfigError([*misnamed, *as_given(faults, given)])
         headers = tuple((header, known[name]) for name, header in _HEADERS.items() if name in known)
         return cls(urls, basic, token, oauth, headers, tls, proxy, **times)
+
+
+def _by_bare_names(properties: Mapping[str, str], faults: list[ConfigFault]) -> tuple[dict[str, str], dict[str, str]]:
+    """The properties by their names here, and by each of these the name that was given.
+
+    All with the prefix schema.registry. are one fault: they are copied from a file of one of Confluent's clients.
+    """
+    bare = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
+    given = {name.removeprefix(_PREFIX): name for name in properties if name.startswith(_PREFIX)}
+    if given:
+        first, *others = given.values()
+        like = f", like {', '.join(others)}" if others else ""
+        faults.append(ConfigFault(first, f"is written without {_PREFIX} here{like}", f"write {', '.join(given)}"))
+    foreign, renamed = in_java_names({name: bare.pop(name) for name in list(bare) if name.startswith("ssl.")}, faults)
+    return bare | foreign, {right: given.get(name, name) for right, name in renamed.items()} | given
 
 
 def _urls(text: str, faults: list[ConfigFault]) -> tuple[tuple[str, ...], list[str]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kseg.client.errors import ConfigFault
-from kseg.client.security.property_names import SASL_NAMES, SSL_NAMES
+from kseg.client.security.property_names import SASL_NAMES, SSL_NAMES, listed
 
 if TYPE_CHECKING:
     from kseg.client.security.saslconfig import SaslConfig
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 NAMES: Final = frozenset({"security.protocol"}) | SSL_NAMES | SASL_NAMES
 _PREFIXES: Final = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.")
-
-#: Names of librdkafka and of brokers, and what to write instead.
-_INSTEAD: Final = {
-    "ssl.ca.location": "ssl.truststore.location, with ssl.truststore.type=PEM",
-    "ssl.ca.pem": "ssl.truststore.certificates",
-    "ssl.certificate.location": "ssl.keystore.location, with key and chain in one PEM file",
-    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
-    "ssl.key.location": "ssl.keystore.location, with key and chain in one PEM file",
-    "ssl.key.pem": "ssl.keystore.key",
-    "ssl.curves.list": "nothing: OpenSSL chooses",
-    "ssl.sigalgs.list": "nothing: OpenSSL chooses",
-    "enable.ssl.certificate.verification": "ssl.truststore.location: certificates are always verified",
-    "sasl.mechanisms": "sasl.mechanism",
-    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.method": "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.extensions": "extension_NAME options in sasl.jaas.config",
-    "sasl.kerberos.keytab": "keyTab in sasl.jaas.config",
-    "sasl.kerberos.principal": "principal in sasl.jaas.config",
-    "sasl.login.callback.handler.class": "sasl.oauthbearer.token.callback=module:function",
-    "sasl.client.callback.handler.class": "sasl.oauthbearer.token.callback=module:function",
-    "sasl.oauthbearer.jwt.retriever.class": "sasl.oauthbearer.token.callback=module:function",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +48,7 @@ def parse_security(properties: Mapping[str, str], faults: list[ConfigFault]) -> 
             known[name] = str(value)
         else:
             faults.append(_unknown(name))
+    is_default = "security.protocol" not in known
     protocol = known.pop("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         faults.append(
@@ -80,33 +58,36 @@ def parse_security(properties: Mapping[str, str], faults: list[ConfigFault]) -> 
     ssl = {name: value for name, value in known.items() if name in SSL_NAMES}
     sasl = {name: value for name, value in known.items() if name in SASL_NAMES}
     tls_config = sasl_config = None
+    idle: list[str] = []
     if protocol.endswith("SSL"):
         from kseg.client.security.sslconfig import parse_tls
 
         tls_config = parse_tls(ssl, faults)
     else:
-        _without_effect(ssl, protocol, faults)
+        idle += ssl
     if protocol.startswith("SASL"):
         from kseg.client.security.saslconfig import parse_sasl
 
         sasl_config = parse_sasl(sasl, faults)
     else:
-        _without_effect(sasl, protocol, faults)
+        idle += sasl
+    _without_effect(idle, protocol, is_default, faults)
     return SecurityConfig(protocol, tls_config, sasl_config)
 
 
-def _without_effect(names: Mapping[str, str], protocol: str, faults: list[ConfigFault]) -> None:
-    for name in names:
-        kind = "TLS" if name.startswith("ssl.") else "SASL"
-        better = "SSL or SASL_SSL" if (protocol, kind) == ("PLAINTEXT", "TLS") else "SASL_SSL"
-        reason = f"has no effect: security.protocol is {protocol}, without {kind}"
-        faults.append(ConfigFault(name, reason, f"set security.protocol to {better}, or remove it"))
+def _without_effect(names: list[str], protocol: str, is_default: bool, faults: list[ConfigFault]) -> None:
+    """One fault for all properties that the protocol leaves without effect."""
+    if not names:
+        return
+    missing = " and ".join(
+        kind for prefix, kind in (("ssl.", "TLS"), ("sasl.", "SASL")) if any(name.startswith(prefix) for name in names)
+    )
+    better = "SSL or SASL_SSL" if (protocol, missing) == ("PLAINTEXT", "TLS") else "SASL_SSL"
+    reason = f"is {protocol}{', its default' if is_default else ''}: without {missing}, {listed(names)} no effect"
+    faults.append(ConfigFault("security.protocol", reason, f"set it to {better}, or remove {', '.join(names)}"))
 
 
 def _unknown(name: str) -> ConfigFault:
-    instead = _INSTEAD.get(name)
-    if instead is not None:
-        return ConfigFault(name, "is not supported by this name", f"use {instead}")
     if name in _JAVA_ONLY:
         return ConfigFault(
             name, "this client does not support it: it concerns Java's own classes or logins", "remove it"

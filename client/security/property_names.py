@@ -29,7 +29,13 @@ SSL_NAMES: Final = frozenset(TRUSTSTORE_NAMES + KEYSTORE_NAMES) | {
 }
 
 PASSWORD_NAMES: Final = frozenset({"sasl.username", "sasl.password"})
-OAUTH_NAMES: Final = frozenset(
+#: Classes of Java: its own are accepted, since they do what this client does.
+HANDLER_NAMES: Final = (
+    "sasl.login.callback.handler.class",
+    "sasl.client.callback.handler.class",
+    "sasl.oauthbearer.jwt.retriever.class",
+)
+OAUTH_NAMES: Final = frozenset(HANDLER_NAMES) | frozenset(
     {
         "sasl.oauthbearer.token.callback",
         "sasl.oauthbearer.token.endpoint.url",
@@ -46,3 +52,10 @@ OAUTH_NAMES: Final = frozenset(
 )
 KERBEROS_NAMES: Final = frozenset({"sasl.kerberos.service.name"})
 SASL_NAMES: Final = frozenset({"sasl.mechanism", "sasl.jaas.config"}) | PASSWORD_NAMES | OAUTH_NAMES | KERBEROS_NAMES
+
+
+def listed(names: list[str]) -> str:
+    """`a has`, `a and b have`, `a, b and c have`: a subject with its verb."""
+    if len(names) == 1:
+        return f"{names[0]} has"
+    return f"{', '.join(names[:-1])} and {names[-1]} have"

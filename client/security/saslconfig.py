@@ -6,6 +6,7 @@ has them: plain values need no quoting, which matters where they are filled in f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,9 +16,10 @@ from kseg.client.retry import Deadline
 from kseg.client.security import oauthconfig
 from kseg.client.security.jaas import LoginModule, parse_jaas
 from kseg.client.security.kerberos import Gssapi, KerberosConfig
+from kseg.client.security.login_classes import foreign_class, foreign_mechanism
 from kseg.client.security.mechanism import Mechanism, Plain
 from kseg.client.security.oauthbearer import OAuthBearer
-from kseg.client.security.property_names import KERBEROS_NAMES, OAUTH_NAMES, PASSWORD_NAMES
+from kseg.client.security.property_names import KERBEROS_NAMES, OAUTH_NAMES, PASSWORD_NAMES, listed
 from kseg.client.security.scram import HASHES, Scram
 from kseg.client.security.secret import Secret
 from kseg.client.security.tokens import REFRESH_WINDOW, TokenSource, token_of
@@ -67,7 +69,12 @@ def parse_sasl(properties: Mapping[str, str], faults: list[ConfigFault]) -> Sasl
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip().upper()
     if mechanism not in MECHANISMS:
         reason = f"{mechanism!r} is not supported"
-        faults.append(ConfigFault("sasl.mechanism", reason, f"one of {', '.join(MECHANISMS)}"))
+        unknown = ConfigFault("sasl.mechanism", reason, f"one of {', '.join(MECHANISMS)}")
+        faults.append(foreign_mechanism(mechanism) or unknown)
+        return None
+    foreign = foreign_class(properties) if mechanism == "OAUTHBEARER" else _without_mechanism(properties)
+    if foreign is not None:
+        faults.append(foreign)
         return None
     before = len(faults)
     module = _module(properties, mechanism, faults)
@@ -102,28 +109,48 @@ def _module(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFa
     return module
 
 
+def _without_mechanism(properties: Mapping[str, str]) -> ConfigFault | None:
+    """The fault of a login without a mechanism that is not Kerberos', its default; None where all is well."""
+    if "sasl.mechanism" in properties:
+        return None
+    text = properties.get("sasl.jaas.config", "")
+    for module in sorted(set(_MODULES.values()) - {_MODULES["GSSAPI"]}):
+        if re.match(rf"\s*([\w$]+\.)*{module}\s", text):
+            reason, fitting = f"GSSAPI has another login module than {module}", _mechanisms_of(module)
+            break
+    else:
+        names = sorted((PASSWORD_NAMES | OAUTH_NAMES) & properties.keys())
+        if not names:
+            return None
+        reason = f"with GSSAPI, {listed(names)} no effect"
+        fitting = ["OAUTHBEARER"] if set(names) & OAUTH_NAMES else ["PLAIN", *HASHES]
+    return ConfigFault("sasl.mechanism", f"is GSSAPI, its default: {reason}", f"set it to {' or '.join(fitting)}")
+
+
+def _mechanisms_of(module: str) -> list[str]:
+    return [mechanism for mechanism, name in _MODULES.items() if name == module]
+
+
 def _check_place(properties: Mapping[str, str], mechanism: str, faults: list[ConfigFault]) -> None:
     """Properties of another mechanism would mean nothing."""
-    for names, mechanisms in (
+    for family, mechanisms in (
         (PASSWORD_NAMES, {"PLAIN", *HASHES}),
         (OAUTH_NAMES, {"OAUTHBEARER"}),
         (KERBEROS_NAMES, {"GSSAPI"}),
     ):
-        if mechanism not in mechanisms:
-            for name in sorted(names & properties.keys()):
-                reason = f"has no effect: sasl.mechanism is {mechanism}"
-                if "sasl.mechanism" not in properties:
-                    reason += ", its default"
-                remedy = f"set sasl.mechanism to {' or '.join(sorted(mechanisms))}, or remove it"
-                faults.append(ConfigFault(name, reason, remedy))
+        names = sorted(family & properties.keys())
+        if names and mechanism not in mechanisms:
+            reason = f"is {mechanism}: {listed(names)} no effect"
+            remedy = f"set it to {' or '.join(sorted(mechanisms))}, or remove {', '.join(names)}"
+            faults.append(ConfigFault("sasl.mechanism", reason, remedy))
 
 
 def _option_faults(module: LoginModule, known: Callable[[str], bool], faults: list[ConfigFault], remedy: str) -> None:
-    """Without the option's name: a secret with a quote in it would make a part of it appear as a name."""
-    for name in module.options:
+    """By the option's number: a secret with a quote in it would make a part of it appear as a name."""
+    for number, name in enumerate(module.options, 1):
         if not known(name):
-            reason = f"has an option that {module.name} does not support"
-            faults.append(ConfigFault("sasl.jaas.config", reason, remedy))
+            reason = f"option {number} is not one of {module.name}"
+            faults.append(ConfigFault("sasl.jaas.config", reason, remedy, option=number))
 
 
 def _password(

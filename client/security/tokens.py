@@ -66,7 +66,8 @@ TokenFunction = Callable[[], "Token | str"]
 class Callback:
     """`module:function`, imported where the connection is made, or a function that can be pickled.
 
-    It takes nothing and gives a `Token`, or a text; it is called by whatever thread connects.
+    It takes nothing and gives a `Token`, or a text; it is called by whatever thread connects. It may raise
+    AuthenticationFailed, retriable where asking again may help; of any other error only the class is shown.
     """
 
     function: str | TokenFunction
@@ -77,6 +78,8 @@ class Callback:
         problem = None
         try:
             token = function()
+        except AuthenticationFailed:  # it says itself what is wrong, and whether to ask again
+            raise
         except Exception as error:
             # Its text may hold anything, so the message has the name alone, and the error is not chained.
             problem = f"the token callback {name} raised {type(error).__name__}"

@@ -14,13 +14,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding, kind_of
 from kseg.etl.config.references import ReferenceFault, resolve
 from kseg.etl.config.secrets import SecretProperties, anchored, has_reference, sounds_secret, stands_in_clear
 from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
+
+if TYPE_CHECKING:
+    from kseg.client.errors import ConfigFault
 
 # Properties of the Java clients whose meaning a job file has elsewhere.
 _ELSEWHERE = {
@@ -139,7 +142,9 @@ def as_references(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[s
 
 def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
     """What the client would reject, with its own messages except where they could quote a secret."""
-    if "bootstrap.servers" not in kafka.written:
+    from kseg.client.foreign_names import RENAMED
+
+    if not any(RENAMED.get(key, key) == "bootstrap.servers" for key in kafka.written):
         yield _MISSING_SERVERS
     values = dict(kafka.resolved())
     for key in _ELSEWHERE.keys() & values.keys():
@@ -180,17 +185,40 @@ def _client_findings(
     try:
         parse(values)
     except ConfigError as error:
-        faults = [(fault.key, fault.message, fault.remedy) for fault in error.faults]
+        faults = error.faults
     else:
         return
-    for key, message, remedy in faults:
-        if key in section.written and key not in values:
-            continue  # reported already: its reference leads nowhere, or it has a key of its own
+    unread = {_family(key) for key in section.written if key not in values}
+    for fault in faults:
+        key = fault.key
+        if key not in values and (key in section.written or _family(key) in unread):
+            continue  # reported already: its reference leads nowhere, or it has a key of its own; or a consequence
         place = section.places.get(key, (*section.base, key))
         if key in section.referring and not sounds_secret(key):  # the client quotes no secret, but other values
             yield Finding(place, "its value, resolved from a reference, is not valid", "check what it refers to")
         else:
-            yield Finding(place, message, remedy)
+            yield Finding(place, _with_name(fault, section.written.get(key, "")), fault.remedy)
+
+
+def _family(name: str) -> str:
+    """`sasl` of `sasl.username`: of a family one of whose values is not known, nothing can be said to be missing."""
+    return name.partition(".")[0]
+
+
+def _with_name(fault: ConfigFault, written: str) -> str:
+    """The fault's message, with the name of the option that it is about: the file has references for its secrets, so
+    what stands there as a name is one."""
+    from kseg.client.security.jaas import parse_jaas
+
+    if not fault.option:
+        return fault.message
+    try:
+        names = list(parse_jaas(written).options)
+    except ValueError:  # the whole text is one reference
+        return fault.message
+    if fault.option > len(names):
+        return fault.message
+    return fault.message.replace(f"option {fault.option} ", f"option {names[fault.option - 1]} ", 1)
 
 
 def _ends_a_secret(name: str) -> bool:

@@ -33,7 +33,8 @@ _SECRET_PHRASES = (
 )
 _ENCRYPTION_KEYS = ("encryption.key", "provided.key")  # at the end: Parquet's `encryption.key.list` has other forms
 _SECRET_TAILS = ("password", "secret", "token", "passphrase", "secretkey", "secretaccesskey")
-_KERBEROS_MODULE = re.compile(r"\s*[\w.]*\bKrb5LoginModule\s")
+# Login modules without secrets among their options, and any module without options.
+_SECRETLESS_MODULE = re.compile(r"\s*([\w.]*\b(Krb5LoginModule|IAMLoginModule)\s|[\w.$]+\s+[a-z]+\s*;\s*$)")
 # The name of a key in AWS KMS, in a property that may hold a key.
 _KMS_KEY = re.compile(r"arn:\S+|alias/\S+|mrk-\w+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
@@ -113,8 +114,7 @@ def stands_in_clear(key: str, text: str) -> bool:
     if key.lower().endswith("jaas.config"):
         if _LITERAL_IN_JAAS.search(text):
             return True
-        # Kerberos' module names files and principals alone.
-        return not has_reference(text) and _KERBEROS_MODULE.match(text) is None
+        return not has_reference(text) and _SECRETLESS_MODULE.match(text) is None
     if key.lower().endswith("encryption.key") and _KMS_KEY.fullmatch(text.strip()):
         return False
     # A secret with a reference in it is not one reference: the rest of it would be in the file.

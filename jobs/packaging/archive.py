@@ -32,7 +32,7 @@ from kseg.jobs.packaging.wheel import DISTRIBUTION, NotInstalled, wheel_bytes
 
 _SPARKS_OWN = frozenset({"pyspark", "py4j", "delta-spark", "importlib-metadata", "zipp", "pip", "setuptools"})
 _DRIVERS = frozenset({"click", "deltalake", "arro3-core", "pandas", "psutil", "pydantic", "rich", "deprecated"})
-_TAKEN_EXTRAS = ("gssapi", "isal", "fsspec", "tiered")
+_TAKEN_EXTRAS = ("gssapi", "msk", "isal", "fsspec", "tiered")
 # Tests, headers and sources of compiled modules, which no task reads: a fifth of it all.
 _LEFT_OUT = re.compile(r"(^|/)(tests?|include|__pycache__)/|\.(pyx|pxd|pxi|h|hpp|c|cc|cpp|a)$|^\.\./")
 _KEPT = re.compile(r"^numpy/|^numba/")  # both import parts of their own tests' folders

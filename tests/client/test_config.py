@@ -88,7 +88,7 @@ def test_a_secret_is_never_printed():
     with pytest.raises(ConfigError) as caught:
         ClientConfig.from_properties(properties, client_id="c")
     assert "hunter2" not in str(caught.value)
-    assert len(caught.value.faults) == 2
+    assert all(name in str(caught.value) for name in properties if name != "bootstrap.servers")
 
 
 def test_a_config_is_frozen_and_travels_to_workers():

@@ -23,7 +23,7 @@ from linked_environment import link, required, runs_on, tops
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRED = (
-    "kafka-segment-etl[connect,demo,docs,fsspec,isal,openlineage,package,prometheus,protobuf,tiered]",
+    "kafka-segment-etl[connect,demo,docs,fsspec,isal,msk,openlineage,package,prometheus,protobuf,tiered]",
     *("hypothesis", "jsonschema", "kafka-python", "pytest", "pytest-timeout", "pytest-xdist", "xxhash"),
 )
 TESTS = (

@@ -74,7 +74,7 @@ def test_times_proxy_and_tls_are_taken() -> None:
         ({}, "url: is missing"),
         ({"url": "registry:8081"}, "url: is not a URL of a registry"),
         ({"url": "http://a:99999"}, "url: is not a URL of a registry"),
-        ({"url": "http://a", "schema.registry.basic.auth.user.info": "x"}, "write it without schema.registry."),
+        ({"url": "http://a", "schema.registry.basic.auth.user.info": "x"}, "is written without schema.registry. here"),
         ({"url": "http://a", "basic.auth.user.info": "nobody"}, "basic.auth.user.info: has no colon"),
         ({"url": "http://a", "basic.auth.credentials.source": "SASL_INHERIT"}, "'SASL_INHERIT' is not supported"),
         ({"url": "http://a", "basic.auth.credentials.source": "URL"}, "url has no user"),

@@ -74,11 +74,32 @@ def test_stores_are_taken_as_they_are_named():
 
 def test_a_property_without_effect_is_a_fault():
     told = faults({"ssl.truststore.location": "x", "sasl.mechanism": "PLAIN"})
-    assert set(told) == {"ssl.truststore.location", "sasl.mechanism"}
-    assert all("has no effect" in text for text in told.values())
-    assert set(faults({"security.protocol": "SSL", "sasl.username": "u"})) == {"sasl.username"}
+    assert set(told) == {"security.protocol"}, "one mistake is one fault"
+    assert "PLAINTEXT, its default" in told["security.protocol"]
+    assert "ssl.truststore.location and sasl.mechanism have no effect" in told["security.protocol"]
+    told = faults({"security.protocol": "SSL", "sasl.username": "u"})
+    assert set(told) == {"security.protocol"}
+    assert "set it to SASL_SSL" in told["security.protocol"]
     told = faults(PLAIN | {"sasl.username": "u", "sasl.password": "p", URL: "https://h/t"})
-    assert set(told) == {URL}
+    assert set(told) == {"sasl.mechanism"}
+    assert f"is PLAIN: {URL} has no effect" in told["sasl.mechanism"]
+
+
+@pytest.mark.parametrize(
+    ("login", "fitting"),
+    [
+        ({"sasl.username": "u", "sasl.password": "p"}, "PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512"),
+        ({"sasl.jaas.config": f'{JAAS}plain.PlainLoginModule required username="u" password="p";'}, "PLAIN"),
+        ({"sasl.jaas.config": "ScramLoginModule required username=u password=p;"}, "SCRAM-SHA-256 or SCRAM-SHA-512"),
+        ({URL: "https://h/t", "sasl.oauthbearer.scope": "s"}, "OAUTHBEARER"),
+        ({"sasl.jaas.config": "OAuthBearerLoginModule required clientId=a clientSecret=b;"}, "OAUTHBEARER"),
+    ],
+)
+def test_a_login_without_its_mechanism_is_one_fault_that_says_which_fits(login: dict[str, str], fitting: str):
+    told = faults({"security.protocol": "SASL_SSL"} | login)
+    assert set(told) == {"sasl.mechanism"}
+    assert told["sasl.mechanism"].startswith("is GSSAPI, its default")
+    assert told["sasl.mechanism"].endswith(f"(set it to {fitting})")
 
 
 def test_all_faults_come_at_once_and_no_secret_is_told():
@@ -98,7 +119,7 @@ def test_all_faults_come_at_once_and_no_secret_is_told():
             "ssl.nonsense": "hunter2",
             "sasl.mechanism": "PLAIN",
             "sasl.username": "u",
-            "sasl.mechanisms": "PLAIN",
+            "sasl.mechanisms": "NTLM",
             "fetch.max.bytes": "many",
         }
     )
@@ -175,7 +196,7 @@ def test_javas_login_module_and_librdkafkas_names_mean_the_same(mechanism: str, 
         (
             {"sasl.jaas.config": "PlainLoginModule required username=u password=hunter2 hunter2=x;"},
             "sasl.jaas.config",
-            "does not support",
+            "option 3 is not one of PlainLoginModule",
         ),
         (
             {"sasl.jaas.config": "PlainLoginModule required username=u password=hunter2;", "sasl.password": "hunter2"},
@@ -243,6 +264,7 @@ def test_tokens_come_from_a_file_a_function_or_nowhere():
         ({URL: "https://h/t"}, "sasl.oauthbearer.client.credentials.client.secret", "is missing"),
         ({"sasl.oauthbearer.token.callback": "no function"}, "sasl.oauthbearer.token.callback", "module:function"),
         ({"sasl.login.callback.handler.class": "a.B"}, "sasl.login.callback.handler.class", "token.callback"),
+        ({"sasl.oauthbearer.jwt.retriever.class": "a.B"}, "sasl.oauthbearer.jwt.retriever.class", "token.callback"),
         ({"sasl.login.retry.backoff.ms": "hunter2", URL: "https://h/t"}, "sasl.login.retry.backoff.ms", "milliseconds"),
         (
             {"sasl.jaas.config": "OAuthBearerLoginModule required unsecuredLoginNumberClaim_a=hunter2;"},
@@ -253,6 +275,21 @@ def test_tokens_come_from_a_file_a_function_or_nowhere():
 )
 def test_what_a_token_source_lacks_is_told(properties: dict[str, str], key: str, told: str):
     assert told in faults(OAUTH | properties)[key]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.login.callback.handler.class", f"{JAAS}oauthbearer.OAuthBearerLoginCallbackHandler"),
+        ("sasl.login.callback.handler.class", f"{JAAS}oauthbearer.secured.OAuthBearerLoginCallbackHandler"),
+        ("sasl.oauthbearer.jwt.retriever.class", f"{JAAS}oauthbearer.ClientCredentialsJwtRetriever"),
+    ],
+)
+def test_javas_own_classes_for_logins_change_nothing(name: str, value: str):
+    login = OAUTH | {URL: "file:///run/token"}
+    assert security(login | {name: value}) == security(login)
+    assert set(faults(OAUTH | {name: value})) == {URL}, "where the tokens come from is still missing"
+    assert set(faults(OAUTH | {name: value.replace("org.apache", "com.example")})) == {name}
 
 
 def test_kerberos_takes_the_options_of_krb5loginmodule():

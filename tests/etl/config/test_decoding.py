@@ -161,7 +161,7 @@ def test_a_job_with_a_registry_is_pinned_and_its_hash_knows_no_registry(load: Ca
         ({}, "registry.url", "is missing"),
         ({"url": "sr:8081"}, "registry.url", "is not a URL of a registry"),
         ({"url": "http://user:pass@sr:8081"}, "registry.url", "has a password in plain text"),
-        ({"url": "http://sr", "schema.registry.url": "x"}, "registry.schema.registry.url", "unknown property"),
+        ({"url": "http://sr", "schema.registry.url": "x"}, "registry.schema.registry.url", "is written without"),
         ({"url": "http://sr", "basic.auth.user.info": "a:b"}, "registry.basic.auth.user.info", "is a secret in plain"),
         ("http://sr:8081", "registry", "is text where a mapping is expected"),
     ],

@@ -83,7 +83,7 @@ PROPERTIES = [
 def test_no_fault_shows_what_a_reference_stood_for(job_file: Callable[..., Path], secret: str, key: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_job(job_file({f"kafka/{key}": "${SECRET}", "colour": 1}), env={"SECRET": secret})
-    assert any(fault.path == f"kafka.{key}" for fault in caught.value.faults)
+    assert any(key in f"{fault.path} {fault.message}" for fault in caught.value.faults)
     assert not leaks(secret, told(caught.value))
 
 
