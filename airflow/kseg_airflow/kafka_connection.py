@@ -26,7 +26,8 @@ SAME: Final = frozenset(
         "sasl.mechanism", "sasl.username", "sasl.password", "sasl.jaas.config", "sasl.kerberos.service.name",
         "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope", "sasl.oauthbearer.header.urlencode",
         "sasl.oauthbearer.token.callback", "sasl.oauthbearer.client.credentials.client.id",
-        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.login.callback.handler.class", "sasl.client.callback.handler.class",
         "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.keystore.key",
         "ssl.keystore.certificate.chain", "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
         "ssl.truststore.certificates", "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.protocol",
@@ -60,13 +61,28 @@ LEFT_OUT: Final = re.compile(
     r"group\..*|auto\..*|enable\.auto\..*|session\.timeout\.ms|heartbeat\.interval\.ms|max\.poll\..*|isolation\.level"
     r"|partition\.assignment\.strategy|enable\.partition\.eof|coordinator\..*|queued\..*|queue\..*|fetch\..*|max\.partition\..*"
     r"|acks|request\.required\.acks|enable\.idempotence|transactional\.id|transaction\..*|batch\..*|linger\.ms|compression\..*"
-    r"|message\..*|delivery\..*|retries|partitioner|statistics\.interval\.ms|log\..*|log_level|debug|.*_cb|on_.*"
+    r"|message\..*|delivery\..*|retries|partitioner|statistics\.interval\.ms|log\..*|log_level|debug"
+    r"|(background_event|consume|dr|dr_msg|error|log|offset_commit|rebalance|stats|throttle)_cb"
+    r"|on_(assign|commit|delivery|lost|revoke)"
     r"|topic\.metadata\..*|metadata\.request\..*|broker\.address\..*|socket\.keepalive\.enable|socket\.nagle\.disable|socket\.max\.fails"
     r"|reconnect\.backoff\.max\.ms|api\.version\.(request|fallback\.ms)|allow\.auto\.create\.topics|check\.crcs|client\.software\..*"
-    r"|enable\.metrics\.push|internal\..*|plugin\..*|sasl\.oauthbearer\.method"
+    r"|enable\.metrics\.push|internal\..*|sasl\.oauthbearer\.method"
 )
 
+_FUNCTION: Final = "kseg runs in a process of its own, which cannot call it"
+_TOKENS: Final = (
+    f"{_FUNCTION}; set sasl.oauthbearer.token.callback to module:function (for IAM of Amazon MSK "
+    "kseg.client.security.msk:token), or sasl.oauthbearer.token.endpoint.url"
+)
 _REFUSED: Final[dict[str, str]] = {
+    "oauth_cb": _TOKENS,
+    "oauthbearer_token_refresh_cb": _TOKENS,
+    "ssl.certificate.verify_cb": f"{_FUNCTION}; certificates are verified against ssl.ca.location",
+    "connect_cb": f"{_FUNCTION}; remove it",
+    "resolve_cb": f"{_FUNCTION}; remove it",
+    "socket_cb": f"{_FUNCTION}; remove it",
+    "plugin.library.paths": "plug-ins of librdkafka are not loaded; remove it",
+    "sasl.oauthbearer.extensions": "write sasl.jaas.config with OAuthBearerLoginModule and extension_NAME options",
     "enable.ssl.certificate.verification": "certificates are always verified; give the CA's by ssl.ca.location",
     "enable.sasl.oauthbearer.unsecure.jwt": "unsecured tokens are not supported; set a token endpoint",
     "sasl.oauthbearer.config": "set a token endpoint, or a callback (sasl.oauthbearer.token.callback)",

@@ -64,6 +64,40 @@ def test_what_has_no_counterpart_is_refused_all_at_once_and_without_a_value() ->
     assert "hunter2" not in told
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "oauth_cb", "oauthbearer_token_refresh_cb", "ssl.certificate.verify_cb", "connect_cb", "resolve_cb",
+        "socket_cb", "some_new_cb", "plugin.library.paths",
+    ],
+)  # fmt: skip
+def test_what_would_change_how_brokers_are_reached_is_never_left_out(name: str) -> None:
+    with pytest.raises(KafkaConnectionError, match=name):
+        java_properties({"bootstrap.servers": "a:9092", name: "my_module.hunter2"})
+
+
+def test_a_callback_for_tokens_is_refused_with_the_property_for_them() -> None:
+    """As in connections to Amazon MSK for the Apache provider, which imports the function by this name."""
+    extra = {
+        "bootstrap.servers": "b-1.lake.kafka.eu-west-1.amazonaws.com:9098",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": "my_module.msk_token",
+    }
+    with pytest.raises(KafkaConnectionError, match=r"sasl\.oauthbearer\.token\.callback.*kseg\.client\.security\.msk"):
+        java_properties(extra)
+    del extra["oauth_cb"]
+    extra["sasl.oauthbearer.token.callback"] = "kseg.client.security.msk:token"
+    assert java_properties(extra) == extra
+
+
+@pytest.mark.parametrize(
+    "name", ["error_cb", "stats_cb", "throttle_cb", "log_cb", "rebalance_cb", "offset_commit_cb", "on_delivery"]
+)
+def test_callbacks_that_only_watch_are_left_out(name: str) -> None:
+    assert java_properties({"bootstrap.servers": "a:9092", name: "m.f"}) == {"bootstrap.servers": "a:9092"}
+
+
 def test_a_connection_is_read_from_airflow_and_must_be_of_kafkas_type(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"bootstrap.servers": "a:9092"}
     monkeypatch.setenv("AIRFLOW_CONN_KSEG_K", json.dumps({"conn_type": "kafka", "extra": extra}))
