@@ -64,15 +64,19 @@ Code = ErrorCode | UnknownErrorCode
 class KafkaError(Exception):
     """Base class of all errors; the module's docstring has the tree.
 
-    Attributes: `retriable`; `code` (the error code in the response, if there was one) with the `reaction` to it; `sent`
-    (the request was written without a response, so the broker may have executed it); `learnt` (the metadata has
-    already been updated from this error); and the address: `topic`, `partition`, `group`, `transactional_id`,
-    `broker` ("host:port" or "id (host:port)"), and `resource` for anything else ("user alice" …).
+    Attributes: `retriable`; `code` (the error code in the response, if there was one) with the `reaction` to it;
+    `sent` (the request was written without a response, so the broker may have executed it); `learnt` (the metadata
+    has already been updated from this error); `setting` (of this client or of the brokers: it has to change, as a
+    second fact proves, and no retry can help) with the `remedy`; and the address: `topic`, `partition`, `group`,
+    `transactional_id`, `broker` ("host:port" or "id (host:port)"), and `resource` for anything else ("user alice"
+    …).
     """
 
     retriable: bool = False
     sent: bool = False
     learnt: bool = False
+    setting: str | None = None
+    remedy: str | None = None
 
     def __init__(
         self,
@@ -107,6 +111,10 @@ class KafkaError(Exception):
         # Message and address may contain names from a peer; only our own messages have line breaks.
         message = printable(self.message, keep="\n")
         return f"{message} [{printable(address)}]" if address else message
+
+    def blame(self, setting: str, remedy: str) -> None:
+        """Say that this setting has to change: a second fact proves that no retry can help."""
+        self.setting, self.remedy, self.retriable = setting, remedy, False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception.__reduce__ calls the class only with `args`, without the keyword arguments.
@@ -150,10 +158,13 @@ class BrokerUnavailable(KafkaError):
     """There is no broker at that address, or the connection broke.
 
     reason: why no connection was made, if all of the host's addresses failed for the same reason.
+    advertised: where brokers could not be reached that other brokers list; unknown_hosts: names that do not exist.
     """
 
     retriable = True
     reason: str | None = None
+    advertised: tuple[tuple[str, int], ...] = ()
+    unknown_hosts: frozenset[str] = frozenset()
 
 
 class RebootstrapRequired(BrokerUnavailable):

@@ -70,9 +70,14 @@ def nobody_answers(failures: list[KafkaError]) -> KafkaError:
     """One error for several: the only one itself, the first one if none is retriable, or all in one text."""
     if len(failures) == 1 or (failures and not any(failure.retriable for failure in failures)):
         return failures[0]
-    error = BrokerUnavailable("no bootstrap server is available: " + "; ".join(str(failure) for failure in failures))
-    reasons = {failure.reason for failure in failures if isinstance(failure, BrokerUnavailable)}
+    lost = [failure for failure in failures if isinstance(failure, BrokerUnavailable)]
+    advertised = tuple(place for failure in lost for place in failure.advertised)
+    which = "broker that the cluster lists" if failures and len(advertised) == len(failures) else "bootstrap server"
+    error = BrokerUnavailable(f"no {which} is available: {'; '.join(str(failure) for failure in failures)}")
+    reasons = {failure.reason for failure in lost}
     error.reason = reasons.pop() if len(reasons) == 1 else None
+    error.advertised = advertised
+    error.unknown_hosts = frozenset(host for failure in lost for host in failure.unknown_hosts)
     return error
 
 

@@ -19,6 +19,7 @@ from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answe
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from kseg.client.cluster.pool import ConnectionPool
+from kseg.client.retry import Backoff, Deadline
 from kseg.client.cluster.waiting import WaitNotice
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
@@ -204,7 +205,17 @@ class Cluster:
                 except KafkaError as error:
                     self.learn(error, coordinator=coordinator)
                     notice.failed(error)
-                    backoff.pause(error)
+                    self._pause_or_diagnose(backoff, error)
+
+    def _pause_or_diagnose(self, backoff: Backoff, error: KafkaError) -> None:
+        try:
+            backoff.pause(error)
+        except KafkaError as last:
+            if last.retriable:
+                from kseg.client.cluster.diagnosis import diagnose
+
+                diagnose(self, last)
+            raise
 
     def learn(self, error: KafkaError, *, coordinator: CoordinatorKey | None = None) -> None:
         """Drop the cached metadata or coordinator that an error shows to be out of date."""

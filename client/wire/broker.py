@@ -36,11 +36,15 @@ from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, ref
 from kseg.client.wire.connection import MAX_FRAME, Connection
 from kseg.client.wire.failures import LastFailures
 from kseg.client.wire.negotiation import SilentBrokers, Versions, assumed_versions, may_be_too_old, negotiate_versions
+from kseg.client.wire.other_protocols import other_protocol
 from kseg.client.wire.throttle import Throttle
 from kseg.client.wire.trace import Tap
 from kseg.client.wire.transport import Transport
 
 R = TypeVar("R", bound=Response)
+
+#: After so long without a response to the first request, a server of another protocol may be listening.
+_SILENCE_SECONDS: Final = 2.0
 
 #: From this size on a request is named as a possible reason when the broker closes the connection.
 LARGE_REQUEST: Final = 64 * 1024
@@ -135,24 +139,29 @@ class BrokerConnection:
         last_failures: LastFailures | None = None,
     ) -> BrokerConnection:
         label = str(endpoint)
-        transport = Transport.connect(
-            endpoint.host,
-            endpoint.port,
-            label=label,
-            deadline=deadline,
-            address_timeout=config.connection_setup_timeout_ms / 1000,
-            receive_buffer=config.receive_buffer_bytes,
-            send_buffer=config.send_buffer_bytes,
-            tls=config.security.tls,
-            last_failures=last_failures,
-        )
+        try:
+            transport = Transport.connect(
+                endpoint.host,
+                endpoint.port,
+                label=label,
+                deadline=deadline,
+                address_timeout=config.connection_setup_timeout_ms / 1000,
+                receive_buffer=config.receive_buffer_bytes,
+                send_buffer=config.send_buffer_bytes,
+                tls=config.security.tls,
+                last_failures=last_failures,
+            )
+        except BrokerUnavailable as error:
+            if endpoint.node_id is not None:
+                error.advertised = ((endpoint.host, endpoint.port),)
+            raise
         # The small limit applies until the peer has shown that it speaks the Kafka protocol.
         return cls(endpoint, config, transport, Connection(config.client_id, broker=label), throttle, silent)
 
     def _negotiate(self, deadline: Deadline) -> bool:
         """Request the broker's versions; False if it seems too old for ApiVersions (then close this connection)."""
         if self._config.broker_version_fallback is None:
-            self.versions = negotiate_versions(self, deadline)
+            self.versions = negotiate_versions(_FirstContact(self), deadline)
             return True
         at = (self.endpoint.host, self.endpoint.port)
         if self._silent.has(*at):
@@ -171,6 +180,27 @@ class BrokerConnection:
             return False
         self._silent.discard(*at)
         return True
+
+    def _call_first(self, request: Request[R], version: int, deadline: Deadline) -> R:
+        """`call` for the first request. While there is no response, it is found out whether a web server listens."""
+        until = deadline.within(self._config.request_timeout_ms / 1000)
+        self.send(request, version, deadline=until)
+        answer = self.receive_by(deadline=until.within(_SILENCE_SECONDS))
+        if answer is None:
+            if not until.passed and self._silent.first_probe(self.endpoint.host, self.endpoint.port):
+                self._check_for_http(until.within(_SILENCE_SECONDS))
+            answer = self.receive(deadline=until)
+        return cast(R, answer)
+
+    def _check_for_http(self, deadline: Deadline) -> None:
+        """Raises ProtocolFault if HTTP is spoken here: some servers wait for the end of a line for ever."""
+        try:
+            other = self._connect(self.endpoint, self._config, deadline, None, self._silent)
+        except KafkaError:
+            return
+        with other:
+            if other._transport.speaks_http(deadline):
+                raise other_protocol("HTTP", self.label)
 
     def _assume_versions(self) -> None:
         assert self._config.broker_version_fallback is not None
@@ -388,6 +418,17 @@ class BrokerConnection:
     def _require_open(self) -> None:
         if self.closed:
             raise BrokerUnavailable("the connection is closed", broker=self.label)
+
+
+class _FirstContact:
+    """A connection whose peer has not shown yet that it is a broker, as negotiation needs it."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self.label = connection.label
+        self._connection = connection
+
+    def call(self, request: Request[R], version: int, *, deadline: Deadline) -> R:
+        return self._connection._call_first(request, version, deadline)
 
 
 def _add_size(error: BaseException, request: str, size: int) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from kseg.client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
 from kseg.client.protocol.api import Api, decode_response, encode_request
 from kseg.client.protocol.errors import DecodeError, ProtocolError
+from kseg.client.wire.other_protocols import encrypted_listener, other_protocol
 
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")
@@ -42,7 +43,14 @@ _TLS_HANDSHAKE: Final = 0x16
 _TLS_MAJOR: Final = 0x03
 
 # How servers of other protocols begin their answer to bytes that they do not understand.
-_OTHERS: Final = {b"HTTP": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis' protocol", b"E\0\0\0": "PostgreSQL's protocol"}
+_OTHERS: Final = {
+    b"HTTP": "HTTP",
+    b"<!DO": "HTTP",  # without a header, as for a request line that names no version
+    b"<htm": "HTTP",
+    b"SSH-": "SSH",
+    b"-ERR": "Redis' protocol",
+    b"E\0\0\0": "PostgreSQL's protocol",
+}
 
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 
@@ -154,12 +162,10 @@ class Connection:
         if CORRELATION_ID.size <= size <= self.max_frame:
             return int(size)
         if self._size_buffer[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and self._size_buffer[1] == _TLS_MAJOR:
-            raise self._fault(
-                "this is a TLS listener: set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
-            )
+            raise encrypted_listener(self._broker)
         other = next((name for begins, name in _OTHERS.items() if self._size_buffer.startswith(begins)), None)
         if other is not None and not self._answered:
-            raise self._fault(f"this port speaks {other}, not Kafka's protocol: check bootstrap.servers")
+            raise other_protocol(other, self._broker)
         raise self._fault(
             f"frame of {size} bytes (first bytes {bytes(self._size_buffer)!r}), allowed are {CORRELATION_ID.size}.."
             f"{self.max_frame}: is this a PLAINTEXT listener of a Kafka broker?"

@@ -129,6 +129,7 @@ class SilentBrokers:
         self._seconds = seconds
         self._since: dict[tuple[str, int], float] = {}
         self._waited: dict[tuple[str, int], float] = {}
+        self._probed: set[tuple[str, int]] = set()
 
     def has(self, host: str, port: int) -> bool:
         since = self._since.get((host, port))
@@ -145,6 +146,12 @@ class SilentBrokers:
     def waited(self, host: str, port: int) -> float:
         """Seconds waited so far without a response."""
         return self._waited.get((host, port), 0.0)
+
+    def first_probe(self, host: str, port: int) -> bool:
+        """Whether nobody has asked before what else listens there. A broker would log each probe as a bad request."""
+        first = (host, port) not in self._probed
+        self._probed.add((host, port))
+        return first
 
     def wait(self, host: str, port: int, seconds: float) -> None:
         """Add seconds that passed without a response."""

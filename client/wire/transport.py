@@ -23,11 +23,18 @@ from kseg.client.protocol.printable import printable
 from kseg.client.retry import Deadline
 from kseg.client.security.tlserrors import tls_error
 from kseg.client.wire.failures import LastFailures
+from kseg.client.wire.other_protocols import other_protocol
 
 if TYPE_CHECKING:
     from kseg.client.security.tls import TlsConfig
 
 _AddressInfo = tuple[int, int, int, str, Any]
+
+#: What a name server has answered (NXDOMAIN, or no address), unlike EAI_AGAIN: it did not answer.
+_NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+_HTTP_REQUEST: Final = b"HEAD / HTTP/1.0\r\n\r\n"
+_HTTP: Final = b"HTTP/"
 
 # ApiVersions v0, correlation id 0, no client id: what any broker answers, before anybody has logged in.
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
@@ -108,11 +115,24 @@ class Transport:
                         "security.protocol to PLAINTEXT or SASL_PLAINTEXT",
                         broker=label,
                     ) from error
+                _check_for_http(info, deadline.within(min(address_timeout, 2.0)), label)
                 failures.append(f"{info[4][0]}: {error.message}")
                 reasons.add(error.message)
         failed = BrokerUnavailable(f"cannot connect to {printable(host)}:{port}: {'; '.join(failures)}", broker=label)
         failed.reason = reasons.pop() if len(reasons) == 1 else None
         raise failed
+
+    def speaks_http(self, deadline: Deadline) -> bool:
+        """Whether the peer responds to a request of HTTP by HTTP. For nothing else, and nothing secret is sent."""
+        head = memoryview(bytearray(len(_HTTP)))
+        filled = 0
+        try:
+            self.send(_HTTP_REQUEST, deadline)
+            while filled < len(head):
+                filled += self.receive_into(head[filled:], deadline)
+        except KafkaError:
+            return False
+        return head.tobytes() == _HTTP
 
     def served(self) -> None:
         """The broker answers here: its host and this address are not tried after others any more."""
@@ -269,6 +289,21 @@ def _speaks_plaintext(info: _AddressInfo, until: Deadline) -> bool:
     return bool(correlation_id == 0 and 0 < size < 1 << 20)
 
 
+def _check_for_http(info: _AddressInfo, until: Deadline, label: str) -> None:
+    """Raises ProtocolFault if a peer that does not encrypt speaks HTTP."""
+    try:
+        stream = _dial(info, until)
+    except OSError:
+        return
+    place = (label, info[4][1])
+    transport = Transport(stream, label, LastFailures(), (place, place))
+    try:
+        if transport.speaks_http(until):
+            raise other_protocol("HTTP", label)
+    finally:
+        transport.close()
+
+
 def _positive(deadline: Deadline) -> float:
     """Seconds left for a socket, for which 0 would mean "do not block at all"."""
     return max(deadline.remaining(), 0.001)
@@ -304,7 +339,19 @@ def _resolve(host: str, port: int, label: str, deadline: Deadline) -> list[_Addr
     if found:
         return found
     why = _words(failure[0]) if failure else "the name was not resolved in time"
-    raise BrokerUnavailable(f"cannot resolve {printable(host)}: {why}", broker=label)
+    failed = BrokerUnavailable(f"cannot resolve {printable(host)}: {why}", broker=label)
+    if failure and isinstance(failure[0], socket.gaierror) and failure[0].errno in _NO_SUCH_NAME:
+        failed.unknown_hosts = frozenset({host})
+    raise failed
+
+
+def name_exists(host: str, deadline: Deadline) -> bool:
+    """Whether a host's name may exist: False only if a name server has answered that it does not."""
+    try:
+        _resolve(host, 0, host, deadline)
+    except BrokerUnavailable as error:
+        return host not in error.unknown_hosts
+    return True
 
 
 def _lookup(host: str, port: int, flags: int) -> list[_AddressInfo]:

@@ -112,7 +112,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
     if isinstance(retriable, bool):
         document = _document(error, str(getattr(error, "message", None) or error), **_batch_address(error))
         known = None if retriable else _REMEDIES.get(type(error).__name__)
-        document["remedy"] = known or document["remedy"] or (_LATER if retriable else None)
+        document["remedy"] = document["remedy"] or known or (_LATER if retriable else None)
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:
@@ -135,7 +135,9 @@ def _batch_address(error: BaseException) -> dict[str, Any]:
 
 def _is_client_config_error(error: BaseException) -> bool:
     errors = sys.modules.get("kseg.client.errors")  # it is imported if it raised the error
-    return errors is not None and isinstance(error, errors.ConfigError | errors.AuthenticationFailed)
+    if errors is None or not isinstance(error, errors.KafkaError):
+        return False
+    return isinstance(error, errors.ConfigError | errors.AuthenticationFailed) or error.setting is not None
 
 
 def _document(error: BaseException, message: str, kind: str | None = None, **address: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from kseg.client.protocol.registry import API_BY_KEY, decode_request, encode_res
 
 CLOSE = object()
 SILENT = object()
+_LARGEST_REQUEST = 100 * 1024 * 1024  # socket.request.max.bytes
 _HANDSHAKE_V0 = struct.pack(">hh", 17, 0)
 TOPIC_ID = UUID(int=7)
 
@@ -226,7 +227,10 @@ class FakeBroker:
         with stream, stream.makefile("rb") as incoming:
             try:
                 while size := incoming.read(4):
-                    frame = incoming.read(struct.unpack(">i", size)[0])
+                    (length,) = struct.unpack(">i", size)
+                    if not 0 <= length <= _LARGEST_REQUEST:
+                        break  # as a real broker does, for example with a request of HTTP
+                    frame = incoming.read(length)
                     if bare is not None:
                         answer, bare = self._token(bare, frame)
                     else:

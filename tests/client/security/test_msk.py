@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import pytest
 
 from kseg.client import AuthenticationFailed, ClientConfig
-from kseg.client.cluster.retry import Deadline
+from kseg.client.retry import Deadline
 from kseg.client.security import msk
 from kseg.client.security.tokens import Token
 

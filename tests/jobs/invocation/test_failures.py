@@ -130,6 +130,16 @@ def test_a_login_that_is_rejected_is_bad_configuration(capsys: Any):
     assert (code, "do: run the same command again" in err) == (4, True)
 
 
+def test_a_setting_that_a_second_fact_proves_wrong_is_bad_configuration_with_its_remedy(capsys: Any):
+    error = BrokerUnavailable("cannot resolve kafka-internal", broker="1 (kafka-internal:9092)")
+    assert failure_of(error).exit_code == 4
+    error.blame("advertised.listeners", "set advertised.listeners of the brokers")
+    failure = failure_of(error, runs=True)
+    print_failure(failure, debug=False)
+    assert (failure.exit_code, failure.document["retriable"]) == (2, False)
+    assert "do: set advertised.listeners of the brokers\n" in capsys.readouterr().err
+
+
 def test_a_step_that_raised_has_a_log(cache: Path, capsys: Any):
     _, _, err = shown(PythonStepError("steps:f raised KeyError: 'x'", step="transform[0].python", line=4), capsys)
     assert "where: step=transform[0].python, line=4" in err
