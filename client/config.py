@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.client.errors import ConfigError, ConfigFault
-from kseg.client.foreign_names import as_given, in_java_names
 from kseg.client.protocol.old_releases import parse_release
 from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.retry import RetryPolicy
 from kseg.client.security.config import NAMES as SECURITY_NAMES
 from kseg.client.security.config import PROTOCOLS, SecurityConfig, is_security, parse_security
+from kseg.client.security.foreign_names import as_given, in_java_names
 
 INT32_MAX = 2**31 - 1
 

@@ -19,7 +19,6 @@ from kseg.client.cluster.bootstrap import NEXT_BROKER, ask_anybody, nobody_answe
 from kseg.client.cluster.coordinators import CoordinatorKey, find_coordinator
 from kseg.client.cluster.metadata import Broker, ClusterMetadata, Leader, LeaderHint, MetadataCache, leader_in
 from kseg.client.cluster.pool import ConnectionPool
-from kseg.client.retry import Backoff, Deadline
 from kseg.client.cluster.waiting import WaitNotice
 from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError, LeaderNotAvailable, OutcomeUnknown, UnsupportedVersion
@@ -29,7 +28,7 @@ from kseg.client.protocol.error_policy import Reaction
 from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.schema import Request, Response
-from kseg.client.retry import Deadline
+from kseg.client.retry import Backoff, Deadline
 from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.connection import MAX_FRAME
 

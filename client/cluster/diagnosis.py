@@ -15,17 +15,18 @@ A broker that restarts is no such condition: it is registered still, and its nam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple, Protocol
 
-from kseg.client.retry import Deadline
+from kseg.client.cluster.metadata import ClusterMetadata
+from kseg.client.config import ClientConfig
 from kseg.client.errors import BrokerUnavailable, KafkaError
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.configs import DescribeConfigsRequest
 from kseg.client.protocol.messages.metadata import DescribeClusterRequest
+from kseg.client.retry import Deadline
+from kseg.client.wire.broker import BrokerConnection
 from kseg.client.wire.transport import name_exists
-
-if TYPE_CHECKING:
-    from kseg.client.cluster.cluster import Cluster
 
 #: For all requests of one diagnosis together.
 _SECONDS: Final = 10.0
@@ -44,6 +45,16 @@ _LOGS: Final = {
     "transaction": _Log("__transaction_state", "transaction.state.log.replication.factor"),
     "group": _Log("__consumer_offsets", "offsets.topic.replication.factor"),
 }
+
+
+class Cluster(Protocol):
+    """The cluster, as far as a diagnosis needs it: each call is one try."""
+
+    config: ClientConfig
+
+    def ask_metadata_now(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterMetadata: ...
+    def any_connection(self, deadline: Deadline) -> BrokerConnection: ...
+    def send_now(self, kind: Any, build: Callable[[int], Any], deadline: Deadline, *, broker: int | None) -> Any: ...
 
 
 def diagnose(cluster: Cluster, error: KafkaError) -> None:

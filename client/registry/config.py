@@ -24,9 +24,9 @@ from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kseg.client.errors import ConfigError, ConfigFault
-from kseg.client.foreign_names import as_given, in_java_names
 from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.security.endpoint import ClientCredentials
+from kseg.client.security.foreign_names import as_given, in_java_names
 from kseg.client.security.property_names import SSL_NAMES
 from kseg.client.security.secret import Secret
 from kseg.client.security.sslconfig import parse_tls

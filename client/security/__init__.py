@@ -2,9 +2,10 @@
 
 config         the properties by their Java names (property_names) -> SecurityConfig; sslconfig, saslconfig,
                oauthconfig, jaas: its parts
+foreign_names  librdkafka's names for all properties of the client; login_classes: Java's classes for logins
 tls, stores    TlsConfig -> ssl.SSLContext, from PEM and PKCS12
 mechanism      what a SASL mechanism is (bytes in, bytes out), and PLAIN; scram, oauthbearer, kerberos: the others
-tokens         OAUTHBEARER's tokens: callback, file, unsecured; endpoint: the client-credentials flow
+tokens         OAUTHBEARER's tokens: callback, file, unsecured; endpoint: the client-credentials flow; msk: AWS' IAM
 authenticate   a login on a connection, and when to log in again
 secret         text that is never shown
 """

@@ -142,7 +142,7 @@ def as_references(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[s
 
 def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
     """What the client would reject, with its own messages except where they could quote a secret."""
-    from kseg.client.foreign_names import RENAMED
+    from kseg.client.security.foreign_names import RENAMED
 
     if not any(RENAMED.get(key, key) == "bootstrap.servers" for key in kafka.written):
         yield _MISSING_SERVERS
