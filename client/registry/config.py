@@ -109,12 +109,14 @@ def _by_bare_names(properties: Mapping[str, str], faults: list[ConfigFault]) -> 
 
     All with the prefix schema.registry. are one fault: they are copied from a file of one of Confluent's clients.
     """
-    bare = {name.removeprefix(_PREFIX): value for name, value in properties.items()}
     given = {name.removeprefix(_PREFIX): name for name in properties if name.startswith(_PREFIX)}
+    bare = {right: properties[name] for right, name in given.items()}
+    bare |= {name: value for name, value in properties.items() if not name.startswith(_PREFIX)}
     if given:
         first, *others = given.values()
         like = f", like {', '.join(others)}" if others else ""
         faults.append(ConfigFault(first, f"is written without {_PREFIX} here{like}", f"write {', '.join(given)}"))
+    given = {right: name for right, name in given.items() if right not in properties}
     foreign, renamed = in_java_names({name: bare.pop(name) for name in list(bare) if name.startswith("ssl.")}, faults)
     return bare | foreign, {right: given.get(name, name) for right, name in renamed.items()} | given
 
