@@ -15,8 +15,8 @@ import pyarrow as pa
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf import opcodes as op
-from kseg.segment_reader.payload.protobuf.known import json_text
 from kseg.segment_reader.payload.protobuf.program import WIDTHS, Program, Slot
+from kseg.segment_reader.payload.protobuf.reference import document_text
 from kseg.segment_reader.payload.protobuf.schema import Enum
 from kseg.segment_reader.payload.text import SLACK
 
@@ -131,7 +131,7 @@ class Buffers:
             texts: list[str | None] = [None] * n
             for index in np.flatnonzero(self._valid[slot.number][:n]).tolist():
                 try:
-                    texts[index] = json_text(data[offsets[index] : offsets[index + 1]].tobytes(), slot.document.json)
+                    texts[index] = document_text(data[offsets[index] : offsets[index + 1]].tobytes(), slot.document)
                 except BadPayload:
                     yield self._row(slot, index)
             self._documents[slot.number] = texts

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -97,11 +98,23 @@ class Time:
     truncate: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Again:
+    """A message where it begins again within itself: JSON text of the fields that it has."""
+
+    message: Message
+    truncate: bool
+
+    @cached_property
+    def struct(self) -> Struct:
+        return columns_of(self.message, "truncate" if self.truncate else "fail")
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """JSON text of a message."""
 
-    json: Json
+    json: Json | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +193,7 @@ def columns_of(message: Message, nanoseconds: Nanoseconds = "fail") -> Struct:
     """The rows of a message.
 
     Raises:
-        UnsupportedSchema: a message that contains itself, one without fields, or more columns than MAX_COLUMNS.
+        UnsupportedSchema: a message without fields, more columns than MAX_COLUMNS, messages that are nested too deep.
     """
     if not message.fields:
         raise UnsupportedSchema(message.simple_name, "a message without fields has no columns")
@@ -193,8 +206,6 @@ class _Builder:
         self._columns = 0
 
     def struct(self, message: Message, place: str, above: tuple[Message, ...]) -> Struct:
-        if message in above:
-            raise UnsupportedSchema(place, f"message {message.name} contains itself: no column type can hold it")
         inner = (*above, message)
         if len(inner) > MAX_DEPTH:
             raise UnsupportedSchema(place, f"messages are nested more than {MAX_DEPTH} deep")
@@ -211,10 +222,10 @@ class _Builder:
         if own.message is not None and own.message.map_entry and own.repeated:
             key, value = own.message.fields
             node = self._node(value, f"{place}{{}}", above)
-            kind = pa.map_(_TYPES[key.kind], _type(node))
+            kind = pa.map_(_TYPES[key.kind], type_of(node))
             return Column(own, node, kind, position, Scalar(key.kind))
         node = self._node(own, f"{place}[]" if own.repeated else place, above)
-        kind = pa.list_(_type(node)) if own.repeated else _type(node)
+        kind = pa.list_(type_of(node)) if own.repeated else type_of(node)
         return Column(own, node, kind, position)
 
     def _node(self, own: Field, place: str, above: tuple[Message, ...]) -> Node:
@@ -229,10 +240,13 @@ class _Builder:
             return Document(_DOCUMENTS[name])
         if not own.message.fields:
             return Presence()
+        if own.message in above:
+            return Document(Again(own.message, self._truncate))
         return self.struct(own.message, place, above)
 
 
-def _type(node: Node) -> pa.DataType:
+def type_of(node: Node) -> pa.DataType:
+    """The type of one value."""
     match node:
         case Scalar(kind):
             return _TYPES[kind]

@@ -24,23 +24,29 @@ from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, within
 from kseg.segment_reader.payload.protobuf.columns import (
     Column,
     Document,
+    Json,
     Node,
     Presence,
     Scalar,
     Struct,
     Time,
     Wrapper,
+    type_of,
+    unwritten_text,
     wire_type,
 )
 from kseg.segment_reader.payload.protobuf.known import decoded, json_text, json_value, microseconds
 from kseg.segment_reader.payload.protobuf.schema import Kind
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader
+from kseg.segment_reader.payload.rescue import json_scalar
 
 #: Values of a message by its fields' numbers, as they are read: scalars, drafts of messages, lists, maps as dicts.
 #: Under -1 and below: the number of the member that is written, of each oneof.
 Draft = dict[int, Any]
 
 _ABSENT: Final = object()
+_TEXT: Final = pa.string()
+_MOST_DOCUMENTS: Final = 64
 _INT32 = Scalar(Kind.INT32)
 _INT64 = Scalar(Kind.INT64)
 
@@ -188,7 +194,8 @@ def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
         case Document(kind):
             data: bytearray = bytearray() if before is None else before
             piece = reader.take(reader.end - reader.position)
-            json_value(piece, kind)  # also of what is replaced or dropped later
+            if isinstance(kind, Json):
+                json_value(piece, kind)  # also of what is replaced or dropped later
             data += piece
             return data
         case Presence():
@@ -314,9 +321,58 @@ def _value(node: Node, value: Any) -> Any:
             return decimal.Decimal(value) if kind in (Kind.UINT64, Kind.FIXED64) else value
         case Time():
             return microseconds(value.get(1, 0), value.get(2, 0), node)
-        case Document(kind):
-            return json_text(bytes(value), kind)
+        case Document():
+            return document_text(bytes(value), node)
         case Presence():
             return True
         case Struct():
             return _finished(node, value)
+
+
+# -- documents -> JSON
+
+
+def document_text(data: bytes, document: Document, depth: int = 1) -> str:
+    """The JSON of a message's bytes. depth: how many documents it is in, itself included. Raises BadPayload."""
+    if isinstance(document.json, Json):
+        return json_text(data, document.json)
+    if depth > _MOST_DOCUMENTS:
+        raise BadPayload(Status.TOO_DEEP, f"a message is nested in itself more than {_MOST_DOCUMENTS} deep")
+    struct, draft = document.json.struct, Draft()
+    _read_message(Reader(data), struct, draft, None)
+    _check_required(struct, draft)
+    return _object(struct, draft, depth)
+
+
+def _object(struct: Struct, draft: Draft, depth: int) -> str:
+    """The fields that are written, but those of proto3 without presence that have their default."""
+    members = []
+    for column in struct.columns:
+        if (value := draft.get(column.field.number)) is None:
+            continue
+        text = within(f".{column.name}", _column_text, column, value, depth)
+        implicit = not column.field.presence and isinstance(column.node, Scalar) and not column.field.repeated
+        if not (implicit and text == unwritten_text(column)):
+            members.append(f"{json_scalar(column.name, _TEXT)}:{text}")
+    return f"{{{','.join(members)}}}"
+
+
+def _column_text(column: Column, value: Any, depth: int) -> str:
+    node = column.node
+    if column.key is not None:
+        keys = [json_scalar(_value(column.key, key), type_of(column.key)) for key in value]
+        quoted = [key if column.key.kind is Kind.STRING else f'"{key}"' for key in keys]
+        texts = [within(_key_step(key), _value_text, node, each, depth) for key, each in value.items()]
+        return f"{{{','.join(f'{key}:{text}' for key, text in zip(quoted, texts, strict=True))}}}"
+    if column.field.repeated:
+        return f"[{','.join(within(f'[{n}]', _value_text, node, each, depth) for n, each in enumerate(value))}]"
+    return _value_text(node, value, depth)
+
+
+def _value_text(node: Node, value: Any, depth: int) -> str:
+    match node:
+        case Document():
+            return document_text(bytes(value), node, depth + 1)
+        case Struct():
+            return _object(node, value, depth)
+    return json_scalar(_value(node, value), type_of(node))

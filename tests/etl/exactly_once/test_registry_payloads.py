@@ -15,12 +15,15 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import record_subject_name_strategy, topic_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.errors import KsegError, Refused
 from kseg.etl.operations.verify import verify
 from kseg.jobs.inference.draft import draft_of
 from kseg.jobs.inference.sampling import Sample
+from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from registries import SharedRegistry
 
 
@@ -169,4 +172,45 @@ def test_names_of_records_that_change_with_each_version_are_matched_by_a_list(
     job.change(decode={"value": {"format": "avro", "schema": "registry", **yaml.safe_load(subject[1])}})
     job.ingest()
     assert rows(job) == [{"id": 1, "at": {"zip": "z", "city": None}}, {"id": 2, "at": {"zip": "z", "city": "c"}}]
+    assert verify(job.job).ok
+
+
+def write_trees(topic: Topic, format: str) -> None:
+    """{value: a, left: {value: b, children: [{value: c}]}} by Confluent's serializer of a format, twice."""
+    inner = {"value": "b", "children": [{"value": "c", "children": []}]}
+    for _ in range(2):
+        if format == "avro":
+            tree = record("Tree", value="string", left=["null", "Tree"], children={"type": "array", "items": "Tree"})
+            inner = {**inner, "left": None, "children": [{"value": "c", "left": None, "children": []}]}
+            topic.write_avro(tree, {"value": "a", "left": inner, "children": []})
+        elif format == "json_schema":
+            parts = {
+                "value": {"type": "string"},
+                "left": {"$ref": "#"},
+                "children": {"type": "array", "items": {"$ref": "#"}},
+            }
+            topic.write_json({"title": "Tree", "type": "object", "properties": parts}, {"value": "a", "left": inner})
+        else:
+            pool = descriptor_pool.DescriptorPool()
+            text = 'syntax = "proto3"; message Tree { string value = 1; Tree left = 2; repeated Tree children = 3; }'
+            for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(text)).file:
+                pool.Add(file)
+            of = message_factory.GetMessageClass(pool.FindMessageTypeByName("Tree"))
+            serializer = ProtobufSerializer(of, topic.registry.client, {"use.deprecated.format": False})
+            value = of(value="a", left=of(value="b", children=[of(value="c")]))
+            topic.write(serializer(value, SerializationContext(topic.name, MessageField.VALUE)))
+
+
+@pytest.mark.parametrize("format", ["avro", "json_schema", "protobuf"])
+def test_records_that_contain_themselves_land_with_text_where_they_begin_again(
+    topic_of: Any, job_of: Any, format: str
+) -> None:
+    topic = topic_of()
+    write_trees(topic, format)
+    job = job_of(topic, {"format": format})
+    job.ingest()
+    for row in rows(job):
+        left = json.loads(row["left"])
+        assert (row["value"], left["value"], [one["value"] for one in left["children"]]) == ("a", "b", ["c"])
+    assert len(rows(job)) == 2
     assert verify(job.job).ok
