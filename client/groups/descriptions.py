@@ -65,8 +65,9 @@ class MemberDescription:
 class GroupDescription:
     """A group. `type`: "classic", "consumer", "share", "streams", or "" for a missing group (state "Dead").
 
-    `members` is empty for types whose members this client cannot decode: use `has_members`. `operations`: operations
-    that the client's principal may perform on the group; None if not requested or unknown.
+    `members` is empty for types whose members this client cannot decode, and if the client may not describe all topics
+    that they read: use `has_members`. `operations`: operations that the client's principal may perform on the group;
+    None if not requested or unknown.
     """
 
     group: str
@@ -159,7 +160,11 @@ def _describe_new_group(
         raise _lacks_group(group, what)
     if found.error_code in _NOT_OF_THIS_TYPE:
         return None
-    if found.error_code:
+    # Without DESCRIBE on a topic that members read, brokers leave out the members, and of streams groups all else too.
+    may_not_see = found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if may_not_see and not found.group_state and (listed := _find_listed(connection, group, deadline)) is not None:
+        return listed
+    if found.error_code and not (may_not_see and found.group_state):
         raise error_from_code(found.error_code, what, detail=found.error_message, group=group)
     return GroupDescription(
         group,

@@ -42,8 +42,7 @@ def run_backfill(
     with JobContext.open(job, progress, observe, copy=bool(request.segments)) as context:
         if request.segments:
             context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")
-        if request.commit_offsets:
-            context.refuse_live_group()
+        context.check_group(commits=request.commit_offsets)
         adopted_jobs(request)  # raises if a ledger that it names does not exist, before a run is planned with it
         if not request.unbounded:
             return _run(context, request, take_over=take_over)

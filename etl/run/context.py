@@ -13,7 +13,7 @@ from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.run.clients import JobClients, LedgerPolicy
 from kseg.etl.run.deadline import RunDeadline
-from kseg.etl.run.group_commit import fence, refuse_live_group
+from kseg.etl.run.group_commit import fence, refuse_live_group, refuse_share_group
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tables.targets import Targets
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -123,8 +123,17 @@ class JobContext:
                 fence(self.clients.cluster, self.job, self.clients.ledger.id)
             yield lease
 
-    def refuse_live_group(self) -> None:
-        """Raises Refused where the group whose offsets are to be committed has live members."""
-        if self.job.commits_offsets:
-            assert self.job.group is not None
-            refuse_live_group(self.clients.cluster, self.job.group)
+    def check_group(self, *, commits: bool = True) -> None:
+        """Check the job's group before anything is planned. commits: whether the run commits the group's offsets.
+
+        Raises:
+            ConfigurationError: it is a group of another type than the run needs.
+            Refused: `group-has-members`, if its offsets are to be committed.
+        """
+        group, cluster = self.job.group, self.clients.cluster_or_none
+        if group is None or cluster is None:
+            return
+        if commits and self.job.commits_offsets:
+            refuse_live_group(cluster, group)
+        else:
+            refuse_share_group(cluster, group)

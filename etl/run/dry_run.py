@@ -45,8 +45,7 @@ def plan_only(
     job, copy = (job_for(job, request), bool(request.segments)) if request is not None else (job, False)
     with JobContext.open(job, progress, ledger="optional", copy=copy) as context:
         warnings = () if checked_at_plan(job) else check_steps(job, with_spark=with_spark)
-        if request is None or request.commit_offsets:
-            context.refuse_live_group()
+        context.check_group(commits=request is None or request.commit_offsets)
         dry_run = _DryRun(context, accept_group_offsets, drain)
         report = read_without_lease(
             context.clients.read_state,

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import Fenced, TransactionError, UnsupportedVersion
-from kseg.client.groups.descriptions import describe_group
+from kseg.client.errors import AuthorizationFailed, Fenced, TransactionError, UnsupportedVersion
+from kseg.client.groups.descriptions import GroupDescription, describe_group
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
@@ -70,8 +71,15 @@ def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:
 
 
 def refuse_live_group(cluster: Cluster, group: str) -> None:
-    """Raises Refused (`group-has-members`) where consumers are in the group: their commits and ours would race."""
+    """Refuse a group to which offsets cannot be committed, or in which consumers commit offsets themselves.
+
+    Raises:
+        ConfigurationError: it is a share group or a streams group.
+        Refused: `group-has-members`.
+        AuthorizationFailed: the client may not describe the group.
+    """
     described = describe_group(cluster, group)
+    _refuse_types(described, ("share", "streams"))
     if described.has_members:
         members = listed((f"{member.client_id} on {member.client_host}" for member in described.members), most=5)
         raise Refused(
@@ -79,6 +87,24 @@ def refuse_live_group(cluster: Cluster, group: str) -> None:
             f"group {group} has live members ({members or described.state})",
             remedy="stop those consumers, or give the job a group of its own (`group:`)",
             group=group,
+        )
+
+
+def refuse_share_group(cluster: Cluster, group: str) -> None:
+    """Raises ConfigurationError for a share group: it has no offsets at which a job could start.
+
+    A client that may not describe the group learns nothing here: its next request for the group's offsets fails.
+    """
+    with suppress(AuthorizationFailed):
+        _refuse_types(describe_group(cluster, group), ("share",))
+
+
+def _refuse_types(described: GroupDescription, types: Collection[str]) -> None:
+    if described.type in types:
+        raise ConfigurationError.of(
+            "group",
+            f"{described.group} is a {described.type} group, and the job needs a group of consumers",
+            "give the job a group of its own, of a name that no other application uses",
         )
 
 

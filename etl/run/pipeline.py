@@ -75,7 +75,7 @@ def run_ingest(
         RetriableFailure, KafkaError: the ledger's store or a broker is not available.
     """
     with JobContext.open(job, progress, observe) as context:
-        context.refuse_live_group()
+        context.check_group()
         return pursue(
             context,
             ev.INCREMENTAL,

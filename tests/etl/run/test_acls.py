@@ -19,6 +19,7 @@ from kseg.client.errors import AuthorizationFailed
 from kseg.client.protocol.enums import AclOperation, PatternType, ResourceType
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.operations.audit import audit
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.operations.interval import interval_status
@@ -30,6 +31,7 @@ from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.records.topics import describe_topics
 from kseg.segment_reader.encode.batches import Record
+from other_groups import make_group
 from sending import producer_on, send_batches, send_to
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -187,6 +189,18 @@ def test_topics_are_shown_to_who_may_describe_them(user: Cluster, topic: str, al
     [found] = describe_topics(user, [topic])
     assert [(one.start, one.end) for one in found.partitions] == [(0, 17), (0, 17)]
     assert (found.cleanup, found.partitions[0].size) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["share", "streams"])
+@pytest.mark.parametrize("live", [True, False])
+def test_a_group_s_type_is_known_to_who_may_not_describe_what_its_members_read(
+    job: Callable[..., Job], root: Cluster, topic: str, allow: Any, kind: str, live: bool
+):
+    create_topic(root, f"other-{topic}")
+    make_group(root, kind, f"{topic}-etl", f"other-{topic}", live=live)
+    allow(listed("`kseg plan`, `kseg check --connect`", topic))
+    with pytest.raises(ConfigurationError, match=f"is a {kind} group"):
+        plan_only(job())
 
 
 @pytest.mark.parametrize("commit", ["plain", "none"])
