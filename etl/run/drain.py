@@ -79,7 +79,7 @@ def run_drain(
     total, runs = ReportSum(), list[DrainedRun]()
     while True:
         with JobContext.open(job, progress, observe) as context:
-            context.refuse_live_group()
+            context.check_group()
             if ends is None:
                 ends = context.inputs.snapshot(context.clients.read_state()).ends
             report = pursue(
@@ -122,5 +122,10 @@ def _ended(report: RunReport, unread: int, progress: Progress) -> DrainedRun:
 
 
 def _unread(state: JobState, ends: Mapping[TopicPartition, int]) -> int:
+    """The offsets below the ends that have neither landed nor been given up. Some above a frontier may have landed."""
     frontiers = {tp: state.frontier(tp) for tp in ends}
-    return sum(max(0, ends[tp] - frontier) for tp, frontier in frontiers.items() if frontier is not None)
+    return sum(
+        state.covered(tp).missing_in(frontier, ends[tp]).length
+        for tp, frontier in frontiers.items()
+        if frontier is not None and frontier < ends[tp]
+    )

@@ -107,8 +107,7 @@ def test_offsets_of_a_backfill_that_has_not_ended_stay_open(backlog: Any) -> Non
     topic = backlog.topics[0]
     backlog.die("land:first:before", from_=[f"{topic}:0:10"], to=[f"{topic}:0:15"])
     report = run_drain(backlog.job)
-    ends = backlog.records.ends(topic)
-    assert report.total.unread == ends[topic, 0] - 10
+    assert report.total.unread == 5, "what lies behind them has landed"
     assert any("planned by other runs" in note for note in report.total.notes)
     backlog.backfill(from_=[f"{topic}:0:10"], to=[f"{topic}:0:15"])
     assert run_drain(backlog.job).total.unread == 0
