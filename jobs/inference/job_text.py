@@ -94,6 +94,8 @@ def job_text(draft: Draft) -> str:
         *_most_dead_letters(draft.value),
         f"group: {_text(name + '-etl')}",
         f"ledger: {_text(_beside(draft.table))}",
+        "run:",
+        _commented("  engine: auto", "runs with little to read need no Spark"),
     ]
     return "\n".join(lines) + "\n"
 

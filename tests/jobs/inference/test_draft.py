@@ -110,3 +110,11 @@ def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monke
     bare = draft_of("t", sampled, {"bootstrap.servers": "b:1"}, table="./t", registry=properties)
     assert "registry" not in yaml.safe_load(bare.text)
     assert not any("before a run" in note for note in bare.notes), "what the file does not refer to is not needed"
+
+
+def test_small_runs_of_a_drafted_job_need_no_spark(tmp_path: Path) -> None:
+    drafted = draft_of("t", Sample(1, 1, [None], [b"text"]), {"bootstrap.servers": "b:1"}, table="./t")
+    (tmp_path / "job.yaml").write_text(drafted.text)
+    assert load_job(tmp_path / "job.yaml").run.engine == "auto"
+    assert "engine: auto" in drafted.text
+    assert "# runs with little to read need no Spark" in drafted.text
