@@ -26,7 +26,7 @@ from arro3.core import Array, DataType, Field, Schema, Table
 from pydantic import TypeAdapter, ValidationError
 
 from kseg.etl.errors import Refused
-from kseg.etl.ledger import bases, events, expired_letters, schemas, state
+from kseg.etl.ledger import bases, events, expired_letters, schemas, state, table_shaped
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.json_form import UNKNOWN_RULES
 from kseg.etl.ledger.values import UNKNOWN_SNAPSHOT_FORMAT
@@ -90,6 +90,7 @@ AnyEvent = (
     | events.LedgerRebuilt
     | schemas.SchemasAdded
     | expired_letters.LettersExpired
+    | table_shaped.TableShaped
     | state.Summary
 )
 

@@ -112,6 +112,23 @@ def check_races(location: str, options: Mapping[str, str], *, setting: str, **ad
     return RACES
 
 
+def put_new(
+    location: str, options: Mapping[str, str], key: str, body: bytes, *, setting: str, **address: str
+) -> bool | None:
+    """Write a file on condition that there is none of this key, as delta-rs writes an entry of a table's log.
+
+    Returns:
+        Whether it was written. False may also mean that the response to a request which wrote it was lost. None: the
+        store is not opened here (`open_store`).
+
+    Raises:
+        ConfigurationError: the store rejects options or credentials.
+        RetriableFailure: the store does not respond.
+    """
+    store = _open(location, options, setting, address)
+    return None if store is None else _put(store, key, location, setting, address, body)
+
+
 def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[str, str], Exception]) -> None:
     """Raise `error(message, remedy)` if an option allows delta-rs to overwrite another writer's commit by a rename."""
     given = {key.lower(): value for key, value in options.items()}
@@ -179,13 +196,15 @@ def _open(location: str, options: Mapping[str, str], setting: str, address: Mapp
         raise _fault(error, location, setting, address) from error
 
 
-def _put(store: ObjectStore, key: str, location: str, setting: str, address: Mapping[str, str]) -> bool:
+def _put(
+    store: ObjectStore, key: str, location: str, setting: str, address: Mapping[str, str], body: bytes = _BODY
+) -> bool:
     """Whether the key was absent."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
 
     try:
-        obstore.put(store, key, _BODY, mode="create", use_multipart=False)
+        obstore.put(store, key, body, mode="create", use_multipart=False)
     except AlreadyExistsError:
         return False
     except (BaseError, OSError) as error:

@@ -8,7 +8,7 @@ events in their order (`etl.ledger.state`); the fold also rejects events in an i
                offsets_committed, finished, refused, abandoning, abandoned
     partition  base_pinned (`etl.ledger.bases`), boundary_pinned, boundary_unproved, offsets_given_up,
                offsets_reclaimed, group_offsets_accepted, topic_seen, source_accepted
-    table      table_accepted
+    table      table_accepted, table_shaped (`etl.ledger.table_shaped`)
     job        ledger_rebuilt, schemas_added (`etl.ledger.schemas`), dead_letters_expired (`etl.ledger.expired_letters`)
     upkeep     summary
 

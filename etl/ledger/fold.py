@@ -11,7 +11,8 @@ The order of a run's events (any other order is an IllegalStep):
        │           │            │
        └───────────┴────────────┴──► abandoning ──► abandoned
 
-Each attempt of a run that replaces rows writes `replacing` before its first commit. `refused` only records an error,
+`table_shaped` comes before the run lands in the table. Each attempt of a run that replaces rows writes `replacing`
+before its first commit. `refused` only records an error,
 and may follow any event. `reconfigured` is for a run that has landed nothing. After the group's offsets are committed,
 a run can only finish.
 
@@ -37,6 +38,7 @@ from kseg.etl.ledger.planned_ranges import overlap_of
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
 from kseg.etl.ledger.state import JobState, LeaseState, RunState, Summary
+from kseg.etl.ledger.table_shaped import TableShaped, with_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,11 @@ class _Building:
         match event:
             case ev.Reconfigured():
                 run = self._reconfigured(event, run)
+            case TableShaped():
+                if event.table in run.landed:
+                    raise self._illegal(event, f"it has landed in {event.table}")
+                run = with_shape(run, event)
+                self._table(event.table, event.state)
             case ev.Replacing():
                 run = with_attempt(run, event.kept)
             case SchemasAdded():

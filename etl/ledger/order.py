@@ -5,9 +5,11 @@ from __future__ import annotations
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import SchemasAdded
 from kseg.etl.ledger.state import Phase
+from kseg.etl.ledger.table_shaped import TableShaped
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
     ev.Reconfigured: frozenset({"planned"}),
+    TableShaped: frozenset({"planned", "landing"}),
     ev.Replacing: frozenset({"planned", "landing"}),
     SchemasAdded: frozenset({"planned", "landing"}),
     ev.Landed: frozenset({"planned", "landing"}),

@@ -22,8 +22,10 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.table_names import current_names
+from kseg.etl.ledger.values import TableRecord
 from kseg.etl.operations.dead_letters import addresses_of, dead_letter_tables
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.values import KnownTable
 
 AT_ONCE = 500
 """The number of runs whose letters are deleted in one commit: its predicate lists them."""
@@ -56,7 +58,7 @@ def expire_letters(context: JobContext, lease: Lease | None, retention: timedelt
         if table in moved:
             continue
         # First, since the ledger's record of the deletion would hide an older change from all later runs.
-        context.targets.check(table, state.tables.get(table))
+        context.targets.check(table, _known(state, table))
         access = context.targets.access(table)
         rows = access.read(ADDRESS, {}) if access is not None else None
         if access is None or rows is None:
@@ -95,9 +97,13 @@ def _expire(
             lease.read()  # raises LeaseLost if another maintenance has taken over
             deleted += maintenance.delete_runs(runs[first : first + AT_ONCE], details=details)
     context.observe("expire:deleted")
-    now = context.targets.check(table, after.tables.get(table))
+    now = context.targets.check(table, _known(after, table))
     lease.transition(lambda _: [LettersExpired(table=table, state=now)])
     return ExpiredLetters(table, events[0].counts, deleted)
+
+
+def _known(state: JobState, table: str) -> KnownTable:
+    return KnownTable(state.tables.get(table), state.table_records.get(table, TableRecord()))
 
 
 def _event(state: JobState, table: str, letters: Iterable[Letter], before: datetime | None) -> LettersExpired:

@@ -29,14 +29,14 @@ from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summ
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.table_names import current_names
-from kseg.etl.ledger.values import TableState
+from kseg.etl.ledger.values import TableRecord, TableState
 from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.tables.errors import VacuumOfNested
 from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
-from kseg.etl.tables.values import FileCount
+from kseg.etl.tables.values import FileCount, KnownTable
 from kseg.etl.telemetry.progress import Progress
 
 CHAIN = "maintenance"
@@ -159,7 +159,9 @@ def maintain_job(
             state = context.clients.read_state()
         for table in current_names(state.tables):
             context.progress.phase(f"maintain {table}")
-            context.targets.check(table, state.tables[table])
+            known = KnownTable(state.tables[table], state.table_records.get(table, TableRecord()))
+            if context.targets.check(table, known) is None:
+                continue  # nothing has landed in it, and it was deleted
             report.tables.append(_maintain_table(context, lease, table, request, others, report.notes, left))
         if request.ledger:
             context.progress.phase("maintain ledger")

@@ -40,7 +40,7 @@ def check_planned_rows(job: Job, targets: Targets, plan: ev.RunPlan, state: JobS
     unknown = [
         table
         for table, sink in planned_sinks(job, plan, steps, batch_schemas(job, plan, steps, tables)).items()
-        if not targets.check_fit(table, sink)
+        if not targets.check_fit(table, sink, plan.run_id)
     ]
     if unknown:
         yield f"not checked: whether the rows fit {', '.join(unknown)}, which Spark writes"

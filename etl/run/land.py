@@ -45,6 +45,7 @@ from kseg.etl.run.row_counts import (
     rows_of_table,
     tables_without_rows,
 )
+from kseg.etl.run.shaping import TableShaping
 from kseg.etl.run.side_tables import SideTable, SideTables, check_dead_letters, dead_letters_mismatch
 from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.tables.errors import landed_by, one_table, routed_by_spark
@@ -101,6 +102,10 @@ class _Landing:
     @cached_property
     def _facts(self) -> CommitFacts:
         return CommitFacts(self.plan, self.context.job.name, self.context.clients.ledger.id)
+
+    @cached_property
+    def _shaping(self) -> TableShaping:
+        return TableShaping(self.context, self.lease)
 
     @property
     def beside(self) -> SideTables:
@@ -186,7 +191,7 @@ class _Landing:
         def find(table: str) -> ev.TableCommit | None:
             if table in self.commits:
                 with landed_by(self.plan.run_id):
-                    targets.check(table, self.commits[table].after)
+                    targets.check_landed(table, self.commits[table].after)
                 return None
             target = targets.target(table)
             if not isinstance(target, FileTarget):
@@ -195,7 +200,7 @@ class _Landing:
             if found is None:
                 return None
             with landed_by(self.plan.run_id):
-                targets.check(table, found.commit.after)
+                targets.check_landed(table, found.commit.after)
             return found.commit
 
         for table, found in parallel_map(tables, find).items():
@@ -209,34 +214,32 @@ class _Landing:
         job, targets = self.context.job, self.context.targets
 
         def prepare(table: str) -> ReadyTable:
-            targets.check(table, self.plan.tables[table])
+            targets.check(table, self._shaping.known(self.plan, table))
             return tables[table].ensure(
                 sinks[table],
                 partition_by=job.sink.partition_columns,
                 merge_schema=job.adds_columns,
                 run_id=self.plan.run_id,
                 properties=self.plan.rules.properties,
+                reshape=self._shaping.before(table),
             )
 
         ready = parallel_map(tables, prepare)
         for table, made in ready.items():
             self._identify(table, made.state)
-        if any(self.plan.tables[table] is None for table in ready):
-            self._confirm_lease()
+        self._confirm_lease({table: made.state for table, made in ready.items()})
         return ready
 
     def _prepare_beside(self) -> dict[str, SideTable]:
         """The tables beside the rows that have not landed yet, created if they do not exist."""
 
         def prepare(table: str) -> SideTable:
-            planned = self.plan.tables.get(table)
-            self.context.targets.check(table, planned)
+            self.context.targets.check(table, self._shaping.known(self.plan, table))
             setting = "sink.quarantine" if table == self.beside.quarantine else "sink.dead_letters"
             target, sink = self.context.targets.side_target(table, setting=setting), self.beside.schema(table)
             ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=self.plan.run_id)
             self._identify(table, ready.state)
-            if planned is None:
-                self._confirm_lease()
+            self._confirm_lease({table: ready.state})
             return SideTable(table, target, ready, sink)
 
         return {table: prepare(table) for table in self.beside.names if table not in self.commits}
@@ -246,11 +249,8 @@ class _Landing:
         if (other := self.ids.setdefault(state.id, table)) != table:
             raise one_table(other, table)
 
-    def _confirm_lease(self) -> None:
-        """Renew the lease between creating a table and committing rows to it. Abandoning a run takes its app
-        transaction in all tables that exist, so that no attempt of it can land. A table that is created afterwards
-        has no such commit, but the lease has been lost by then, and this transition fails."""
-        self.lease.transition(lambda _: [ev.Renewed()])
+    def _confirm_lease(self, ready: Mapping[str, ev.TableState]) -> None:
+        self.plan = self._shaping.confirm_lease(self.plan, ready)
 
     def _check_offsets(self, reading: ReadCounts) -> None:
         fault = offsets_mismatch(reading, self.context.job.source.on_gap)
@@ -312,17 +312,19 @@ class _Landing:
         frame, range_results = spark_jobs.frame(context.spark.session(delta=True), [table])
         if self.replacement is not None:
             frame = self.replacement.read_to_disk(frame, range_results, spark_jobs, reading, table)
-        context.targets.check(table, self.plan.tables[table])
+        context.targets.check(table, self._shaping.known(self.plan, table))
         made = target.ensure(
             frame,
             sink,
             partition_by=job.sink.partition_columns,
             cluster_by=job.sink.cluster_by,
             properties=self.plan.rules.properties,
+            merge_schema=job.adds_columns,
+            run_id=self.plan.run_id,
+            reshape=self._shaping.before(table),
         )
         self._identify(table, made)
-        if self.plan.tables[table] is None:
-            self._confirm_lease()
+        self._confirm_lease({table: made})
         self.lease.check()
         for change in target.widen(sink, allowed=job.sink.widen):
             spark_jobs.note(f"{table}: widened {change}, for good: from now on Spark's own writer lands its rows")

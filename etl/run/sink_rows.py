@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from kseg.etl.config.decoding import sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.config.routing import names_records
 from kseg.etl.decoding.kinds import RecordColumns, columns_named, is_of_kinds
@@ -19,6 +20,7 @@ from kseg.etl.tables.parquet.schema import LATE_COLUMN, OnlyColumns, SinkSchema,
 from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import BatchSteps, derived_columns
+from kseg.segment_reader.payload.ddl import quoted, type_name
 
 ROUTED: Final = ""
 """The name that tables have together whose rows may come from any topic."""
@@ -52,7 +54,23 @@ def sink_schema_of(
         routed=sink.routed,
         only=only,
     )
-    return replace(made, sources=tuple(one for one in sources.items() if one[0] in made.columns.names))
+    renamed = tuple(one for one in sources.items() if one[0] in made.columns.names)
+    return replace(made, sources=renamed, declared=_declared(job))
+
+
+def _declared(job: Job) -> tuple[tuple[str, str], ...]:
+    """The keys of the job file that declare columns' types, of rows that no step changes."""
+    if job.decode is None or job.transform:
+        return ()
+    found: dict[str, str] = {}
+    for path, section in sections_of(job.decode).items():
+        for source, payload in (("key", section.key), ("value", section.value)):
+            if payload is None or payload.into != "columns":
+                continue
+            for name in payload.declared.columns or ():
+                place = ".".join((*path, source, "schema", "columns", quoted(name)))
+                found.setdefault(payload.rename.get(name, name), place)
+    return tuple(found.items())
 
 
 def record_columns(steps: BatchSteps, topics: Iterable[str]) -> RecordColumns | None:
@@ -122,7 +140,7 @@ def _of_kind(
             continue
         found = columns_named(rows.names, name)
         if len(found) > 1:
-            types = " and ".join(str(rows.field(column).type) for column in found)
+            types = " and ".join(type_name(rows.field(column).type) for column in found)
             message = f"other tables have the column {name} as {types}; the table {table} lacks it"
             raise ConfigurationError.of("sink.partition_by", message, "give it one type in the schemas of all kinds")
         sources |= dict.fromkeys([name], found[0]) if found else {}

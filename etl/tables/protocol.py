@@ -19,7 +19,7 @@ Iceberg and with tables of a catalog.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -207,10 +207,15 @@ class FileTarget(Target):
         merge_schema: bool = False,
         run_id: str | None = None,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        reshape: Callable[[], None] | None = None,
     ) -> ReadyTable:
         """Create the table, or add the columns that it lacks. Several processes may call this at the same time.
 
-        properties: of a new table, and of one without rows.
+        A table that runs of this job have made, and that never had a row, gets the columns and partitions that it would
+        be created with now.
+
+        properties: of a new table, and of one without rows. run_id: of the run that lands there.
+        reshape: called before each try of such a change; it raises if the run has lost its lease. None: no such change.
 
         Raises:
             IncompatibleSchema: the rows do not fit the table.
@@ -262,8 +267,12 @@ class FrameTarget(Target):
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] = NO_PROPERTIES,
+        merge_schema: bool = False,
+        run_id: str | None = None,
+        reshape: Callable[[], None] | None = None,
     ) -> TableState:
-        """Create the table if it does not exist, with the columns of the landed rows. properties: of a new table.
+        """Create the table if it does not exist, with the columns of the landed rows; or correct one without rows, as
+        `FileTarget.ensure` does.
 
         Raises:
             ConfigurationError: Delta does not allow the columns, or the store is not safe for Spark's commits.

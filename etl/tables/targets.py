@@ -17,7 +17,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
-from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners
+from kseg.etl.ledger.values import APP_ROOT, TableRecord, TableState, app_owners
 from kseg.etl.places import literal
 from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.delta.snapshots import Snapshots
@@ -157,8 +157,11 @@ class Targets:
             return False
         return access.readable and not access.spark_reasons()
 
-    def check_fit(self, table: str, rows: SinkSchema) -> bool:
-        """Whether rows fit a table as it is now; False where only Spark's own writer knows. Nothing is written.
+    def check_fit(self, table: str, rows: SinkSchema, run_id: str) -> bool:
+        """Whether rows fit a table as it is now, or as their run would change it (`FileTarget.ensure`); False where
+        only Spark's own writer knows. Nothing is written.
+
+        run_id: of the run.
 
         Raises:
             IncompatibleSchema: they do not.
@@ -171,16 +174,17 @@ class Targets:
             check_layout(rows.columns, self._job.sink.partition_columns, self._job.sink.cluster_by)
         if self._needs_spark(table, removing=False) or self._widens(table, rows):
             return False
+        from kseg.etl.tables.delta.shape import corrected
+        from kseg.etl.tables.delta.table import table_schema
         from kseg.etl.tables.parquet.align import align, new_table
 
-        sink, access = self._job.sink, self._at_path(table)
-        there, asked = access.schema(), sink.partition_columns
-        if there is None:
+        asked, access, merge = self._job.sink.partition_columns, self._at_path(table), self._job.adds_columns
+        now = access.look()
+        if now is None:
             new_table(rows, asked, table=table)
-        else:
-            partitioned = access.partition_columns()
-            merge = self._job.adds_columns
-            align(rows, there, partitioned, table=table, asked_partition_by=asked, merge_schema=merge)
+        elif corrected(access, now, rows, asked, merge=merge, run_id=run_id) is None:
+            partitioned = now.metadata().partition_columns
+            align(rows, table_schema(now), partitioned, table=table, asked_partition_by=asked, merge_schema=merge)
         return True
 
     def layout_notes(self, tables: Iterable[str]) -> list[str]:
@@ -253,20 +257,21 @@ class Targets:
 
     # --- what the ledger knows of a table against what it is
 
-    def check(self, table: str, known: TableState | None) -> TableState | None:
+    def check(self, table: str, known: KnownTable) -> TableState | None:
         """The table as it is now, if nothing happened to it since the ledger saw it; None: there is none, rightly.
 
         Raises:
-            Refused: it is gone, another one, or was restored, replaced, overwritten or truncated.
+            Refused: rows have landed in it, and it is gone or another one; or it was restored, replaced, overwritten or
+                truncated.
         """
-        return self.describe(table, known).state
-
-    def describe(self, table: str, known: TableState | None, app_ids: Collection[str] = ()) -> TableDescription:
-        """As `check`, and the versions of these apps' last transactions in the table, of those that have any."""
         access = self.access(table)
-        now = access.describe(app_ids) if access is not None else TableDescription()
-        _refuse_incidents(table, access, known, now.state, routed=self._job.sink.routed)
+        now = access.state() if access is not None else None
+        _refuse_incidents(table, access, known.compared_with(now), now, routed=self._job.sink.routed)
         return now
+
+    def check_landed(self, table: str, after: TableState) -> None:
+        """As `check`, for a table in which a run has landed. after: its state after that."""
+        self.check(table, KnownTable(after, TableRecord(landed=after)))
 
     def examine(
         self, table: str, known: Callable[[TableState | None], KnownTable], app: str, app_ids: Collection[str] = ()
@@ -281,13 +286,15 @@ class Targets:
         """
         access = self.access(table)
         if access is None:
-            _refuse_incidents(table, None, known(None).state, None, routed=self._job.sink.routed)
+            gone = known(None).compared_with(None)
+            _refuse_incidents(table, None, gone, None, routed=self._job.sink.routed)
             return TableDescription()
         by_name = known(None).record
         now = access.describe({*app_ids, by_name.app_id} - {""})
         place = access.location.place
         left = known(now.state)
-        _refuse_incidents(table, access, left.state, now.state, routed=self._job.sink.routed)
+        compared = left.compared_with(now.state)
+        _refuse_incidents(table, access, compared, now.state, routed=self._job.sink.routed)
         if now.state is None:
             return TableDescription(place=place)
         record = left.record

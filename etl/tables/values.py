@@ -38,6 +38,17 @@ class KnownTable:
     state: TableState | None = None
     record: TableRecord = field(default_factory=TableRecord)
 
+    def compared_with(self, now: TableState | None) -> TableState | None:
+        """The state that the table has to follow; None if it may be anything: it has never been seen, or it was empty
+        and nothing has landed in it, so that it may be gone, or another table may be in its place.
+
+        now: the table as it is; None: there is none.
+        """
+        before = self.state
+        if before is None or before.rows != 0 or self.record.landed is not None:
+            return before
+        return before if now is not None and now.id == before.id else None
+
 
 @dataclass(frozen=True, slots=True)
 class ReadyTable:

@@ -16,6 +16,7 @@ from kseg.etl.decoding.kinds import is_of_kinds
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address
 from kseg.etl.transform.transform import BatchSteps
+from kseg.segment_reader.payload.ddl import type_name
 
 _OURS = "_kseg_"
 
@@ -101,7 +102,7 @@ def _of_one_table(given: Mapping[str, pa.Schema]) -> pa.Schema:
                     Fault(
                         "decode",
                         f"topics {first} and {topic} land in one table, and their columns differ: "
-                        f"{known.name} {known.type}, {field.name} {field.type}",
+                        f"{known.name} {type_name(known.type)}, {field.name} {type_name(field.type)}",
                         "rename one of them (`rename:`), or give the topics tables of their own (`sink.routes`)",
                     )
                 )

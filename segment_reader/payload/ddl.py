@@ -78,6 +78,14 @@ def type_text(kind: pa.DataType) -> str:
     raise ValueError(f"Spark's DDL has no name for {kind}")
 
 
+def type_name(kind: pa.DataType) -> str:
+    """A type for messages: as `type_text`, or as Arrow calls it, where Spark does not have it."""
+    try:
+        return type_text(kind)
+    except ValueError:
+        return str(kind)
+
+
 class _Parser:
     def __init__(self, text: str, column: str) -> None:
         self._text, self._column = text, column

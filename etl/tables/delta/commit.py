@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -100,9 +100,18 @@ class DeltaTarget(DeltaAccess, FileTarget):
         merge_schema: bool = False,
         run_id: str | None = None,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        reshape: Callable[[], None] | None = None,
     ) -> ReadyTable:
-        check = self._check_store
-        return ensure(self, sink, partition_by, check, merge_schema=merge_schema, run_id=run_id, properties=properties)
+        return ensure(
+            self,
+            sink,
+            partition_by,
+            self._check_store,
+            merge_schema=merge_schema,
+            run_id=run_id,
+            properties=properties,
+            reshape=reshape,
+        )
 
     def commit(
         self,

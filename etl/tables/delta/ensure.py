@@ -1,8 +1,10 @@
-"""Creates a Delta table for a sink's rows, or adds columns that it lacks: each in a commit of its own, by delta-rs."""
+"""Creates a Delta table for a sink's rows, corrects one that never had a row, or adds columns that it lacks: each in a
+commit of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from kseg.etl.tables.delta.features import refuse_retention
+from kseg.etl.tables.delta.shape import change_shape, corrected, created_locally
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess, commit_properties, table_properties, table_schema
 from kseg.etl.tables.errors import IncompatibleSchema
@@ -39,12 +42,21 @@ def ensure(
     merge_schema: bool,
     run_id: str | None,
     properties: Mapping[str, str] = NO_PROPERTIES,
+    reshape: Callable[[], None] | None,
 ) -> ReadyTable:
     """As `etl.tables.protocol.FileTarget.ensure`."""
 
     def attempt() -> ReadyTable:
         table = access.look()
         check_store(making=table is None)
+        if table is not None and run_id is not None and reshape is not None:
+            new = corrected(access, table, sink, partition_by, merge=merge_schema, run_id=run_id)
+            if new is not None:
+                reshape()
+                make = partial(create, sink=sink, columns=new, run_id=run_id, properties=properties)
+                created = created_locally(make)
+                change_shape(access, table, created, run_id)
+                table = access.look()
         columns = _fit(access.name, table, sink, partition_by, merge_schema)
         _refuse_unreadable(access.name, table, columns)
         if table is None:
@@ -109,21 +121,35 @@ def _ntz(kind: pa.DataType, inside_map: bool = False) -> Iterator[bool]:
 def _create(
     access: DeltaAccess, sink: SinkSchema, columns: TableColumns, run_id: str | None, properties: Mapping[str, str]
 ) -> Snapshot:
+    uri, options = access.location.uri, access.location.storage_options
     try:
-        # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
-        # would change its id under the winner.
-        made = Snapshot.create(
-            access.location.uri,
-            Schema.from_arrow(columns.schema),
-            mode="error",
-            partition_by=list(columns.partition_by),
-            configuration={**properties_for(columns.schema, columns.partition_by, sink.address or ()), **properties},
-            storage_options=access.location.storage_options,
-            raise_if_key_not_exists=False,  # of properties that are not Delta's own
-            commit_properties=commit_properties({"run": run_id}),
-        )
+        return create(uri, sink=sink, columns=columns, run_id=run_id, properties=properties, storage_options=options)
     except (DeltaError, OSError) as error:
         raise access.race_or(error, None) from error
+
+
+def create(
+    uri: str,
+    *,
+    sink: SinkSchema,
+    columns: TableColumns,
+    run_id: str | None,
+    properties: Mapping[str, str],
+    storage_options: dict[str, str] | None = None,
+) -> Snapshot:
+    """Create a table for these columns. Raises DeltaError, OSError."""
+    # With retries of its own, delta-rs lets the loser of a race commit its metadata as version 1: the table
+    # would change its id under the winner.
+    made = Snapshot.create(
+        uri,
+        Schema.from_arrow(columns.schema),
+        mode="error",
+        partition_by=list(columns.partition_by),
+        configuration={**properties_for(columns.schema, columns.partition_by, sink.address or ()), **properties},
+        storage_options=storage_options,
+        raise_if_key_not_exists=False,  # of properties that are not Delta's own
+        commit_properties=commit_properties({"run": run_id}),
+    )
     assert isinstance(made, Snapshot)
     return made
 

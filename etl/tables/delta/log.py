@@ -52,7 +52,7 @@ class AddedFile:
 class Commit:
     """One version. info: its commitInfo. transactions: app id -> version. table_id: where it set metadata.
 
-    domains: domain -> the configuration that it set; None: removed.
+    domains: domain -> the configuration that it set; None: removed. protocol: whether it set the table's protocol.
     """
 
     version: int
@@ -62,6 +62,7 @@ class Commit:
     transactions: Mapping[str, int] = field(default_factory=dict)
     table_id: str | None = None
     domains: Mapping[str, str | None] = field(default_factory=dict)
+    protocol: bool = False
 
     @property
     def operation(self) -> str:
@@ -142,6 +143,7 @@ def parse_commit(version: int, text: str) -> Commit:
     transactions: dict[str, int] = {}
     table_id = None
     domains: dict[str, str | None] = {}
+    protocol = False
     # Not `splitlines`: a value in the statistics may contain other line separators, which JSON need not escape.
     for line in text.split("\n"):
         if not line.strip():
@@ -159,7 +161,9 @@ def parse_commit(version: int, text: str) -> Commit:
             table_id = body["id"]
         elif (body := action.get("domainMetadata")) is not None:
             domains[body["domain"]] = None if body.get("removed") else body["configuration"]
-    return Commit(version, info, tuple(added), removed, transactions, table_id, domains)
+        elif action.get("protocol") is not None:
+            protocol = True
+    return Commit(version, info, tuple(added), removed, transactions, table_id, domains, protocol)
 
 
 def _rows(stats: str | None) -> int | None:

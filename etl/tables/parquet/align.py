@@ -27,7 +27,7 @@ from kseg.etl.tables.parquet.schema import (
     spark_type,
 )
 from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit, with_nulls_of
-from kseg.segment_reader.payload.ddl import type_text
+from kseg.segment_reader.payload.ddl import type_name
 
 Found = tuple[str, str, str | None]
 
@@ -122,7 +122,7 @@ def align(
                 faults.append(
                     (
                         column.name,
-                        f"the table has no such column ({column.type})",
+                        f"the table has no such column ({type_name(column.type)})",
                         "set sink.merge_schema: true to add it",
                     )
                 )
@@ -134,15 +134,15 @@ def align(
             wider[there.name] = there.with_type(with_nulls_of(found.whole, there.type))
         elif found is None or found.widened:
             unfit = True
-            faults.append(type_fault(column, there, found, table_partition_by, hashed))
+            faults.append(type_fault(column, there, found, table_partition_by, hashed, sink))
         if found is not None and found.grows:
             # Fields within a struct are added as columns are.
             if not merge_schema:
-                message = f"the table has {there.type}, the rows have more fields: {column.type}"
+                message = f"the table has {type_name(there.type)}, the rows have more: {type_name(column.type)}"
                 faults.append((column.name, message, "set sink.merge_schema: true to add them"))
             added.append(pa.field(there.name, with_nulls_of(found.whole, there.type), nullable=there.nullable))
         faults += derived_faults(column, there)
-        faults += _bucket_faults(column, there, hashed_rows)
+        faults += _bucket_faults(column, there, hashed_rows, sink)
         written.append(
             pa.field(there.name, found.written if found is not None else there.type, metadata=there.metadata)
         )
@@ -180,7 +180,7 @@ def side_by_side(rows: pa.Schema, table: pa.Schema) -> str:
 
 
 def _shown(field: pa.Field | None) -> str:
-    return f"{field.name}: {field.type}" if field is not None else "-"
+    return f"{field.name}: {spark_type(field) or type_name(field.type)}" if field is not None else "-"
 
 
 def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
@@ -189,23 +189,32 @@ def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
     return found is not None and not found.grows and not found.widened
 
 
+def _as_in_table(column: pa.Field, there: pa.Field, sink: SinkSchema) -> str:
+    """How the rows' column gets the table's type."""
+    if (place := dict(sink.declared).get(column.name)) is not None:
+        return f"write {place}: {type_name(there.type)}"
+    return f"cast it to {type_name(there.type)} in the transform"
+
+
 def type_fault(
     column: pa.Field,
     there: pa.Field,
     found: Fit | None,
     partition_by: Sequence[str],
     hashed: Mapping[str, pa.Field],
+    sink: SinkSchema,
 ) -> Found:
     """Why a column of the rows does not fit the table's type, and whether `sink.widen` helps. found: as `fit` says.
-    hashed: as of `kept_types`."""
-    message = f"the rows have {column.type}, the table has {there.type}"
+    hashed: as of `kept_types`. sink: the rows'."""
+    cast = _as_in_table(column, there, sink)
+    message = f"the rows have {type_name(column.type)}, the table has {type_name(there.type)}"
     if found is None or not found.widened:
-        return (column.name, message, "cast it in the transform")
+        return (column.name, message, f"{cast}; or land in a new table")
     if kept := kept_types(found.widened, partition_by, hashed):
-        return (column.name, f"{message}, {kept}", "cast it in the transform, or land in a new table")
+        return (column.name, f"{message}, {kept}", f"{cast}; or land in a new table")
     remedy = (
         "set sink.widen: true to widen the table's column, for good: its rows are then landed by Spark's own writer, "
-        "and delta-rs cannot read them; or cast it in the transform"
+        f"and delta-rs cannot read them; or {cast}"
     )
     return (column.name, message, remedy)
 
@@ -254,7 +263,7 @@ def type_changes(
         if found is not None and found.widened:
             changes += found.widened
             if not widen or kept_types(found.widened, partition_by, hashed):
-                faults.append(type_fault(column, there, found, partition_by, hashed))
+                faults.append(type_fault(column, there, found, partition_by, hashed, sink))
     if faults:
         raise IncompatibleSchema(table, faults, side_by_side(sink.columns, table_schema))
     return tuple(changes)
@@ -279,16 +288,17 @@ def derived_faults(column: pa.Field, there: pa.Field) -> list[Found]:
     return [(there.name, message, "write it as the table has it, or land in a new table")]
 
 
-def _bucket_faults(column: pa.Field, there: pa.Field, hashed: Mapping[str, pa.Field]) -> list[Found]:
+def _bucket_faults(column: pa.Field, there: pa.Field, hashed: Mapping[str, pa.Field], sink: SinkSchema) -> list[Found]:
     """Rows whose bucket is made of a shorter type than the table's: queries compute it from the table's. hashed: of
     the rows' columns."""
     made = hashed.get(there.name.lower())
     if made is None or column.type not in _HASHED_AS_INT or there.type != pa.int64():
         return []
     message = (
-        f"the rows have {column.type}, the table has {there.type}, and {derived_as(made)} differs between these types"
+        f"the rows have {type_name(column.type)}, the table has {type_name(there.type)}, and {derived_as(made)} "
+        "differs between these types"
     )
-    return [(column.name, message, f"cast it to {type_text(there.type)} in the transform")]
+    return [(column.name, message, _as_in_table(column, there, sink))]
 
 
 def other_partitions(partition_by: Sequence[str], asked: Sequence[str]) -> list[Found]:

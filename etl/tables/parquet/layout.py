@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.segment_reader.payload.ddl import type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Layout:
             elif other != name:
                 yield number, f"{other} and {name} are the same name for Delta", f"{self.verb} by it once"
             elif not self.takes(field.type):
-                message = f"{field.type} is not a type to {self.verb} by"
+                message = f"{type_name(field.type)} is not a type to {self.verb} by"
                 yield number, message, f"{self.verb} by another column"
 
 

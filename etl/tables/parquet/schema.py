@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.segment_reader.payload.ddl import type_name
 
 RESERVED_PREFIX = "_kseg_"
 RUN_COLUMN = "_kseg_run"
@@ -69,12 +70,14 @@ class SinkSchema:
     address: which of them hold the address; None where the job lands rows without one.
     check_address: the copy that the own address columns are compared with while rows are written; None: no copy.
     sources: a column, and what the rows call it, where that is not its name.
+    declared: a column, and the key of the job file that declares its type.
     """
 
     columns: pa.Schema
     address: AddressColumns | None
     check_address: AddressColumns | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    declared: tuple[tuple[str, str], ...] = ()
 
 
 def derived_as(field: pa.Field) -> str | None:
@@ -191,7 +194,7 @@ def _has_address(rows: pa.Schema, names: AddressColumns) -> bool:
 
 
 def _no_address(rows: pa.Schema) -> Fault:
-    present = [f"{f.name} {f.type}" for f in rows if f.name in OWN_ADDRESS or f.name in KSEG_ADDRESS]
+    present = [f"{f.name} {type_name(f.type)}" for f in rows if f.name in OWN_ADDRESS or f.name in KSEG_ADDRESS]
     found = f"it kept {', '.join(present)}" if present else "it kept none of them"
     return Fault(
         "transform",

@@ -43,9 +43,10 @@ from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.protocol import NO_PROPERTIES, FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
+from kseg.etl.tables.spark.correcting import correct
 from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.spark.hadoop_place import hadoop_place
-from kseg.etl.tables.spark.making import check_partitions, create_table, set_properties
+from kseg.etl.tables.spark.making import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.widening import widen
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
@@ -61,6 +62,7 @@ _CATALOG_FEATURES = frozenset({"catalogManaged", "catalogOwned-preview"})
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 class SparkTarget(FrameTarget):
@@ -162,26 +164,40 @@ class SparkTarget(FrameTarget):
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] = NO_PROPERTIES,
+        merge_schema: bool = False,
+        run_id: str | None = None,
+        reshape: Callable[[], None] | None = None,
     ) -> TableState:
-        from pyspark.errors import PySparkException
-
+        new = NewTable(project(rows, sink, "").schema, sink, tuple(partition_by), tuple(cluster_by), properties)
         if not self.exists():
             self.check_store()
-            landed = project(rows, sink, "").schema
-            ddl = create_table(self._sql_name, landed, sink, partition_by, cluster_by, properties)
             self.check_lease()
-            try:
-                self._spark.sql(ddl)
-            except PySparkException as error:
-                raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
+            with self._made_by(run_id):
+                self._create(new.create(self._sql_name))
         else:
-            _, now = self._load()
-            check_partitions(self.name, table_schema(now), now.metadata().partition_columns, sink, partition_by)
-            if LATE_COLUMN in sink.columns.names:
-                self._add_late_column()
-            set_properties(self._spark, self._sql_name, now, properties)
+            there = self._load()[1]
+            if run_id is not None and reshape is not None and not there.files():
+                place, before = str(self._detail()["location"]), (self.check_lease, reshape)
+                there = correct(new, self._load, self._create, place, run_id, before, merge=merge_schema)
+            check_partitions(self.name, table_schema(there), there.metadata().partition_columns, sink, partition_by)
+            with self._made_by(run_id):
+                if LATE_COLUMN in sink.columns.names:
+                    add_late_column(self._spark, self._sql_name, self.name, self.check_lease)
+                set_properties(self._spark, self._sql_name, there, properties)
         self.check_lease()  # a table that was just created: from here on with its lease
         return self._load()[1].state()
+
+    def _made_by(self, run_id: str | None) -> contextlib.AbstractContextManager[None]:
+        """Statements within are commits of this run."""
+        return self._setting(**({_USER_METADATA: json.dumps({"kseg": run_id})} if run_id is not None else {}))
+
+    def _create(self, ddl: str) -> None:
+        from pyspark.errors import PySparkException
+
+        try:
+            self._spark.sql(ddl)
+        except PySparkException as error:
+            raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
 
     def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
         _, table = self._load()
@@ -192,22 +208,6 @@ class SparkTarget(FrameTarget):
             with self._exclusion.committing():
                 widen(self._spark, self._sql_name, self.name, changes, table_properties(table))
         return changes
-
-    def _add_late_column(self) -> None:
-        """Add the column of late records to an older table. If two drivers do this at once, one finds it there."""
-        from pyspark.errors import PySparkException
-
-        def there() -> bool:
-            return LATE_COLUMN in (name.lower() for name in self._spark.table(self._sql_name).columns)
-
-        try:
-            if not there():
-                self.check_lease()
-                self._spark.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({LATE_COLUMN} BOOLEAN)")
-        except PySparkException as error:
-            if not there():
-                message = f"cannot add {LATE_COLUMN} to {self.name}: {_first_line(error)}"
-                raise ConfigurationError.of("sink", message) from error
 
     def check_store(self) -> None:
         """Refuse a store in which Spark's commits are not put-if-absent.

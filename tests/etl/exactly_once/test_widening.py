@@ -147,8 +147,14 @@ def test_what_delta_cannot_widen_stays_refused(records: Any, home: Any) -> None:
     job.ingest()
     produce(records, topic, {"id": 2, "n": 1})
     for changed, words in (
-        (columns(id="double", n="int"), "the rows have double, the table has int64 — cast it"),
-        (columns(id="int", n="string"), "the rows have string, the table has int32 — cast it"),
+        (
+            columns(id="double", n="int"),
+            "have double, the table has bigint — write decode.value.schema.columns.id: big",
+        ),
+        (
+            columns(id="int", n="string"),
+            "have string, the table has int — write decode.value.schema.columns.n: int",
+        ),
         (columns(id="bigint", n="bigint"), "n_bucket is made by bucket(4, n), which differs between these types"),
     ):
         job.change(decode=changed)

@@ -18,6 +18,7 @@ from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.schemas import LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import Archive, JobState, LeaseState, RunState, Summary
+from kseg.etl.ledger.table_shaped import TableShaped
 from kseg.etl.ledger.values import SnapshotToken
 
 AT = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
@@ -103,6 +104,7 @@ EVENTS = [
         counts={"open": 2, "redriven": 1},
         state=ev.TableState("id", 8, 3),
     ),
+    TableShaped(**SIGNED, table="./t", state=ev.TableState("id", 2, 0)),
     Summary(
         **SIGNED,
         state=JobState(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import IllegalStep
+from kseg.etl.ledger.table_shaped import TableShaped
 
 
 def test_the_newest_landing_is_what_a_table_must_still_have(folding, words):
@@ -14,6 +18,16 @@ def test_the_newest_landing_is_what_a_table_must_still_have(folding, words):
     record = state.table_records["t"]
     assert (record.landed.version, record.app_id, record.app_version) == (8, f"{state.job_app}/b", 1)
     assert record.examined is None, "no plan has seen it"
+
+
+def test_a_table_that_got_its_shape_is_planned_with_its_new_state(folding, words):
+    before, shaped = ev.TableState("old", 1, 0), ev.TableState("new", 0, 0)
+    folding.add(words.plan(folding.state, "r1", (0, 10), tables={"t": before, "u": None}))
+    state = folding.add(words.step(TableShaped, "r1", table="t", state=shaped))
+    assert (state.tables, state.runs["r1"].plan.tables) == ({"t": shaped}, {"t": shaped, "u": None})
+    folding.add(words.landed("r1"))
+    with pytest.raises(IllegalStep, match="it has landed in t"):
+        folding.add(words.step(TableShaped, "r1", table="t", state=shaped))
 
 
 def test_an_accepted_table_takes_the_place_of_all_that_was_known(folding, words):

@@ -178,7 +178,7 @@ def test_a_table_with_another_type_is_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lake"), pa.table({"id": pa.array([1], pa.int64()), "note": pa.array([1])}))
     found = check(job_of(tmp_path, REGISTRY), landed(avro(id="int")), avro(id="int", note="string"))
     place = str(tmp_path / "lake")
-    assert found.refused == (f"table {place}: note: the rows have string, the table has int64",)
+    assert found.refused == (f"table {place}: note: the rows have string, the table has bigint",)
     assert DeltaTable(place).version() == 0, "nothing is written"
 
 

@@ -133,7 +133,7 @@ def test_what_a_run_would_refuse_is_refused(job: Job) -> None:
     ("sink", "table", "said"),
     [
         ({"partition_by": ["topic"]}, {"value": pa.binary()}, "the table is partitioned by nothing"),
-        ({}, {"value": pa.binary(), "offset": pa.string()}, "the rows have int64, the table has string"),
+        ({}, {"value": pa.binary(), "offset": pa.string()}, "the rows have bigint, the table has string"),
         ({}, {"value": pa.binary()}, "the table has no such column"),
         ({"merge_schema": True}, {"value": pa.binary()}, None),
     ],

@@ -116,7 +116,7 @@ def test_the_columns_of_a_route_are_those_of_its_kind(job: Callable[..., Job]) -
 
 def test_a_partition_column_that_a_kind_lacks_has_one_type_in_all_others(job: Callable[..., Job]) -> None:
     made = job({"shop.Order": None, "shop.Payment": None, "*": None}, partition_by=["id"])
-    with pytest.raises(ConfigurationError, match=r"column id as int64 and string; the table .* lacks it"):
+    with pytest.raises(ConfigurationError, match=r"column id as bigint and string; the table .* lacks it"):
         sink_schema_of(made, KINDS, str(made.sink.targets["*"]), records=OF_KINDS)
 
 

@@ -48,7 +48,7 @@ def test_a_new_table_that_cannot_be_laid_out_is_found_at_the_plan(
     targets: Callable[..., Targets], tmp_path: Path, key: str, column: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"{column}: ") as caught:
-        targets(**{key: ["id", column]}).check_fit(str(tmp_path / "orders"), ROWS)
+        targets(**{key: ["id", column]}).check_fit(str(tmp_path / "orders"), ROWS, "run")
     assert [fault.path for fault in caught.value.faults] == [f"sink.{key}[1]"]
 
 
@@ -57,8 +57,8 @@ def test_a_table_that_exists_is_not_compared_with_columns_to_cluster_by(
 ) -> None:
     table = str(tmp_path / "orders")
     write_deltalake(table, ROWS.columns.empty_table())
-    assert targets(cluster_by=["nope"]).check_fit(table, ROWS)
-    assert not targets(cluster_by=["id"]).check_fit(str(tmp_path / "other"), ROWS), "Spark makes it"
+    assert targets(cluster_by=["nope"]).check_fit(table, ROWS, "run")
+    assert not targets(cluster_by=["id"]).check_fit(str(tmp_path / "other"), ROWS, "run"), "Spark makes it"
 
 
 def test_an_existing_table_without_the_clustering_of_the_job_is_noted(

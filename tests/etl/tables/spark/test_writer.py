@@ -8,6 +8,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.spark.session import reaching
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
 from kseg.etl.tables.removal import OfAddresses
@@ -248,3 +249,50 @@ def test_a_changed_address_fails_the_row(spark, rows):
 def test_a_table_has_a_path_or_a_name(spark):
     with pytest.raises(ValueError, match="a path or a name"):
         SparkTarget(lambda: spark)
+
+
+LEDGER = "0c5ad8f2-57d8-4b8d-9c1c-5f2f5b3ff001"
+FIRST, SECOND = (incremental_run_id(LEDGER, "clicks", number) for number in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"cluster_by": ["offset"]}, {"cluster_by": ["id"]}),
+        ({"cluster_by": ["offset"]}, {"partition_by": ["id"]}),
+        ({"partition_by": ["partition"]}, {"cluster_by": ["id"]}),
+        ({"cluster_by": ["offset"]}, {}),
+    ],
+    ids=["clustering", "clustered-to-partitioned", "partitioned-to-clustered", "plain"],
+)
+def test_a_table_without_rows_gets_the_corrected_shape(spark, target, rows, before, after):
+    """Spark's own reader and writer, and delta-rs, then find the same as in a table that was made so."""
+    batch = rows(0, 5)
+    wrong = batch.append_column("id", pa.array(range(5), pa.int64()))
+    right = batch.append_column("id", pa.array([f"a{n}" for n in range(5)])).append_column(
+        "at", pa.nulls(5, pa.timestamp("us"))
+    )
+    made, renewed = [], []
+    for columns, how, run_id in ((wrong, before, FIRST), (right, after, SECOND), (right, after, SECOND)):
+        frame = spark.createDataFrame(pa.Table.from_batches([columns]))
+        sink = sink_schema(columns.schema)
+        made.append(target.ensure(frame, sink, run_id=run_id, reshape=lambda: renewed.append(1), **how))
+    assert ([state.version for state in made], renewed) == ([0, 1, 1], [1])
+    assert made[0].id == made[1].id
+    detail = target._detail()
+    assert detail["partitionColumns"] == after.get("partition_by", [])
+    assert (detail["clusteringColumns"] or []) == after.get("cluster_by", [])
+    landed = land(spark, target, right, SECOND, 1, expected=made[1])
+    assert isinstance(landed, NewCommit)
+    found = spark.table(target._sql_name).select("id", "at").orderBy("id").collect()
+    assert [row.id for row in found] == [f"a{n}" for n in range(5)]
+    assert target.access().clustering_columns() == tuple(after.get("cluster_by", ()))
+
+
+def test_a_table_that_spark_made_for_nobody_we_know_keeps_its_shape(spark, target, rows):
+    ensure(spark, target, rows(0, 1))
+    other = rows(0, 1).append_column("id", pa.array([1]))
+    frame = spark.createDataFrame(pa.Table.from_batches([other]))
+    sink = sink_schema(other.schema)
+    state = target.ensure(frame, sink, cluster_by=["id"], run_id=FIRST, reshape=pytest.fail)
+    assert (state.version, target._detail()["clusteringColumns"]) == (0, ["offset"])
