@@ -20,6 +20,7 @@ from kseg.client.protocol.permissions import Permission
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.ledger.object_store import is_local
+from kseg.etl.spark.catalogs import catalog_names
 from kseg.etl.transform.transform import transform_of
 from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
@@ -57,6 +58,8 @@ def not_checked(job: Job, *, with_spark: bool, connected: bool) -> Iterator[str]
     """What a run needs that was not checked, a line each."""
     if not with_spark and (steps := [step.place for step in transform_of(job).on_frame]):
         yield f"not checked: {', '.join(steps)}, which --with-spark lets Spark analyse"
+    if (names := catalog_names(job)) and not connected:
+        yield f"not checked: whether the catalog of {', '.join(names)} keeps its tables, which --connect asks Spark"
     if not connected:
         return
     if job.commits_offsets:

@@ -53,6 +53,8 @@ def plan_only(
         )
         if context.clients.cluster_or_none is not None:
             refuse_unreadable(context.clients.cluster, sorted({one.topic for one in report.ranges}))
+        if context.spark.reads_catalog:
+            report.notes.append("Spark was started: only Spark knows the state of tables with names in a catalog")
         report.notes += [*warnings, *not_checked(job, with_spark=with_spark, connected=True)]
         return report
 

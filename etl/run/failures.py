@@ -27,8 +27,8 @@ def record_failure(lease: Lease, error: BaseException, secrets: Iterable[str]) -
     error: also a signal's, that the run was stopped by. secrets: what the ledger must not have (`Job.secret_values`).
 
     Raises:
-        LeaseLost: instead of a refusal. It may be caused by the other run: that one's rows in a table make this run's
-            state of the ledger look old.
+        LeaseLost: instead of a refusal, or of rows that do not fit a table. It may be caused by the other run: that
+            one's rows in a table make this run's state of the ledger look old, and its columns do not fit.
     """
     if isinstance(error, AnotherRunActive):
         return
@@ -44,7 +44,7 @@ def record_failure(lease: Lease, error: BaseException, secrets: Iterable[str]) -
     try:
         lease.transition(decide, deadline=deadline)
     except LeaseLost as lost:
-        if isinstance(error, Refused):
+        if isinstance(error, Refused | ConfigurationError):
             raise lost from error
     except KsegError:
         pass  # the error itself is reported

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.etl.config.job import Job
+from kseg.etl.errors import ConfigurationError
+from kseg.etl.spark.catalogs import catalog_names, refuse_before_start, refuse_forgetful
 from kseg.etl.spark.spark_errors import silence_query_contexts
-from kseg.etl.tables.names import is_name
 from kseg.etl.telemetry.events import SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.etl.telemetry.stopwatch import Stopwatch
@@ -42,11 +43,16 @@ class JobSession:
         """The Spark session, started when first asked for.
 
         delta: Spark itself reads or writes Delta tables. A user's own steps may do so as well.
+
+        Raises:
+            ConfigurationError: Spark lacks what the job needs; or a target table has a name in a catalog that is only
+                in memory.
         """
         if self._session is None:
             _LOG.debug("starting Spark")
             with self.stopwatch.phase("spark"):
                 self._session = self._open_session(delta=delta or self._needs_delta)
+                self._check_catalog(self._session)
             silence_query_contexts()
             if self.remote:
                 conf = {key: self._session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}
@@ -113,10 +119,19 @@ class JobSession:
             from kseg.etl.spark.connect import open_remote
 
             return open_remote(self.job, delta=delta)
-        from kseg.etl.spark.session import open_session
+        from kseg.etl.spark.session import is_started, open_session
 
+        if not is_started():
+            refuse_before_start(self.job)
         self._borrow(delta=delta)
         return open_session(self.job, delta=delta)
+
+    def _check_catalog(self, session: SparkSession) -> None:
+        try:
+            refuse_forgetful(self.job, lambda key: session.conf.get(key, None))
+        except ConfigurationError:
+            self.close()
+            raise
 
     def _borrow(self, *, delta: bool = False) -> None:
         if self._give_back is None:
@@ -136,10 +151,14 @@ class JobSession:
         return {step.place: reference for step in transform_of(self.job) for reference in step.references}
 
     @property
+    def reads_catalog(self) -> bool:
+        """Whether even the state of the job's tables is known to Spark alone."""
+        return bool(catalog_names(self.job))
+
+    @property
     def _needs_delta(self) -> bool:
         """Known from the job file alone: a session that runs cannot be given Delta's jars."""
         from kseg.etl.transform.transform import transform_of
 
         sink = self.job.sink
-        names = any(is_name(str(target)) for target in sink.targets.values())
-        return names or bool(transform_of(self.job).on_frame or sink.cluster_by or sink.widen)
+        return self.reads_catalog or bool(transform_of(self.job).on_frame or sink.cluster_by or sink.widen)

@@ -63,7 +63,7 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
     from pyspark.sql import SparkSession
 
     given = job.spark_conf()
-    started = _started()
+    started = is_started()
     conf = ALWAYS | redaction(given)
     if delta:
         conf |= DELTA_EXTENSIONS
@@ -97,7 +97,7 @@ def open_context(job: Job) -> SparkContext:
 
     Where Spark runs already, or is submitted, it is that of the session.
     """
-    if _started() or not job.spark.master.startswith("local"):
+    if is_started() or not job.spark.master.startswith("local"):
         return open_session(job).sparkContext
     given = job.spark_conf()
     conf = ALWAYS | redaction(given) | _but_redaction(given)
@@ -130,7 +130,7 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
     _without_pandas()
     settings = SparkConf().setAppName(name).setMaster(master)
     settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
-    with own_interrupt(), nullcontext() if _started() else without_incubator_warning():
+    with own_interrupt(), nullcontext() if is_started() else without_incubator_warning():
         context = SparkContext.getOrCreate(settings)
     leave_at_once(context)
     context.setLogLevel(conf.get("spark.log.level", "ERROR"))
@@ -155,7 +155,8 @@ def _without_pandas() -> None:
     NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign, assignment]
 
 
-def _started() -> bool:
+def is_started() -> bool:
+    """Whether this process has a Spark already, by spark-submit or by another job."""
     from pyspark import SparkContext
 
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None

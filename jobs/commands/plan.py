@@ -20,7 +20,8 @@ def plan(invocation: Invocation, job_file: str, with_spark: bool) -> Result:
     """Show the ranges that the next run would read, and check what the run needs.
 
     Checks brokers, registry, ledger, tables, the group, the right to read the topics, and whether the transform's
-    functions can be imported. Lists what was not checked. Writes nothing, and starts no JVM without --with-spark.
+    functions can be imported. Lists what was not checked. Writes nothing. Starts no JVM without --with-spark, unless a
+    table has a name in a catalog, whose state only Spark knows.
     """
 
     job = load_job(invocation, job_file, starts_spark=with_spark, decodes=True)

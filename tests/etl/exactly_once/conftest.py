@@ -284,6 +284,12 @@ def home(records: Records, home_of: Callable[..., Home]) -> Callable[..., Home]:
 
 
 @pytest.fixture
+def lasting_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' Spark outlives a run, and so does its catalog, which is in memory."""
+    monkeypatch.setattr("kseg.etl.spark.job_session.refuse_forgetful", lambda *_: None)
+
+
+@pytest.fixture
 def in_bucket(
     s3: Any, home: Callable[..., Home], spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Home]]:

@@ -71,7 +71,7 @@ def test_a_table_restored_forward_again_is_accepted(job, topic, records):
 
 
 @full_scale_only
-def test_a_table_of_a_catalog_is_accepted_by_its_name(topic, home, records, spark):
+def test_a_table_of_a_catalog_is_accepted_by_its_name(topic, home, records, spark, lasting_catalog):
     job = home(topic)
     name = f"spark_catalog.default.{job.document['name'].replace('-', '_')}"
     job.change(sink={"path": None, "table": name, "single_driver": True})

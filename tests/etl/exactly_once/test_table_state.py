@@ -187,7 +187,7 @@ def test_two_routes_to_one_table_by_two_names_are_refused(home, records):
     assert job.rows("first") == records.rows(a, b)
 
 
-def test_a_path_and_a_catalog_name_of_one_table_are_refused(home, records, spark):
+def test_a_path_and_a_catalog_name_of_one_table_are_refused(home, records, spark, lasting_catalog):
     a, b = records.topic(1), records.topic(1)
     for topic in (a, b):
         records.write(topic, 0, 10)
@@ -204,6 +204,17 @@ def test_a_path_and_a_catalog_name_of_one_table_are_refused(home, records, spark
     finally:
         spark.sql(f"DROP TABLE {name}")
     assert job.rows("first") == records.rows(a)
+
+
+def test_a_name_in_a_catalog_that_is_only_in_memory_is_refused_before_a_plan(home, records):
+    topic = records.topic(1)
+    records.write(topic, 0, 3)
+    job = home(topic)
+    job.change(sink={"path": None, "table": "default.orders", "single_driver": True})
+    for decide in (job.plan, job.ingest):
+        with pytest.raises(ConfigurationError, match=r"spark\.sql\.catalogImplementation"):
+            decide()
+    assert job.state.runs == {}
 
 
 def test_two_names_that_become_one_table_after_the_plan_are_refused(home, records):
