@@ -98,12 +98,7 @@ class Draft:
     @classmethod
     def unwritten(cls, inputs: PlanInputs, state: JobState, chain: str = ev.INCREMENTAL) -> Draft:
         """A draft for a dry run, with a lease that is not in the ledger; it is never written."""
-        attempt = state.next_attempt(chain)
-        lease = ev.Leased(chain=chain, owner="unwritten", attempt=attempt, duration=60.0)
-        draft = cls(inputs, state, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=attempt))
-        draft.add(lease)
-        draft.events.clear()
-        return draft
+        return cls(inputs, *unwritten_lease(state, chain))
 
     def add(self, *events: ev.Event) -> None:
         stamped = [self.stamp(event) for event in events]
@@ -371,6 +366,13 @@ class Draft:
             if confirmed is not None and planned.end > confirmed:
                 beyond[planned.tp] = confirmed
         return beyond
+
+
+def unwritten_lease(state: JobState, chain: str) -> tuple[JobState, Stamp]:
+    """The state with a lease of the chain that is not in the ledger, and what signs events with it."""
+    lease = ev.Leased(chain=chain, owner="unwritten", attempt=state.next_attempt(chain), duration=60.0)
+    leased = fold(state, [Entry(lease, datetime.now(UTC), state.sequence)])
+    return leased, lambda event: replace(event, chain=chain, owner=lease.owner, attempt=lease.attempt)
 
 
 def incremental_ranges(

@@ -40,7 +40,7 @@ def decode_faults(job: Job) -> tuple[Fault, ...]:
 def decode_warnings(job: Job) -> tuple[str, ...]:
     """What was not checked."""
     names = ", ".join(f"decode.{lineage}" for lineage, _ in lineages_of(job))
-    return (f"{names}: not checked, the schemas are in a registry; `kseg plan` reads them",) if names else ()
+    return (f"{names}: not checked, the schemas are in a registry, which --connect asks",) if names else ()
 
 
 def _of_section(job: Job, section: Decode, place: str) -> Iterator[Fault]:

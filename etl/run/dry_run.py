@@ -12,13 +12,15 @@ from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.cap import runs_for
 from kseg.etl.planning.losses import planned_losses
-from kseg.etl.planning.plan import Draft, plan_incremental
+from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.check_planned import check_planned_rows, checked_at_plan
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.live_view import LiveView
+from kseg.etl.run.next_step import Foreseen, Planner, foresee
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
-from kseg.etl.run.report import RunReport
+from kseg.etl.run.report import RunReport, Status
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
 from kseg.etl.transform.plan_warnings import sql_warnings
@@ -61,21 +63,23 @@ def plan_only(
 
 class _DryRun:
     def __init__(self, context: JobContext, accept_group_offsets: bool, drain: bool) -> None:
+        self._context = context
         self._inputs, self._targets, self._stopwatch = context.inputs, context.targets, context.stopwatch
         self._accept, self._drain = accept_group_offsets, drain
         self._job = context.job.name
 
     def ingest(self, state: JobState) -> RunReport:
-        unfinished = state.unfinished()
-        if unfinished is not None:
-            report = report_of(self._job, unfinished, status="dry-run")
-            report.notes.append(f"run {unfinished.run_id} is unfinished ({unfinished.phase}) and would continue")
-            return report
-        draft = self._draft(state, ev.INCREMENTAL)
-        report = self._report(draft, plan_incremental(draft), "incremental")
-        if self._drain:
-            report.notes.append(self._drained_in(draft, report))
+        foreseen = self._foresee(state, ev.INCREMENTAL, plan_incremental)
+        report = self._report(foreseen, "incremental")
+        if self._drain and foreseen.step.draft is not None:
+            report.notes.append(self._drained_in(foreseen.step.draft, report))
         return report
+
+    def _foresee(self, state: JobState, chain: str, planner: Planner) -> Foreseen:
+        def read(state: JobState) -> PlanInputs:
+            return preflight(self._inputs, state, chain, accept_group_offsets=self._accept)
+
+        return foresee(LiveView(self._context, read), state, chain, planner)
 
     def _drained_in(self, draft: Draft, first: RunReport) -> str:
         cap = self._inputs.job.run
@@ -92,24 +96,30 @@ class _DryRun:
         if bounded is None:
             return RunReport(self._job, None, MODES[request.mode], "nothing-to-do", seconds=self._stopwatch.seconds())
         planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded, run_id_of(bounded, state))
-        known = state.runs.get(planner.run_id)
-        if known is not None and known.finished:
-            report = report_of(self._job, known, status="nothing-to-do")
-            report.notes.append(f"run {known.run_id} was finished before, at {known.ended_at}")
-            return report
-        if known is not None and not known.ended:
-            report = report_of(self._job, known, status="dry-run")
-            report.notes.append(f"run {known.run_id} is unfinished ({known.phase}) and would continue")
-            return report
-        draft = self._draft(state, planner.run_id)
-        return self._report(draft, planner.decide(draft), planner.mode)
+        return self._report(self._foresee(state, planner.run_id, planner.decide), planner.mode)
 
-    def _draft(self, state: JobState, chain: str) -> Draft:
-        return Draft.unwritten(preflight(self._inputs, state, chain, accept_group_offsets=self._accept), state, chain)
+    def _report(self, foreseen: Foreseen, mode: ev.Mode) -> RunReport:
+        step, first = foreseen.step, foreseen.abandoned
+        if step.draft is not None:
+            report = self._planned(step.draft, mode)
+        else:
+            assert step.run is not None
+            status: Status = "dry-run" if step.kind == "continue" else "nothing-to-do"
+            report = report_of(self._job, step.run, status=status)
+            report.notes.append(
+                f"run {step.run.run_id} is unfinished ({step.run.phase}) and would continue"
+                if step.kind == "continue"
+                else f"run {step.run.run_id} was finished before, at {step.run.ended_at}"
+            )
+        if first is not None and first.run is not None:
+            report.notes.insert(0, f"run {first.run.run_id} would be abandoned: {first.why}")
+        return report
 
-    def _report(self, draft: Draft, plan: ev.RunPlan | None, mode: ev.Mode) -> RunReport:
-        if plan is None:
+    def _planned(self, draft: Draft, mode: ev.Mode) -> RunReport:
+        planned = [event.plan for event in draft.events if isinstance(event, ev.Planned)]
+        if not planned:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
+        (plan,) = planned
         unchecked = [*check_planned_rows(self._inputs.job, self._targets, plan, draft.state)]
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None

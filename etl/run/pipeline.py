@@ -26,13 +26,14 @@ from kseg.etl.planning.freshness import group_as_of, inputs_as_of
 from kseg.etl.planning.group_reconciliation import GroupView, committed_epochs, reconcile
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
-from kseg.etl.planning.preflight import check_again, examine_tables, preflight
+from kseg.etl.planning.preflight import check_again, preflight
 from kseg.etl.run.abandon import abandon_run
-from kseg.etl.run.changed_plan import change_since
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
 from kseg.etl.run.group_commit import as_events, commit_frontier
+from kseg.etl.run.live_view import LiveView
+from kseg.etl.run.next_step import Planner, finished, next_step
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from kseg.etl.run.land import LandingResult
 
 T = TypeVar("T")
-
-Planner = Callable[[Draft], ev.RunPlan | None]
-"""Adds a run's events to a draft; None where there is nothing to do."""
 
 ATTEMPTS_A_MAINTENANCE: Final = 8
 """Every eighth run with nothing to do maintains the ledger, which costs it another look. Each such run has written two
@@ -104,9 +102,8 @@ def pursue(
             with context.stopwatch.phase("plan"):
                 state, new = context.clients.read_state(), True
                 planned: Draft | None = None
-                left = state.unfinished(chain)
-                if left is not None:
-                    new = not _take_up(context, lease, state, left)
+                if state.unfinished(chain) is not None:
+                    new = not _take_up(context, lease, state, planner)
                     state = context.clients.read_state()
                 if new:
                     state, planned = _plan(context, lease, state, planner, prepare, accept_group_offsets)
@@ -124,57 +121,24 @@ def pursue(
             raise
 
 
-def _take_up(context: JobContext, lease: Lease, state: JobState, run: RunState) -> bool:
-    """Whether the chain's unfinished run may continue; one that is outdated and has landed nothing is abandoned.
+def _take_up(context: JobContext, lease: Lease, state: JobState, planner: Planner) -> bool:
+    """Whether the chain's unfinished run continues; one that does not is abandoned.
 
     Raises:
-        Refused: tables have rows of it and it cannot continue as planned; the user has to decide.
+        Refused: as `next_step`.
     """
-    if run.abandoning:
-        abandon_run(context, lease, run, "an abandonment that was interrupted")
+    step = next_step(LiveView(context), state, lease.chain, planner, lease.sign)
+    run = step.run
+    assert run is not None
+    if step.kind == "abandon":
+        abandon_run(context, lease, run, step.why)
+        if not run.abandoning:
+            context.progress.message(f"run {run.run_id} is abandoned: {step.why}. Planning again")
         return False
-    changed = None if run.accounted is not None else change_since(context.job, run, copy=context.inputs.copy)
-    if changed is not None:
-        if run.landed or _landed_in_a_table(context, run):
-            raise Refused(
-                "configuration-changed",
-                f"run {run.run_id} has landed in some of its tables, and {changed}",
-                remedy=f"`kseg repair JOB --finish {run.run_id}` completes it as planned, `--abandon` removes its rows",
-                run=run.run_id,
-            )
-        abandon_run(context, lease, run, f"nothing had landed, and {changed}")
-        context.progress.message(f"run {run.run_id} had landed nothing and is abandoned: {changed}. Planning again")
-        return False
-    if run.account_failed is not None:
-        _clear_or_refuse(context, lease, run)
-    if run.accounted is None:
-        check_again(context.inputs, state)
-        examine_tables(context.inputs, state, run.chain, run.plan.tables)
+    if step.events:
+        lease.transition(lambda _: step.events)
     context.progress.message(f"continuing run {run.run_id} ({run.phase})")
     return True
-
-
-def _landed_in_a_table(context: JobContext, run: RunState) -> bool:
-    """Whether an attempt landed and died before it wrote that to the ledger."""
-    app_id, version = run.plan.app_id, run.plan.app_version
-    return any(context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
-
-
-def _clear_or_refuse(context: JobContext, lease: Lease, run: RunState) -> None:
-    failed = run.account_failed
-    assert failed is not None
-    gaps_only = failed.equation == "offsets" and all(account.balanced for account in failed.ranges)
-    if gaps_only and context.job.source.on_gap == "record":
-        lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="on_gap: record")])
-        return
-    from kseg.etl.run.account import ways_out
-
-    raise Refused(
-        "account-failed",
-        f"the record counts of run {run.run_id} do not balance: {failed.reason}",
-        remedy=("set source.on_gap: record, or " if gaps_only else "") + ways_out(run.run_id, failed),
-        run=run.run_id,
-    )
 
 
 def _plan(
@@ -190,9 +154,8 @@ def _plan(
     Other chains' runs work meanwhile. The plan is made within the transition, from the state that it is appended to, so
     it leaves out what they have reserved or landed by then; the inputs were read before (`planning.freshness`).
     """
-    done = state.runs.get(lease.chain)
-    if done is not None and done.finished:
-        return state, None  # this backfill or interval was finished before
+    if finished(state, lease.chain) is not None:
+        return state, None
     context.observe("plan:before")
 
     def read(state: JobState) -> PlanInputs:
@@ -205,9 +168,8 @@ def _plan(
 
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         nonlocal draft
-        draft = Draft(inputs, state, lease.sign)
-        planner(draft)
-        return draft.events
+        draft = next_step(LiveView(context, lambda _: inputs), state, lease.chain, planner, lease.sign).draft
+        return () if draft is None else draft.events
 
     inputs, read_with = read(state), state
 

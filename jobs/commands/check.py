@@ -65,7 +65,7 @@ def check(invocation: Invocation, job_files: tuple[str, ...], connect: bool, wit
     """
 
     checked = _checked(invocation, job_files)
-    _check_decoding(checked)
+    _check_decoding(checked, connect=connect)
     for one in checked:
         if one.job is not None and one.ok:
             _check_steps(one, one.job, connect=connect, with_spark=with_spark)
@@ -101,14 +101,15 @@ def _checked(invocation: Invocation, job_files: tuple[str, ...]) -> list[Checked
     return checked
 
 
-def _check_decoding(checked: list[CheckedFile]) -> None:
+def _check_decoding(checked: list[CheckedFile], *, connect: bool) -> None:
     for one in checked:
         if one.job is not None and one.job.decode is not None:
             from kseg.etl.config.document import with_lines
             from kseg.etl.run.check_decode import decode_faults, decode_warnings
 
             one.faults += with_lines(decode_faults(one.job), one.file)
-            one.warnings += decode_warnings(one.job)
+            if not connect:  # else the plan reads them
+                one.warnings += decode_warnings(one.job)
 
 
 def _check_steps(one: CheckedFile, job: Job, *, connect: bool, with_spark: bool) -> None:
@@ -128,9 +129,10 @@ def _check_steps(one: CheckedFile, job: Job, *, connect: bool, with_spark: bool)
 
 
 def _connect(checked: list[CheckedFile]) -> None:
-    """Plan a run of each job. Raises the first error of a plan."""
+    """Decide what each job's next run would do. Raises the first error."""
     from kseg.etl.run.dry_run import plan_only
 
     for one in checked:
         if one.job is not None and one.ok:
-            plan_only(one.job)
+            notes = plan_only(one.job).notes
+            one.warnings += [note for note in notes if note not in one.warnings]

@@ -8,18 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from deltalake import write_deltalake
 
 from kseg.client import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
 from kseg.etl.tables.errors import IncompatibleSchema
+from kseg.jobs.cli import cli
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from sending import send_to
 
@@ -188,3 +191,65 @@ def test_a_query_that_does_not_work_is_found_with_spark_alone_and_else_named_as_
     notes = plan_only(right, with_spark=True).notes
     assert not [note for note in notes if "--with-spark" in note]
     assert [note for note in notes if note.startswith("not checked: whether tasks reach")]
+
+
+class Stopped(Exception):
+    """Ends a run where a test wants it."""
+
+
+def stop_after_the_plan(step: str) -> None:
+    if step == "plan:after":
+        raise Stopped
+
+
+def left_planned(job: Job) -> str:
+    """The run that an attempt on this job has planned, and nothing else."""
+    with pytest.raises(Stopped):
+        run_ingest(job, observe=stop_after_the_plan)
+    run = Ledger.open(job.ledger, create=False).read(job.name).unfinished()
+    assert run is not None
+    return run.run_id
+
+
+def test_an_unfinished_run_is_said_to_continue_or_to_be_abandoned_as_the_run_does(
+    planned_job: Job, tmp_path: Path
+) -> None:
+    left = left_planned(planned_job)
+    same = plan_only(planned_job)
+    assert (same.run_id, same.notes[0]) == (left, f"run {left} is unfinished (planned) and would continue")
+    other = changed(tmp_path, source={"topics": ["orders"], "segments": "./log", "starting_offsets": "latest"})
+    before = Ledger.open(other.ledger, create=False).read(other.name)
+    again = plan_only(other)
+    assert again.notes[0] == f"run {left} would be abandoned: nothing had landed, and the job file has changed since"
+    assert (again.status, again.run_id, ranges_of(again)) == ("dry-run", None, [("orders", 0, 0, 40)])
+    assert Ledger.open(other.ledger, create=False).read(other.name) == before
+    with pytest.raises(Stopped):
+        run_ingest(other, observe=stop_after_the_plan)
+    after = Ledger.open(other.ledger, create=False).read(other.name)
+    assert after.runs[left].abandoned
+    planned = after.unfinished()
+    assert planned is not None
+    assert [(r.topic, r.partition, r.start, r.end) for r in planned.plan.ranges] == ranges_of(again)
+
+
+def test_a_changed_job_that_cannot_be_planned_is_refused_although_a_run_is_unfinished(
+    planned_job: Job, tmp_path: Path
+) -> None:
+    """A topic that does not exist: it was said to continue with the ranges of the old one."""
+    left_planned(planned_job)
+    other = changed(tmp_path, source={"topics": ["no-such-topic"], "segments": "./log"})
+    with pytest.raises(ConfigurationError, match="there is no topic no-such-topic"):
+        plan_only(other)
+    file = str(tmp_path / "job.yaml")
+    for words in (["plan", file], ["check", file, "--connect"], ["ingest", file, "--dry-run"]):
+        result = CliRunner().invoke(cli, words)
+        assert (result.exit_code, "there is no topic no-such-topic" in result.stderr) == (2, True), words
+
+
+def test_check_connect_tells_what_the_next_run_would_do(planned_job: Job, tmp_path: Path) -> None:
+    left = left_planned(planned_job)
+    changed(tmp_path, sink={"path": "./lake/others"})
+    result = CliRunner().invoke(cli, ["check", str(tmp_path / "job.yaml"), "--connect"])
+    assert result.exit_code == 0, result.stderr
+    assert f"run {left} would be abandoned" in result.stderr
+    assert "`kseg plan`" not in result.stderr

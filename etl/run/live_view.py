@@ -1,0 +1,43 @@
+"""What a decision on a chain's next step reads of brokers and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kseg.etl.config.job import Job
+from kseg.etl.ledger.state import JobState, RunState
+from kseg.etl.planning.plan import PlanInputs
+from kseg.etl.planning.preflight import check_again, examine_tables
+from kseg.etl.run.context import JobContext
+
+
+def _no_inputs(state: JobState) -> PlanInputs:
+    raise AssertionError("an unfinished run is decided on without inputs of a plan")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """As `etl.run.next_step.View`. read: reads the inputs of a plan."""
+
+    context: JobContext
+    read: Callable[[JobState], PlanInputs] = _no_inputs
+
+    @property
+    def job(self) -> Job:
+        return self.context.job
+
+    @property
+    def copy(self) -> bool:
+        return self.context.inputs.copy
+
+    def has_landed(self, run: RunState) -> bool:
+        app_id, version = run.plan.app_id, run.plan.app_version
+        return any(self.context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
+
+    def check(self, state: JobState, run: RunState) -> None:
+        check_again(self.context.inputs, state)
+        examine_tables(self.context.inputs, state, run.chain, run.plan.tables)
+
+    def inputs(self, state: JobState) -> PlanInputs:
+        return self.read(state)
