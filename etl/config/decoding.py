@@ -131,11 +131,12 @@ AnySchema = Annotated[
 class Payload(Section):
     """How keys or values are decoded.
 
-    as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. envelope: what is around a
-    record, whose columns are then those of the row that it is about. into: records become columns of the table, or one
-    struct column. rename: fields to other column names. subject, defaults and max_columns: of schemas in a registry.
-    unknown_fields: None is `add` with a registry, else `ignore`. message: of Protobuf, which message it
-    is. nanoseconds: of Protobuf and JSON, what times below a microsecond are. The rest is for JSON alone.
+    as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. frame: whose serializer
+    wrote what is before a payload. envelope: what is around a record, whose columns are then those of the row that
+    it is about. into: records become columns of the table, or one struct column. rename: fields to other column
+    names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
+    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf and JSON, what
+    times below a microsecond are. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -143,6 +144,7 @@ class Payload(Section):
     format: DecidesRowsIfGiven[Format]
     as_: DecidesRowsIfGiven[Text | None] = Field(default=None, alias="as")
     schema_: DecidesRowsIfGiven[AnySchema | None] = Field(default=None, alias="schema")
+    frame: DecidesRowsIfGiven[Literal["confluent", "apicurio", "glue"]] = "confluent"
     envelope: DecidesRowsIfGiven[Literal["none", "debezium"]] = "none"
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
@@ -311,6 +313,17 @@ def _example(form: str, kind: str) -> str:
     return _EXAMPLES.get(form) or f"{{file: {_FILES.get(kind, 'orders.json')}}}"
 
 
+def _frame_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
+    if payload.frame == "glue" and payload.by_registry:
+        yield Finding(place, "is glue, whose registry is not asked", "give the schema as `schema: {file: …}`")
+    if payload.frame == "apicurio" and not payload.by_registry and payload.schema_ is not None:
+        yield Finding(place, "is apicurio, whose ids are those of a registry", "write `schema: registry`")
+    if payload.frame == "apicurio" and payload.format == "protobuf":
+        yield Finding(
+            place, "is not possible for Protobuf: Apicurio writes the message's name in its own form", "remove it"
+        )
+
+
 def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
     schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
@@ -319,7 +332,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
             yield from _without_meaning(payload, place, ("nanoseconds",))
     if possible is None:
         yield from _without_meaning(
-            payload, place, ("schema", "envelope", "into", "rename", "unknown_fields", *_OF_JSON)
+            payload, place, ("schema", "frame", "envelope", "into", "rename", "unknown_fields", *_OF_JSON)
         )
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
@@ -330,6 +343,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     elif _schema_given(payload) not in possible:
         remedy = " or ".join(f"`schema: {_example(form, payload.format)}`" for form in possible)
         yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
+    yield from _frame_findings(payload, (*place, "frame"))
     if payload.envelope != "none" and place[-1] == "key":
         yield Finding((*place, "envelope"), "is around values", "remove it")
     if not payload.by_registry:

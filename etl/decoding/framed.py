@@ -16,18 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.foreign_frames import other_frame
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
 from kseg.etl.decoding.schema_formats import AvroSchemas, Engine, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
-from kseg.segment_reader.payload.framing import (
-    KEY_HEADER,
-    VALUE_HEADER,
-    Frames,
-    SchemaKey,
-    frames_in_headers,
-    frames_of,
-)
+from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records
 
 WriterTexts = tuple[str, Uses]
 """A schema's text, and those of what it uses."""
@@ -53,7 +47,7 @@ class FramedSchemas:
 
     reader: the reader's schema; empty if each kind of records has its own. writers: schemas by id or GUID; None: the
     registry does not have the id; a text: the reason why its payloads cannot be decoded. closed: the registry has no
-    other schemas. kinds: kinds of records that have their own columns.
+    other schemas. kinds: kinds of records that have their own columns. frame: whose frames the payloads have.
     """
 
     reader: str
@@ -61,6 +55,11 @@ class FramedSchemas:
     format: SchemaFormat = field(default_factory=AvroSchemas)
     closed: bool = False
     kinds: tuple[Kind, ...] = ()
+    frame: FrameForm = "confluent"
+
+    def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
+        """The frames of these keys or values (source)."""
+        return frames_of_records(payloads, headers, source, self.frame)
 
     def kind_of(self, record: str | None) -> int | None:
         """The number of a record's kind, by the record's name in its schema; None if no table accepts it."""
@@ -125,7 +124,7 @@ class FramedDecoder:
         self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str
     ) -> tuple[list[tuple[SchemaKey, Message]], npt.NDArray[np.int64]]:
         """The distinct schemas and messages of the payloads, and each payload's index in them; -1 for none."""
-        frames, messages = self._with_messages(_frames(payloads, headers, source), payloads)
+        frames, messages = self._with_messages(self._schemas.frames(payloads, headers, source), payloads)
         width = len(messages.names) + 1
         pairs = np.where(frames.which < 0, -1, frames.which.astype(np.int64) * width + messages.which)
         found, which = np.unique(pairs, return_inverse=True)
@@ -162,7 +161,7 @@ class FramedDecoder:
             UnknownKeys: a payload has a schema id that is not in `writers`, and `closed` is false.
             TooLargeForOneBatch: the rows do not fit into one array.
         """
-        frames = _frames(payloads, headers, source)
+        frames = self._schemas.frames(payloads, headers, source)
         met = np.unique(frames.which[frames.which >= 0]).tolist()
         unknown = [number for number in met if frames.schemas[number] not in self._writers]
         if unknown and not self._schemas.closed:
@@ -190,19 +189,20 @@ class FramedDecoder:
     def explain(self, payload: bytes | None, headers: pa.ListArray | None, source: str) -> PayloadError:
         """The reason why a payload has no row. headers: its record's headers."""
         one = pa.array([payload], pa.binary())
-        frames = _frames(one, headers, source)
+        frames = self._schemas.frames(one, headers, source)
         if payload is None or frames.status[0] != Status.DECODED:
             message = (
                 "it does not begin with a registry's frame (a byte 0 and a schema's id), and no header names a schema"
             )
-            return PayloadError(Status.BAD_FRAME, "", message)
+            return PayloadError(Status.BAD_FRAME, "", message + other_frame(payload, headers, self._schemas.frame))
         frames, messages = self._with_messages(frames, one)
         if frames.status[0] != Status.DECODED:
             return PayloadError(Status.BAD_FRAME, "", "no message indexes follow the schema's id")
         key = frames.schemas[int(frames.which[0])]
         decoder = self._decoder(key, messages.of(0))
         if isinstance(decoder, str):
-            return PayloadError(self._why_not(key), "", decoder)
+            hint = other_frame(payload, headers, self._schemas.frame) if self._writers.get(key) is None else ""
+            return PayloadError(self._why_not(key), "", decoder + hint)
         return decoder.explain(payload, skip=int(frames.skip[0]))
 
     def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
@@ -309,12 +309,6 @@ def record_columns(schemas: FramedSchemas) -> dict[str, tuple[str, ...]]:
 def schema_key(text: str) -> SchemaKey:
     """Parse a schema's id or GUID."""
     return int(text) if text.lstrip("-").isdigit() else text
-
-
-def _frames(payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
-    if headers is None:
-        return frames_of(payloads)
-    return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
 
 
 def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:

@@ -6,7 +6,7 @@ Workers do not load the job file: the plan has the settings that they need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -15,20 +15,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
+from kseg.etl.decoding.foreign_frames import other_frame
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.kinds import KindColumns
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
+from kseg.segment_reader.payload.framing import APICURIO_FRAME, ID_FRAME
+from kseg.segment_reader.payload.glue import GlueDecoder
 
 if TYPE_CHECKING:
     from kseg.segment_reader.payload.debezium import Envelope
 
 T = TypeVar("T")
 _MADE: Final = ("decoder", "by_frames", "_envelopes")
-_FRAME: Final = 5
-"""Bytes of a frame with an id: 0, and the id in four."""
+_FRAMES: Final = {"confluent": ID_FRAME, "apicurio": APICURIO_FRAME}
+"""Bytes of a frame with an id."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class PayloadPlan:
     into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the path
     of the section with keys and values in the job file, or empty. message, nanoseconds: for Protobuf. envelope: the
     format around records; the columns are those of the records in it. framed: schemas of a registry whose ids are in
-    payloads. engine: `reference` is the decoder in plain Python. rules: of decoding.
+    payloads. frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of decoding.
     """
 
     source: Literal["key", "value"]
@@ -57,6 +60,7 @@ class PayloadPlan:
     nanoseconds: Literal["fail", "truncate"] = "fail"
     envelope: Literal["none", "debezium"] = "none"
     framed: FramedSchemas | None = None
+    frame: Literal["confluent", "apicurio", "glue"] = "confluent"
     engine: Literal["fast", "reference"] = "fast"
     rules: DecodingRules = NEWEST
 
@@ -116,14 +120,18 @@ class PayloadPlan:
                 if (error := self._envelopes.explain(decoded)) is not None:
                     return error
             return self.by_frames.explain(payload[0].as_py(), headers, self.source)
-        return self.decoder.explain(records.column(self.source)[row].as_py())
+        payload = records.column(self.source)[row].as_py()
+        error = self.decoder.explain(payload)
+        hint = other_frame(payload, _headers(records.slice(row, 1)), self.frame)
+        return replace(error, message=error.message + hint) if hint else error
 
     def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
         """The id of the writer's schema in this record; None if it has none."""
         payload = records.column(self.source)[row].as_py() if self.framed is not None else None
-        if payload is None or len(payload) < _FRAME or payload[0] != 0:
+        size = _FRAMES.get(self.frame, 0)
+        if payload is None or len(payload) < size or payload[0] != 0:
             return None
-        found = int.from_bytes(payload[1:_FRAME], "big", signed=True)
+        found = int.from_bytes(payload[1:size], "big", signed=True)
         return found if found >= 0 else None
 
     def records_of(self, records: pa.RecordBatch) -> pa.StringArray:
@@ -134,7 +142,7 @@ class PayloadPlan:
     def decoder(self) -> PayloadDecoder:
         """The decoder. Raises ConfigurationError if the schema is invalid."""
         try:
-            return self._decoder()
+            return GlueDecoder(self._decoder()) if self.frame == "glue" else self._decoder()
         except PayloadSchemaError as error:
             raise self._unsound(error) from None
 

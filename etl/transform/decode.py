@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -224,6 +224,9 @@ def _plan(
     options["unknown_fields"] = payload.unknown
     if payload.nanoseconds != "fail":
         options["nanoseconds"] = payload.nanoseconds
+    framed = schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip("."))
+    if framed is not None and payload.frame != "glue":
+        framed = replace(framed, frame=payload.frame)
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]
         format=payload.format,
@@ -238,7 +241,8 @@ def _plan(
         message=payload.message,
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
-        framed=schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip(".")),
+        frame=payload.frame,
+        framed=framed,
         rules=rules,
     )
 

@@ -34,7 +34,7 @@ from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import as_landed as decode_as_landed
 from kseg.etl.transform.step import Address, BatchStep
-from kseg.segment_reader.payload.framing import VALUE_HEADER, frames_in_headers
+from kseg.segment_reader.payload.framing import frames_of_records
 
 PLACE: Final = "sink.route_by"
 ROUTE: Final = "ROUTE"
@@ -208,7 +208,8 @@ class RouteStep(BatchStep):
         plan = self._values
         if plan is not None and plan.framed is not None and plan.framed.kinds and plan.framed.format.indexed:
             return plan.records_of(records)  # a schema has several messages
-        frames = frames_in_headers(records.column("headers"), records.column("value"), VALUE_HEADER)
+        form = "confluent" if plan is None or plan.framed is None else plan.framed.frame
+        frames = frames_of_records(records.column("value"), records.column("headers"), "value", form)
         # A route of the schema itself comes before one of all schemas of the record.
         keys = [str(schema) for schema in frames.schemas]
         names = pa.array(

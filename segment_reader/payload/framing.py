@@ -4,14 +4,22 @@
     byte 0 = 1   16 bytes GUID of the schema                           then the payload
     a header `__key_schema_id` or `__value_schema_id` of one of the two forms, and the payload as it is
 
+Apicurio's own serializers have larger ids, and other headers:
+
+    byte 0 = 0   8 bytes  id of the schema, big-endian                 then the payload
+    a header `apicurio.value.globalId` or `apicurio.value.contentId` (`apicurio.key.…`) with the 8 bytes, and the
+    payload as it is
+
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+https://www.apicur.io/registry/docs/apicurio-registry/3.0.x/getting-started/assembly-configuring-kafka-client-serdes.html
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +31,11 @@ from kseg.segment_reader.payload.decoder import Status
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
+FrameForm = Literal["confluent", "apicurio"]
+"""Whose serializers wrote the frames."""
+
 ID_FRAME: Final = 5
+APICURIO_FRAME: Final = 9
 GUID_FRAME: Final = 17
 #: Ids of registries are small. Larger numbers are other data that begins with a zero byte.
 _MOST_PLAUSIBLE_ID: Final = 2**24
@@ -63,25 +75,50 @@ def looks_framed(payload: bytes) -> bool:
     return payload[:1] == b"\0" and len(payload) >= ID_FRAME and 0 < int.from_bytes(payload[1:5]) < _MOST_PLAUSIBLE_ID
 
 
-def frames_of(payloads: pa.BinaryArray) -> Frames:
+def frames_of(payloads: pa.BinaryArray, form: FrameForm = "confluent") -> Frames:
     """The frame before each payload."""
+    size = ID_FRAME if form == "confluent" else APICURIO_FRAME
     offsets, data = byte_buffers(payloads)
     lengths = offsets[1:] - offsets[:-1]
     null = null_mask(payloads)
     starts = offsets[:-1]
     magic = np.full(len(payloads), 255, np.uint8)
-    some = ~null & (lengths >= ID_FRAME)
+    some = ~null & (lengths >= size)
     magic[some] = data[starts[some]]
     by_id = some & (magic == 0)
-    by_guid = some & (magic == 1) & (lengths >= GUID_FRAME)
+    by_guid = some & (magic == 1) & (lengths >= GUID_FRAME) & (form == "confluent")
     status = np.full(len(payloads), Status.BAD_FRAME, np.uint8)
     status[by_id | by_guid] = Status.DECODED
     status[null] = Status.NULL
-    schemas, which = _named(data, starts, by_id, by_guid)
+    schemas, which = _named(data, starts + 1, by_id, by_guid, size - 1)
     skip = np.zeros(len(payloads), np.int32)
-    skip[by_id] = ID_FRAME
+    skip[by_id] = size
     skip[by_guid] = GUID_FRAME
     return Frames(schemas, which, skip, status)
+
+
+def frames_of_records(
+    payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str, form: FrameForm = "confluent"
+) -> Frames:
+    """The frames of records' keys or values (source), in their headers or before the payloads.
+
+    headers: see `frames_in_headers`; None if the records have none.
+    """
+    if headers is None:
+        return frames_of(payloads, form)
+    if form == "confluent":
+        return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
+    names = (f"apicurio.{source}.globalId", f"apicurio.{source}.contentId")
+    return _with_headers(frames_of(payloads, form), headers, payloads, names, _bare_ids)
+
+
+def _bare_ids(values: pa.BinaryArray) -> Frames:
+    """Ids of 8 bytes without a byte before them."""
+    offsets, data = byte_buffers(values)
+    whole = ~null_mask(values) & (offsets[1:] - offsets[:-1] == APICURIO_FRAME - 1)
+    status = np.where(whole, Status.DECODED, Status.BAD_FRAME).astype(np.uint8)
+    schemas, which = _named(data, offsets[:-1], whole, np.zeros(len(values), np.bool_), APICURIO_FRAME - 1)
+    return Frames(schemas, which, np.full(len(values), APICURIO_FRAME - 1, np.int32), status)
 
 
 def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str) -> Frames:
@@ -90,12 +127,22 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
 
     headers: list<struct<key: string, value: binary>>, as records are decoded.
     """
-    before = frames_of(payloads)
+    return _with_headers(frames_of(payloads), headers, payloads, (name,), frames_of)
+
+
+def _with_headers(
+    before: Frames,
+    headers: pa.ListArray,
+    payloads: pa.BinaryArray,
+    names: tuple[str, ...],
+    frames: Callable[[pa.BinaryArray], Frames],
+) -> Frames:
+    """The frames in headers of one of these names, over those before the payloads. frames: of the headers' values."""
     entries = headers.flatten()
     if len(entries) == 0:
         return before
     keys, values = entries.field(0), entries.field(1)
-    named = np.flatnonzero(np.asarray(pc.fill_null(pc.equal(keys, name), False)))
+    named = np.flatnonzero(np.asarray(pc.is_in(keys, value_set=pa.array(names, keys.type))))
     if len(named) == 0:
         return before
     rows = np.asarray(pc.list_parent_indices(headers))[named]
@@ -106,7 +153,7 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
     if len(named) == 0:
         return before
     taken = pc.take(values, pa.array(named)).cast(pa.binary())
-    carried = frames_of(taken)
+    carried = frames(taken)
     schemas = tuple(sorted({*before.schemas, *carried.schemas}, key=_order))
     place = {schema: index for index, schema in enumerate(schemas)}
     which, skip, status = before.which.copy(), before.skip.copy(), before.status.copy()
@@ -126,17 +173,19 @@ def _named(
     starts: npt.NDArray[np.int64],
     by_id: npt.NDArray[np.bool_],
     by_guid: npt.NDArray[np.bool_],
+    id_bytes: int,
 ) -> tuple[tuple[SchemaKey, ...], npt.NDArray[np.int32]]:
+    """The schemas, and which of them each payload names. starts: where the ids begin; id_bytes: 4 or 8."""
     which = np.full(len(starts), -1, np.int32)
     schemas: list[SchemaKey] = []
     if by_id.any():
-        at = starts[by_id, None] + np.arange(1, ID_FRAME)
-        ids = np.ascontiguousarray(data[at]).view(">i4").ravel()
+        at = starts[by_id, None] + np.arange(id_bytes)
+        ids = np.ascontiguousarray(data[at]).view(f">i{id_bytes}").ravel()
         distinct, inverse = np.unique(ids, return_inverse=True)
         schemas += [int(one) for one in distinct]
         which[by_id] = inverse
     if by_guid.any():
-        at = starts[by_guid, None] + np.arange(1, GUID_FRAME)
+        at = starts[by_guid, None] + np.arange(GUID_FRAME - 1)
         guids = np.ascontiguousarray(data[at]).view([("high", ">u8"), ("low", ">u8")]).ravel()
         distinct, inverse = np.unique(guids, return_inverse=True)
         which[by_guid] = inverse + len(schemas)

@@ -220,3 +220,18 @@ def test_what_is_wrong_with_a_topic_is_said(
 ) -> None:
     found = {fault.path: fault.message for fault in faults({"decode": decode})}
     assert message in found.get(place, ""), found
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"format": "avro", "schema": "registry", "frame": "glue"}, "whose registry is not asked"),
+        ({"format": "json", "schema": {"columns": {"id": "int"}}, "frame": "apicurio"}, "those of a registry"),
+        ({"format": "protobuf", "schema": "registry", "frame": "apicurio"}, "not possible for Protobuf"),
+        ({"format": "string", "frame": "glue"}, "has no meaning"),
+    ],
+)
+def test_a_frame_fits_the_schemas_place(faults: Callable[..., Any], value: Any, message: str) -> None:
+    found = faults({"decode": {"value": value}, "registry": {"url": "http://sr"}})
+    assert [fault.path for fault in found] == ["decode.value.frame"]
+    assert message in found[0].message, found

@@ -1,0 +1,102 @@
+"""Payloads of AWS Glue's serializers: a header before each, and compression.
+
+    byte 0 = 3   byte 1 = 0 (as it is) or 5 (zlib)   16 bytes UUID of the schema's version   then the payload
+
+All are decoded by one schema, which comes from elsewhere: the UUID is not looked up.
+https://github.com/awslabs/aws-glue-schema-registry: common, AWSSchemaRegistryConstants
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+
+GLUE_FRAME: Final = 18
+_VERSION: Final = 3
+_AS_IT_IS, _ZLIB = 0, 5
+#: Of one payload, decompressed; a batch of Kafka has a few megabytes.
+_MOST_BYTES: Final = 256 * 1024 * 1024
+_MOST_OF_BATCH: Final = 2**31 - 1
+
+
+def has_glue_frame(payload: bytes) -> bool:
+    """Whether a payload begins with such a header."""
+    return len(payload) >= GLUE_FRAME and payload[0] == _VERSION and payload[1] in (_AS_IT_IS, _ZLIB)
+
+
+class GlueDecoder:
+    """See `segment_reader.payload.decoder.PayloadDecoder`. plain: decodes the payloads behind the headers."""
+
+    def __init__(self, plain: PayloadDecoder) -> None:
+        self._plain = plain
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._plain.type
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        """Payloads without the header, or whose compressed bytes are damaged, are BAD_FRAME."""
+        assert skip == 0
+        plain, packed = _forms(payloads)
+        if plain.all():
+            return self._plain.decode(payloads, skip=GLUE_FRAME)
+        inflated = {row: _inflated(payloads[row].as_py()) for row in np.flatnonzero(packed).tolist()}
+        whole = [row for row, body in inflated.items() if body is not None]
+        bodies = [inflated[row] for row in whole]
+        if sum(len(body or b"") for body in bodies) > _MOST_OF_BATCH:
+            raise TooLargeForOneBatch(len(payloads))
+        rest = np.setdiff1d(np.flatnonzero(~plain), whole)
+        parts = [
+            (np.flatnonzero(plain), self._plain.decode(payloads.filter(pa.array(plain)), skip=GLUE_FRAME)),
+            (np.array(whole, np.int64), self._plain.decode(pa.array(bodies, pa.binary()))),
+            (rest, DecodedPayloads(pa.nulls(len(rest), self.type), np.full(len(rest), Status.BAD_FRAME, np.uint8))),
+        ]
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        try:
+            rows = pa.concat_arrays([part.rows for _, part in parts]).take(pa.array(order))
+        except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+            raise TooLargeForOneBatch(len(payloads)) from None
+        return DecodedPayloads(rows, np.concatenate([part.status for _, part in parts])[order])
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        assert skip == 0
+        if not has_glue_frame(payload):
+            message = "it does not begin with Glue's header: bytes 3 and 0 or 5, and a schema version's UUID"
+            return PayloadError(Status.BAD_FRAME, "", message)
+        if payload[1] == _AS_IT_IS:
+            return self._plain.explain(payload, skip=GLUE_FRAME)
+        body = _inflated(payload)
+        if body is None:
+            message = f"what follows Glue's header is no whole zlib stream of at most {_MOST_BYTES:,} bytes"
+            return PayloadError(Status.BAD_FRAME, "", message)
+        return self._plain.explain(body)
+
+
+def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which payloads are as they are, or null; and which are compressed."""
+    offsets, data = byte_buffers(payloads)
+    null = null_mask(payloads)
+    some = ~null & (offsets[1:] - offsets[:-1] >= GLUE_FRAME)
+    framed = np.zeros(len(payloads), np.bool_)
+    form = np.full(len(payloads), 255, np.uint8)
+    framed[some] = data[offsets[:-1][some]] == _VERSION
+    form[some] = data[offsets[:-1][some] + 1]
+    return null | framed & (form == _AS_IT_IS), framed & (form == _ZLIB)
+
+
+def _inflated(payload: bytes) -> bytes | None:
+    """A compressed payload's body; None if it is damaged, or too large."""
+    stream = zlib.decompressobj()
+    try:
+        body = stream.decompress(payload[GLUE_FRAME:], _MOST_BYTES)
+    except zlib.error:
+        return None
+    return body if stream.eof and not stream.unused_data else None

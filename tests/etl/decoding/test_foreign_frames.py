@@ -1,0 +1,157 @@
+"""Frames of other serializers than Confluent's: found where the job file names them, recognised in errors else."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+import yaml
+
+from kseg.etl.config.load import load_job
+from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
+from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.segment_reader.payload.decoder import Status
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+GLUE = bytes([3, 0]) + bytes(range(16))
+LARGE = 2**40 + 5
+
+
+def text(**fields: Any) -> str:
+    listed = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return json.dumps({"type": "record", "name": "R", "fields": listed})
+
+
+WRITERS = {1: text(id="long"), LARGE: text(id="int", a="string")}
+READER = text(id="long", a=["null", "string"])
+SCHEMAS = FramedSchemas(READER, tuple((key, (one, ())) for key, one in WRITERS.items()), closed=True, frame="apicurio")
+ROWS = {1: {"id": 4, "a": None}, LARGE: {"id": 5, "a": "x"}}
+
+
+def body(key: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(WRITERS[key])), ROWS[key])
+    return out.getvalue()
+
+
+def framed(key: int) -> bytes:
+    """As Apicurio's serializer writes it with its default handler of ids."""
+    return b"\0" + key.to_bytes(8, "big") + body(key)
+
+
+def headers_of(*entries: tuple[str, bytes] | None) -> pa.ListArray:
+    return pa.array([entry and [{"key": entry[0], "value": entry[1]}] for entry in entries], HEADERS)
+
+
+def test_ids_of_eight_bytes_before_payloads() -> None:
+    keys = random.Random(1).choices([1, LARGE, None], k=200)
+    payloads = pa.array([None if key is None else framed(key) for key in keys], pa.binary())
+    decoded = FramedDecoder(SCHEMAS).decode(payloads, None, "value")
+    assert decoded.rows.to_pylist() == [None if key is None else ROWS[key] for key in keys]
+
+
+@pytest.mark.parametrize("source", ["key", "value"])
+@pytest.mark.parametrize("name", ["globalId", "contentId"])
+def test_ids_in_headers_and_payloads_as_they_are(source: str, name: str) -> None:
+    header = f"apicurio.{source}.{name}"
+    headers = headers_of(
+        (header, LARGE.to_bytes(8, "big")), None, ("other", b""), (header, (1).to_bytes(8, "big")), (header, b"\1")
+    )
+    payloads = pa.array([body(LARGE), framed(1), framed(LARGE), body(1), framed(1)], pa.binary())
+    decoded = FramedDecoder(SCHEMAS).decode(payloads, headers, source)
+    assert decoded.rows.to_pylist() == [ROWS[LARGE], ROWS[1], ROWS[LARGE], ROWS[1], None]
+    assert decoded.status.tolist() == [0, 0, 0, 0, Status.BAD_FRAME]
+
+
+def test_headers_of_the_other_side_name_no_schema() -> None:
+    headers = headers_of(("apicurio.key.globalId", LARGE.to_bytes(8, "big")))
+    decoded = FramedDecoder(SCHEMAS).decode(pa.array([framed(1)], pa.binary()), headers, "value")
+    assert decoded.rows.to_pylist() == [ROWS[1]]
+
+
+CONFLUENTS = FramedSchemas(READER, ((0, None), (1, (WRITERS[1], ()))), closed=True)
+
+
+@pytest.mark.parametrize(
+    ("payload", "headers", "told"),
+    [
+        (GLUE + b"\2", headers_of(None), "`frame: glue`, with `schema: {file: …}`"),
+        (body(1), headers_of(("apicurio.value.globalId", bytes(8))), "headers of Apicurio's serializer"),
+        (framed(1), None, "Apicurio's frame, an id of 8 bytes: `frame: apicurio`"),
+        (b"\2text", headers_of(None), None),
+        (b"\0\0\0\0\0\0\0\0\0\0", None, None),
+    ],
+    ids=["glue", "headers", "eight bytes", "none", "zeros"],
+)
+def test_an_error_names_the_frame_that_it_recognises(
+    payload: bytes, headers: pa.ListArray | None, told: str | None
+) -> None:
+    error = FramedDecoder(CONFLUENTS).explain(payload, headers, "value")
+    assert error.status in (Status.BAD_FRAME, Status.UNKNOWN_SCHEMA)
+    assert (told in error.message) if told else ("`frame:" not in error.message)
+
+
+# -- by a job file
+
+
+@pytest.fixture
+def step_of(tmp_path: Path) -> Callable[..., DecodeStep]:
+    """The step of a job whose values are Avro of a schema file, with more of `decode.value`."""
+    (tmp_path / "order.avsc").write_text(WRITERS[1])
+
+    def make(**more: Any) -> DecodeStep:
+        value = {"format": "avro", "schema": {"file": "order.avsc"}} | more
+        job = {
+            "version": 1,
+            "name": "orders",
+            "kafka": {"bootstrap.servers": "a:1"},
+            "source": {"topics": ["orders"]},
+            "decode": {"value": value},
+            "sink": {"path": "./lake"},
+            "ledger": "./ledger",
+        }
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+        decode = load_job(tmp_path / "job.yaml", env={}).decode
+        assert decode is not None
+        step = decode_step(decode)
+        assert isinstance(step, DecodeStep)
+        return step
+
+    return make
+
+
+def records(*values: bytes) -> pa.RecordBatch:
+    columns = {"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())}
+    return pa.RecordBatch.from_pydict(columns | {"headers": pa.nulls(len(values), HEADERS)})
+
+
+def value_plan(step: DecodeStep) -> PayloadPlan:
+    (plan,) = step.payloads
+    return plan
+
+
+def test_a_job_decodes_glues_payloads_by_a_schema_file(step_of: Callable[..., DecodeStep]) -> None:
+    packed = bytes([3, 5]) + bytes(16) + zlib.compress(body(1))
+    decoded = value_plan(step_of(frame="glue")).decode(records(GLUE + body(1), packed))
+    assert decoded.rows.to_pylist() == [{"id": 4}, {"id": 4}]
+
+
+def test_a_job_that_does_not_name_the_frame_is_told_of_it(step_of: Callable[..., DecodeStep]) -> None:
+    plan, batch = value_plan(step_of()), records(GLUE + body(1))
+    status = Status(plan.decode(batch).status[0])
+    assert status > Status.NULL
+    assert "`frame: glue`" in plan.explain(batch, 0, status).message
+
+
+def test_a_dead_letter_has_the_schemas_id_of_eight_bytes() -> None:
+    plan = PayloadPlan("value", "avro", "value", framed=SCHEMAS, frame="apicurio")
+    assert plan.schema_id(records(framed(LARGE)), 0) == LARGE
