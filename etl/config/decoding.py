@@ -36,6 +36,7 @@ from kseg.etl.config.values import (
     not_empty_map,
     unique,
 )
+from kseg.etl.decoding.rules import DecodingRules
 
 KafkaColumn = Literal["key", "value", "timestamp", "timestampType", "headers"]
 """Kafka's own columns that `keep` may name; rows have them as `_kseg_…`."""
@@ -229,6 +230,14 @@ class Decode(Section):
     expect: DecidesRowsIfGiven[Annotated[dict[str, str | tuple[str, ...]], BeforeValidator(_expect)]] = Field(
         default_factory=dict
     )
+    # Of lists in `expect` whose text in the file is another than YAML's values: never written by users (`literals`).
+    expect_texts: DecidesRowsIfGiven[dict[str, Annotated[tuple[str, ...], Loose]]] = Field(
+        default_factory=dict, json_schema_extra={"readOnly": True}
+    )
+
+    def expectations(self, rules: DecodingRules) -> dict[str, str | tuple[str, ...]]:
+        """The conditions by column, with their literals as these rules read them; and `else`."""
+        return {**self.expect, **(self.expect_texts if rules.literals_by_source_text else {})}
 
     @property
     def uses_headers(self) -> bool:

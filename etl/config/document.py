@@ -32,7 +32,19 @@ _MAX_NODES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose dates stay text."""
+    """Safe YAML whose dates stay text. anchored: the ids of nodes with an anchor."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.anchored: set[int] = set()
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        anchored = getattr(event, "anchor", None) is not None
+        node = super().compose_node(parent, index)
+        if anchored:
+            self.anchored.add(id(node))
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -43,11 +55,16 @@ _Loader.yaml_implicit_resolvers = {
 
 @dataclass(slots=True)
 class Document:
-    """A parsed file: `value` (None where it could not be parsed), faults found on the way, and lines by path."""
+    """A parsed file: `value` (None where it could not be parsed), faults found on the way, and lines by path.
+
+    booleans: those of the file with their text. anchored: scalars with an anchor, or that are an alias.
+    """
 
     value: Any = None
     faults: list[Fault] = field(default_factory=list)
     lines: dict[PathKey, int] = field(default_factory=dict)
+    booleans: dict[PathKey, tuple[bool, str]] = field(default_factory=dict)
+    anchored: set[PathKey] = field(default_factory=set)
 
     def line(self, path: PathKey) -> int | None:
         """The 1-based line of this path, or of its nearest ancestor in the file."""
@@ -162,7 +179,12 @@ class _Builder:
             raise _TooLargeError
         self._document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, path)
+            value = self._scalar(node, path)
+            if isinstance(value, bool):
+                self._document.booleans[path] = value, node.value
+            if id(node) in self._loader.anchored:
+                self._document.anchored.add(path)
+            return value
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):

@@ -28,6 +28,7 @@ from kseg.etl.config.secret_values import secret_values
 from kseg.etl.config.secrets import SecretProperties, has_reference
 from kseg.etl.config.sections import AnyStep, Run, Segments, Sink, Source, Spark
 from kseg.etl.config.values import JobName, Section, TablePath, Text, TransactionalId, version_one
+from kseg.etl.decoding.rules import DecodingRules
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
@@ -190,6 +191,21 @@ class Job(Section):
         What is part of it and what is not, each field says by its mark (`marks.py`).
         """
         return config_hash(self)
+
+    def hash_by(self, rules: DecodingRules) -> str:
+        """The same for runs that decode by these rules."""
+        return self.config_hash if rules.literals_by_source_text else config_hash(self._without_texts())
+
+    def _without_texts(self) -> Job:
+        """The same job, whose literals are YAML's values."""
+        if self.decode is None:
+            return self
+        none: dict[str, Any] = {"expect_texts": {}}
+        if isinstance(self.decode, Mapping):
+            return self.model_copy(
+                update={"decode": {topic: one.model_copy(update=none) for topic, one in self.decode.items()}}
+            )
+        return self.model_copy(update={"decode": self.decode.model_copy(update=none)})
 
     def pinned(self) -> dict[str, Any]:
         """The job as a JSON-able document for the ledger: absolute paths, references unresolved, so no secret in it.

@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from kseg.etl.config.decoding import AnyDecode, decode_findings
+from kseg.etl.config.decoding import AnyDecode, decode_findings, decodes_by_topic
 from kseg.etl.config.document import Document, PathKey, dotted, read_document
 from kseg.etl.config.faults import Finding, findings_of
 from kseg.etl.config.interval import IntervalRules, interval_findings
 from kseg.etl.config.job import Job
+from kseg.etl.config.literals import with_literals
 from kseg.etl.config.paths import normal_path
 from kseg.etl.config.properties import Properties, as_references, check_kafka, check_registry, check_spark_conf
 from kseg.etl.config.references import ReferenceFault, resolve
@@ -124,15 +125,15 @@ class _Loading:
                 raise self._error()
         if self.over and raw.get("kafka") is None:
             raw["kafka"] = {}
-        kafka = Properties.read(raw.get("kafka"), ("kafka",), self.folder, self.env, over=self.over)
-        registry = Properties.read(raw.get("registry"), ("registry",), self.folder, self.env)
+        kafka = self._properties(raw.get("kafka"), ("kafka",), over=self.over)
+        registry = self._properties(raw.get("registry"), ("registry",))
         spark = raw.get("spark")
-        conf = Properties.read(
-            spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"), self.folder, self.env
-        )
-        segments = Properties.read(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS, self.folder, self.env)
+        conf = self._properties(spark.get("conf") if isinstance(spark, dict) else None, ("spark", "conf"))
+        segments = self._properties(_at(raw, _SEGMENT_OPTIONS), _SEGMENT_OPTIONS)
         self.findings += [*kafka.findings, *registry.findings, *conf.findings, *segments.findings]
 
+        if "decode" in raw:
+            raw["decode"] = self._with_literals(raw["decode"])
         filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key not in ("kafka", "registry")}
         data = _with_properties(filled, kafka, registry, conf, segments)
         job = self._validate(Job, data, raw)
@@ -148,6 +149,22 @@ class _Loading:
         resolved = {"kafka": kafka, "registry": registry, "spark": conf, "segments": segments}
         job.take_secrets(self.known, **{name: properties.resolved() for name, properties in resolved.items()})
         return job
+
+    def _properties(self, value: Any, place: PathKey, over: Mapping[str, str] | None = None) -> Properties:
+        return Properties.read(value, place, self.folder, self.env, over=over, document=self.document)
+
+    def _with_literals(self, decode: Any) -> Any:
+        """The section with the literals of its expectations as the file has them; as it is if it was pinned."""
+        if not isinstance(decode, dict) or self.filled:
+            return decode
+        if not decodes_by_topic(decode):
+            return with_literals(decode, ("decode",), self.document, self.findings)
+        return {
+            topic: with_literals(part, ("decode", str(topic)), self.document, self.findings)
+            if isinstance(part, dict)
+            else part
+            for topic, part in decode.items()
+        }
 
     def _validate(self, model: type[M], data: Any, raw: Any) -> M | None:
         try:

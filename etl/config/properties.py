@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kseg.etl.config.document import PathKey
+from kseg.etl.config.document import Document, PathKey
 from kseg.etl.config.faults import Finding, kind_of
+from kseg.etl.config.literals import source_text
 from kseg.etl.config.references import ReferenceFault, resolve
 from kseg.etl.config.secrets import SecretProperties, anchored, has_reference, sounds_secret, stands_in_clear
-from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
 
 if TYPE_CHECKING:
     from kseg.client.errors import ConfigFault
@@ -63,11 +63,13 @@ class Properties:
         env: Mapping[str, str],
         *,
         over: Mapping[str, str] | None = None,
+        document: Document | None = None,
     ) -> Properties:
-        """value: the section as parsed, None where the file has none. over: flat names and texts laid over it."""
+        """value: the section as parsed, None where the file has none. over: flat names and texts laid over it.
+        document: the file."""
         section = cls(value, base)
         if isinstance(value, Mapping):
-            section._flatten(value, (), base, folder)
+            section._flatten(value, (), base, folder, document)
             for name, text in (over or {}).items():
                 section.written[name] = text
                 section.places.setdefault(name, (*base, name))
@@ -92,7 +94,14 @@ class Properties:
         """The values to connect with; those that could not be resolved are left out."""
         return SecretProperties(self._values, self.referring)
 
-    def _flatten(self, value: Mapping[Any, Any], prefix: tuple[str, ...], place: PathKey, folder: Path) -> None:
+    def _flatten(
+        self,
+        value: Mapping[Any, Any],
+        prefix: tuple[str, ...],
+        place: PathKey,
+        folder: Path,
+        document: Document | None,
+    ) -> None:
         for key, part in value.items():
             here = (*place, str(key))
             if not isinstance(key, str) or not key.strip(". "):
@@ -102,9 +111,9 @@ class Properties:
                 continue
             names = (*prefix, key)
             if isinstance(part, Mapping) and part and not _ends_a_secret(key):
-                self._flatten(part, names, here, folder)
+                self._flatten(part, names, here, folder, document)
                 continue
-            text = _text(part)
+            text = _text(part, here, document)
             name = ".".join(names)
             if text is None:
                 problem = "has no value" if part is None else f"is {kind_of(part)} where one value is expected"
@@ -226,18 +235,9 @@ def _ends_a_secret(name: str) -> bool:
     return name.lower().endswith(("password", "passphrase", "secret"))
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, place: PathKey, document: Document | None) -> str | None:
     """A property's text; None for what is not one."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, WrittenInt | WrittenFloat):
-        return value.text
-    if isinstance(value, int | float):
-        return str(value)
     if isinstance(value, list | tuple):
-        items = [_text(item) for item in value if not isinstance(item, list | tuple)]
-        if items and len(items) == len(value) and None not in items:
-            return ",".join(item for item in items if item is not None)
-    return None
+        items = [source_text(item, (*place, number), document) for number, item in enumerate(value)]
+        return ",".join(map(str, items)) if items and None not in items else None
+    return source_text(value, place, document)

@@ -33,6 +33,11 @@ _COMPARE: Final[dict[str, Callable[..., Any]]] = {
     **{"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal},
 }
 _LONGEST_VALUE: Final = 80
+_BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+"""As YAML 1.1 writes them."""
+
+_SPECIAL: Final = (".inf", ".nan")
+"""Numbers that YAML writes in another way than other languages."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +115,13 @@ def literal(text: str, kind: pa.DataType) -> Any:
     types = pa.types
     try:
         if types.is_boolean(kind):
-            return {"true": True, "false": False}[text.lower()]
+            return _BOOLEANS[text.lower()]
         if types.is_integer(kind):
             value = int(text)
             pa.scalar(value, kind)
             return value
         if types.is_floating(kind):
-            return float(text)
+            return float(text.replace(".", "", 1) if text.lower().lstrip("+-") in _SPECIAL else text)
         if types.is_decimal(kind):
             number = Decimal(text)
             pa.scalar(number, kind)

@@ -68,7 +68,7 @@ def _run(context: JobContext, request: BackfillRequest, *, take_over: bool) -> R
     state = context.clients.read_state()
     left = unfinished_replacement(request, state)
     report = _pursue(context, request, run_id_of(request, state), take_over=take_over)
-    if left is None or left.accounted is None or left.config_hash == context.job.config_hash:
+    if left is None or left.accounted is None or left.config_hash == context.job.hash_by(left.plan.rules):
         return report
     # It has only been finished: its rows are as the job file was then.
     return _pursue(context, request, run_id_of(request, context.clients.read_state()), take_over=take_over)

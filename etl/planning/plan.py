@@ -315,7 +315,7 @@ class Draft:
             chain=chain,
             app_id=app_id,
             app_version=app_version,
-            config_hash=job.config_hash,
+            config_hash=job.hash_by(rules),
             pinned_config=json.dumps(job.pinned(), sort_keys=True),
             cluster_id=snapshot.cluster_id,
             topics=identities(snapshot, self.state, self.inputs.epoch_ends),

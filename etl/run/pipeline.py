@@ -28,6 +28,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, preflight
 from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.changed_plan import literal_notes
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
@@ -234,7 +235,7 @@ def execute(
     report = report_of(context.job.name, run, status="done", state=state)
     report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
     report.throttled = dict(throttled)
-    report.notes.extend([*notes, *null_notes(report)])
+    report.notes.extend([*notes, *null_notes(report), *literal_notes(context.job, run)])
     report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
     maintain(context.clients.ledger, context.job.name)

@@ -210,7 +210,7 @@ def decode_step(
         for source in ("key", "value")
         if (payload := getattr(decode, source)) is not None
     ]
-    expected = dict(decode.expect)
+    expected = decode.expectations(rules)
     warns = expected.pop("else", None) == "warn"
     expectations = tuple(parse_expectation(column, condition) for column, condition in expected.items())
     return DecodeStep(tuple(payloads), decode.keep, place, decode.on_error, expectations, warns, refuses_names)

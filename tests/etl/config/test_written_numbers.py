@@ -29,7 +29,7 @@ def test_a_number_in_a_property_is_what_the_file_says(load: Load, number: str) -
     assert job.source.segments is not None
     assert (job.kafka["client.id"], job.kafka["client.rack"]) == (number, f"{number},x")
     assert job.source.segments.options == {"x.mode": number}
-    conf = {"spark.hadoop.fs.permissions.umask-mode": number, "spark.on": "true", "spark.off": "false"}
+    conf = {"spark.hadoop.fs.permissions.umask-mode": number, "spark.on": "on", "spark.off": "FALSE"}
     assert job.spark.conf == conf
     assert load_job(job.pinned()).spark.conf == conf
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,24 @@ def test_rows_of_an_earlier_release_keep_their_rules_until_all_of_them_are_repla
     write(records, topic, '{"id": 4}')
     job.ingest()
     assert planned(job)[-1] == NEWEST.version
+
+
+def test_literals_are_yamls_values_in_tables_of_an_earlier_release(records: Any, home: Any) -> None:
+    """Norway's code was false: a new table takes it, and a table with rows keeps what it refused."""
+    topic = records.topic(1)
+    columns = {"value": {"format": "json", "schema": {"columns": {"country": "string"}}}}
+    write(records, topic, '{"country": "DE"}')
+    job = home(topic)
+    text = json.dumps(
+        {**job.document, "decode": {**columns, "on_error": "set_null", "expect": {"country": ["DE", "@"]}}}
+    )
+    job.file.write_text(text.replace('"@"', "NO"))
+    job.ingest()
+    write(records, topic, '{"country": "NO"}')
+    assert job.ingest().notes == []
+    of_an_earlier_release(job)
+    write(records, topic, '{"country": "NO"}')
+    report = job.ingest()
+    assert any("[DE, false] in this run" in note for note in report.notes)
+    countries = {row["_kseg_offset"]: row["country"] for row in job.table("first").to_pyarrow_table().to_pylist()}
+    assert countries == {0: "DE", 1: "NO", 2: None}

@@ -1,0 +1,152 @@
+"""Values of the user are what the file says, wherever a job file holds them as YAML scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kseg.etl.config.decoding import Decode
+from kseg.etl.config.job import Job
+from kseg.etl.config.load import job_from_document, load_job
+from kseg.etl.decoding.expectations import literal, parse_expectation
+from kseg.etl.decoding.rules import FIRST, NEWEST
+from kseg.etl.errors import Fault
+from kseg.etl.transform.decode import decode_step
+
+Load = Callable[..., Job]
+Faults = Callable[..., list[Fault]]
+
+JOB = """
+version: 1
+name: orders
+group: g
+kafka: {bootstrap.servers: "localhost:9092", client.rack: KAFKA}
+registry: {url: "http://localhost:8081", custom: REGISTRY}
+source: {topics: [orders], segments: {paths: [./logs], options: {region: SEGMENTS}}}
+spark: {conf: {spark.mine: SPARK}}
+ledger: ./ledger
+sink: {path: ./orders}
+decode: DECODE
+"""
+VALUE = "value: {format: json, schema: {columns: {c: string}}}"
+PLACES: Mapping[str, Callable[[Job], str]] = {
+    "KAFKA": lambda job: (job.kafka or {})["client.rack"],
+    "SEGMENTS": lambda job: job.source.segments.options["region"] if job.source.segments is not None else "",
+    "SPARK": lambda job: job.spark.conf["spark.mine"],
+    "DECODE": lambda job: literals(job.decode)[1],
+    "TOPICS": lambda job: literals(job.decode["orders"])[1] if isinstance(job.decode, dict) else "",
+}
+"""Every place that takes values of the user: how the job has the value."""
+
+SCALARS = [
+    *("NO", "no", "Yes", "on", "OFF", "true", "True", "FALSE", "y"),
+    *("1.10", "010", "1_0", "0x1F", "0b11", "1e3", "+5", "-0", ".5", ".inf", "12:30", "2026-01-01", "text"),
+]
+
+
+def literals(decode: Any, rules: Any = NEWEST) -> tuple[str, ...]:
+    assert isinstance(decode, Decode)
+    found = decode.expectations(rules)["c"]
+    assert isinstance(found, tuple)
+    return found
+
+
+def text_of(place: str, value: str) -> str:
+    expect = f"{{{VALUE}, expect: {{c: [x, {value}]}}}}"
+    filled = {"DECODE": expect if place != "TOPICS" else f"{{orders: {expect}}}"}
+    filled = {"KAFKA": "a", "REGISTRY": "a", "SEGMENTS": "a", "SPARK": "a"} | filled
+    if place not in ("DECODE", "TOPICS"):
+        filled[place], filled["DECODE"] = value, f"{{{VALUE}}}"
+    text = JOB.replace(", custom: REGISTRY", "")
+    for name, given in filled.items():
+        text = text.replace(name, given)
+    return text
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_a_value_is_what_the_file_says(load: Load, place: str, scalar: str) -> None:
+    for written, meant in ((scalar, scalar), (f"'{scalar}'", scalar), (f'"{scalar}"', scalar)):
+        job = load(text_of(place, written))
+        assert PLACES[place](job) == meant
+        assert PLACES[place](job_from_document(job.pinned())) == meant
+
+
+@pytest.mark.parametrize("place", ["DECODE", "TOPICS"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        *[(value, "has no value") for value in ("~", "null", "Null")],
+        *[(value, "has an anchor") for value in ("&a b", "&a b, *a")],
+        *[(value, "is not a value") for value in ("{a: b}", "[b]")],
+    ],
+)
+def test_what_is_no_value_is_refused_with_its_place(faults: Faults, place: str, value: str, message: str) -> None:
+    found = {fault.path: (fault.message, fault.remedy) for fault in faults(text_of(place, f"{value}, z"))}
+    at = "decode.orders.expect.c[1]" if place == "TOPICS" else "decode.expect.c[1]"
+    assert message in found[at][0]
+    assert "quote it" in found[at][1]
+
+
+def test_the_key_for_pinned_jobs_is_none_of_a_job_file(faults: Faults) -> None:
+    decode = {"value": {"format": "string"}, "expect_texts": {"value": ["x"]}}
+    assert [(fault.path, fault.message) for fault in faults({"decode": decode})] == [
+        ("decode.expect_texts", "is unknown")
+    ]
+
+
+def test_routes_for_true_and_false_want_quotes(faults: Faults) -> None:
+    for value in ("NO", "true", "off"):
+        sink = f"sink: {{route_by: header.kind, routes: {{{value}: {{path: ./a}}}}}}"
+        found = faults(text_of("DECODE", "y").replace("sink: {path: ./orders}", sink))
+        assert [fault.path for fault in found] == ["sink.routes"]
+
+
+@pytest.mark.parametrize(
+    ("value", "alike"), [("NO", False), ("1.10", False), ("010", False), ("DE", True), ("7", True)]
+)
+def test_only_files_that_are_read_in_another_way_have_another_hash(load: Load, value: str, alike: bool) -> None:
+    job = load(text_of("DECODE", value))
+    quoted = load(text_of("DECODE", f"'{value}'"))
+    assert (job.config_hash == job.hash_by(FIRST)) is alike
+    assert job.hash_by(NEWEST) == job.config_hash
+    assert (quoted.config_hash, quoted.decode.expect_texts) == (quoted.hash_by(FIRST), {})  # type: ignore[union-attr]
+
+
+def test_the_first_rules_read_what_earlier_releases_read(load: Load) -> None:
+    """The hash and the literals are those of release 0.1.0 and of commit 3a44094e."""
+    job = load(text_of("DECODE", "NO, 1.10, .inf, 1_0, True"))
+    assert literals(job.decode, FIRST) == ("x", "false", "1.1", "inf", "10", "true")
+    pinned = job_from_document(job.pinned())
+    assert (literals(pinned.decode, FIRST), pinned.config_hash) == (literals(job.decode, FIRST), job.config_hash)
+    assert pinned.hash_by(FIRST) == job.hash_by(FIRST)
+    assert load_job(job.pinned()).config_hash == job.config_hash
+
+
+def test_a_step_reads_literals_by_its_rules(load: Load) -> None:
+    decode = load(text_of("DECODE", "NO")).decode
+    assert isinstance(decode, Decode)
+    by = {rules.version: decode_step(decode, rules=rules).expectations[0].literals for rules in (FIRST, NEWEST)}
+    assert by == {1: ("x", "false"), 2: ("x", "NO")}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("1.10", pa.decimal128(9, 2), Decimal("1.10")),
+        ("12345678901234567.89", pa.decimal128(19, 2), Decimal("12345678901234567.89")),
+        ("no", pa.bool_(), False),
+        ("On", pa.bool_(), True),
+        ("-.inf", pa.float64(), float("-inf")),
+        (".5", pa.float64(), 0.5),
+        ("010", pa.int64(), 10),
+        ("010", pa.string(), "010"),
+    ],
+)
+def test_a_literal_is_read_as_the_columns_type(text: str, kind: pa.DataType, value: Any) -> None:
+    assert literal(text, kind) == value
+    assert not parse_expectation("c", [text]).broken(pa.array([value], kind)).any()
