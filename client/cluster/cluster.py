@@ -204,13 +204,15 @@ class Cluster:
                 except KafkaError as error:
                     self.learn(error, coordinator=coordinator)
                     notice.failed(error)
-                    self._pause_or_diagnose(backoff, error)
+                    self._pause(backoff, error, diagnosed=timeout is None)
 
-    def _pause_or_diagnose(self, backoff: Backoff, error: KafkaError) -> None:
+    def _pause(self, backoff: Backoff, error: KafkaError, *, diagnosed: bool) -> None:
+        """Wait before the next try. diagnosed: if there is none, find out whether a later one can help: not for callers
+        with little time, whose next call comes soon, such as a member's between two heartbeats."""
         try:
             backoff.pause(error)
         except KafkaError as last:
-            if last.retriable:
+            if last.retriable and diagnosed:
                 from kseg.client.cluster.diagnosis import diagnose
 
                 diagnose(self, last)

@@ -203,6 +203,16 @@ def test_the_same_for_a_request_to_any_broker(fake: Any, connect: Any, resolver:
     assert caught.value.setting == "advertised.listeners"
 
 
+def test_a_caller_with_little_time_gets_the_error_as_it_is(fake: Any, connect: Any, resolver: Any) -> None:
+    """As a member of a group, which has to send its next heartbeat, and looks again soon."""
+    resolver({"kafka-internal": socket.EAI_NONAME})
+    fake.brokers = [(1, "kafka-internal", 9092)]
+    cluster = connect(fake.bootstrap_servers)
+    with pytest.raises(BrokerUnavailable) as caught:
+        cluster.retry(cluster.any_connection, timeout=0.3)
+    assert (caught.value.setting, caught.value.retriable) == (None, True)
+
+
 def test_a_name_that_is_missing_while_another_brokers_exists_may_come_back(
     fake: Any, connect: Any, resolver: Any
 ) -> None:
