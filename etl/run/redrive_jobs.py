@@ -7,8 +7,8 @@ neither transform nor table needs it: dead letters are few. The counts go the sa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.bad_records import DEAD_LETTERS, RECORD_COLUMNS, BadRecords
+from kseg.etl.decoding.payload import in_parts
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVABLE, REDRIVE, Letter, LetterStates
@@ -26,13 +27,17 @@ from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.source.decode_options import ADDRESS_COLUMNS
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
+from kseg.etl.spark.dataframe import spark_schema
 from kseg.etl.spark.narrowing import Crossing, RowSource
 from kseg.etl.tables.parquet.schema import SinkSchema
+from kseg.etl.tables.parquet.side_table import TaskFiles
 from kseg.etl.tables.parquet.task_output import TaskOutput, read_task_output
 from kseg.etl.tables.parquet.writer import land
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tables.values import ReadyTable
+from kseg.etl.tasks.error_transport import ErrorTransport
 from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside
+from kseg.etl.tasks.range_results import RangeResults, ReadBefore
 from kseg.etl.transform.topics import rows_by_topic
 
 if TYPE_CHECKING:
@@ -41,21 +46,7 @@ if TYPE_CHECKING:
 
 def jobs_of(context: JobContext, plan: ev.RunPlan, beside: Beside) -> SparkJobs:
     """What reads a run's ranges."""
-    return RedriveJobs(context, plan) if plan.mode == REDRIVE else SparkJobs(context, plan, beside)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownResults:
-    """Results of ranges that were read before an action asks for their rows, in place of `RangeResults`."""
-
-    results: tuple[RangeResult, ...]
-    tasks: tuple[RangeTask, ...] = ()
-
-    def typed_errors(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def resolve(self) -> tuple[RangeResult, ...]:
-        return self.results
+    return (RedriveJobs if plan.mode == REDRIVE else SparkJobs)(context, plan, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +61,27 @@ class LetterRows:
         return self.rows.schema
 
     def frame(self, crossing: Crossing | None = None) -> DataFrame:
-        """They lie in the JVM, whatever crosses of others."""
+        """They lie in the JVM, whatever crosses of others. Raises ConfigurationError for a type that Spark lacks."""
         rows: Any = self.rows
-        return self.spark.createDataFrame(rows)
+        return self.spark.createDataFrame(rows, spark_schema(self.rows.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One planned range. rows: those after the steps on batches, in their order."""
+
+    result: RangeResult
+    rows: tuple[pa.RecordBatch, ...]
 
 
 class RedriveJobs(SparkJobs):
-    """Reads dead letters of a run's ranges."""
+    """Reads dead letters of a run's ranges. A record that has no row again becomes a dead letter of this run."""
 
     def count(self, ranges: Sequence[ev.PlannedRange]) -> Written:
         if not ranges:
             return Written()
         own = {topic: topic for topic in self._topics}  # no rows are landed: none have to go together
-        return Written(range_results=tuple(result for result, _ in self._read(ranges, own)))
+        return Written(range_results=tuple(read.result for read in self._read(ranges, own, self._beside)))
 
     def write(self, sinks: Mapping[str, SinkSchema], tables: Mapping[str, ReadyTable]) -> Written:
         if not tables or self.transform.on_frame:
@@ -93,54 +92,61 @@ class RedriveJobs(SparkJobs):
         # Tables differ in their columns, but for those of which a range may have rows of each.
         groups = [dict(tables)] if self.plan.routed else [{table: ready} for table, ready in tables.items()]
         for task, group in enumerate(groups):
-            done = list(self._read(self.plan.ranges_of(group), self._topics))
+            done = list(self._read(self.plan.ranges_of(group), self._topics, self._beside))
             plan = self._landing_plan(sinks, group)
-            batches = (rows for _, rows in done if rows.num_rows)
+            batches = (rows for one in done for rows in one.rows)
             landed = list(land(batches, plan, task=task, attempt=0))
             outputs += [output for batch in landed for output in read_task_output(batch.to_pylist())]
-            results += [result for result, _ in done]
-            read[task] = rows_read(result for result, _ in done)
+            results += [one.result for one in done]
+            read[task] = rows_read(one.result for one in done)
         return self._written(tuple(results), outputs, tables, rows_of_tasks(outputs, read))
 
     def source(
         self, spark: SparkSession, tables: Collection[str], beside: Beside = NOTHING_BESIDE
-    ) -> tuple[RowSource, Any]:
+    ) -> tuple[RowSource, RangeResults]:
+        """The rows are read and decoded here, before an action needs them."""
         if not tables:
             return super().source(spark, tables, beside)
-        done = list(self._read(self.plan.ranges_of(tables), dict.fromkeys(self._topics, "")))
-        source = LetterRows(spark, pa.Table.from_batches([rows for _, rows in done]))
-        return source, KnownResults(tuple(result for result, _ in done))
+        together = dict.fromkeys(self._topics, "")
+        steps = rows_by_topic(self.transform.on_batches, self.options.schema, together)
+        schema = next(of_topic.schema for of_topic in steps.values())
+        done = list(self._read(self.plan.ranges_of(tables), together, beside))
+        rows = pa.Table.from_batches([batch for one in done for batch in one.rows], schema)
+        results = [one.result for one in done]
+        tasks = [RangeTask(one.topic, one.partition, one.start, one.end, one.index) for one in results]
+        return LetterRows(spark, rows), RangeResults(tasks, ReadBefore(results), ErrorTransport())
 
-    def complete(self, range_results: Any) -> tuple[RangeResult, ...]:
-        return tuple(range_results.resolve())
-
-    def watching(self, range_results: Any) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def _read(
-        self, ranges: Sequence[ev.PlannedRange], together: Mapping[str, str]
-    ) -> Iterator[tuple[RangeResult, pa.RecordBatch]]:
+    def _read(self, ranges: Sequence[ev.PlannedRange], together: Mapping[str, str], beside: Beside) -> Iterator[_Read]:
         """The result of each range, and its rows after the steps on batches.
 
         together: topics of one name have rows of one schema.
         """
-        steps = self.transform.on_batches
+        steps, letters = self.transform.on_batches, beside.dead_letters
         by_topic = rows_by_topic(steps, self.options.schema, together)
         for index, (planned, records) in enumerate(self._records(ranges)):
-            bad_records = BadRecords()
+            again = TaskFiles(letters.plan, index, 0) if letters is not None and letters.plan is not None else None
+            bad_records = BadRecords(again, letters.most if letters is not None else None)
             address = {"topic": planned.topic, "partition": planned.partition, "offset": planned.start}
-            out = by_topic[planned.topic].apply(records, address, bad_records)
+            apply = partial(by_topic[planned.topic].apply, address=address, bad_records=bad_records)
+            try:
+                out = [batch for batch in in_parts(records, apply) if batch.num_rows]
+                kept = again.close() if again is not None else ()
+            except BaseException:
+                if again is not None:
+                    again.abort()
+                raise
             result = RangeResult(
                 index,
                 *(planned.topic, planned.partition, planned.start, planned.end),
                 data=records.num_rows,
                 rows=records.num_rows,
-                rows_out=out.num_rows if steps else None,
+                rows_out=sum(batch.num_rows for batch in out) if steps else None,
                 decoded=bad_records.counts if steps.decoding else None,
                 routed=bad_records.routed if steps.routed else None,
                 bad_records=tuple(bad_records.examples),
+                kept=kept,
             )
-            yield result, out
+            yield _Read(result, tuple(out))
 
     def _records(self, ranges: Sequence[ev.PlannedRange]) -> Iterator[tuple[ev.PlannedRange, pa.RecordBatch]]:
         """The dead letters of each range, one an offset, as records."""

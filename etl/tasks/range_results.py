@@ -9,7 +9,7 @@ then it does not matter which of them produced the output. If they differ, it ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any, Protocol
@@ -54,6 +54,20 @@ class NoAccumulator:
 
     def add(self, term: Attempts) -> None:
         pass
+
+
+class ReadBefore:
+    """For ranges that were read before an action needs their rows."""
+
+    def __init__(self, results: Iterable[RangeResult]) -> None:
+        self._value = {(result.index, 0): result for result in results}
+
+    @property
+    def value(self) -> Attempts:
+        return self._value
+
+    def add(self, term: Attempts) -> None:
+        raise NotImplementedError("these ranges have been read")
 
 
 class RangeResults:
