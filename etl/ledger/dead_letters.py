@@ -12,7 +12,7 @@ A dead letter is an address and the run that could not decode its record. Its st
     pending    its run is not accounted for yet, or was abandoned; or its offset is open: the next run reads it again
     stale      its offset now belongs to another record (a changed source was accepted)
     unknown    its run is in a lost ledger: what has landed since then is not known
-    other      its run is another job's
+    other      its run is another job's, or there is none
 
 States are not written to the dead-letter table: a redrive that dies before it is accounted for has no effect.
 """
@@ -20,9 +20,9 @@ States are not written to the dead-letter table: a redrive that dies before it i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.expired_letters import has_expired
@@ -49,7 +49,7 @@ ADDRESS = ("topic", "partition", "offset", "_kseg_run")
 
 
 class Letter(NamedTuple):
-    """One dead letter. run_id: of the run that could not decode it."""
+    """One dead letter. run_id: of the run that could not decode it; "" for a row that no run has written."""
 
     topic: str
     partition: int
@@ -59,6 +59,11 @@ class Letter(NamedTuple):
     @property
     def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+
+def letters_of(columns: Iterable[Sequence[Any]]) -> list[Letter]:
+    """Rows of a dead-letter table. columns: the values of `ADDRESS`."""
+    return [Letter(topic, partition, offset, run or "") for topic, partition, offset, run in zip(*columns, strict=True)]
 
 
 def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
@@ -124,6 +129,12 @@ class LetterStates:
             return "pending"
         return "expired" if has_expired(state.expired_letters, letter.run_id, tp, letter.offset) else "open"
 
+    def has_run(self, letter: Letter) -> bool:
+        """Whether it is known which job and ledger the letter's run is of, and so which generation it has read: by the
+        ledger, or by the run's id. Runs with ids of releases up to 0.1 had no dead letters, unless the ledger has them.
+        """
+        return letter.run_id in self._state.runs or parse_run_id(letter.run_id) is not None
+
     def is_own(self, run_id: str) -> bool:
         """Whether a run is one of this job in this ledger, even if a summary has dropped it."""
         return run_id in self._state.runs or self._foreign(run_id) is None
@@ -145,6 +156,8 @@ class LetterStates:
 
     def _foreign_state(self, run_id: str) -> LetterState | None:
         """The state of letters of an unlisted run; None if it is a run of this job in this ledger."""
+        if not run_id:
+            return "other"
         parts = parse_run_id(run_id)
         if parts is None or parts.mark == self._mark:
             return None

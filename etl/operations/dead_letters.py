@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import listed
-from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates
+from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates, letters_of
 from kseg.etl.ledger.expired_letters import has_expired
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState
@@ -61,8 +61,7 @@ class DeadLetters:
             access = context.targets.access(table)
             rows = access.read(ADDRESS, {}) if access is not None else None
             if rows is not None:
-                addresses = zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)
-                by_table[table] = [Letter(*address) for address in addresses]
+                by_table[table] = letters_of(rows[name].to_pylist() for name in ADDRESS)
         return cls(by_table, state)
 
     @property

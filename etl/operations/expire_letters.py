@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates
+from kseg.etl.ledger.dead_letters import ADDRESS, Letter, LetterStates, letters_of
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.expired_letters import LettersExpired, has_expired
 from kseg.etl.ledger.lease import Lease
@@ -63,7 +63,7 @@ def expire_letters(context: JobContext, lease: Lease | None, retention: timedelt
         rows = access.read(ADDRESS, {}) if access is not None else None
         if access is None or rows is None:
             continue
-        letters = [Letter(*address) for address in zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)]
+        letters = letters_of(rows[name].to_pylist() for name in ADDRESS)
         before = None if retention is None else datetime.now(UTC) - retention
         if lease is None:
             found.append(ExpiredLetters(table, _event(state, table, letters, before).counts))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates
+from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates, letters_of
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.operations.find_run import find_run, matches
@@ -127,7 +127,8 @@ def _decodable(
         if found.full:
             found.notes.append("there may be more dead letters: repeat the command")
             break
-        letters = [Letter(*address) for address in zip(*(rows[name].to_pylist() for name in ADDRESS), strict=True)]
+        letters = letters_of(rows[name].to_pylist() for name in ADDRESS)
+        refuse_unknown_runs(states, (letter for letter in letters if letter.tp in partitions), context.job.dead_letters)
         known = [states.of(letter) for letter in letters]
         counted.update(known)
         wanted = [now == "open" and letter.tp in partitions for letter, now in zip(letters, known, strict=True)]
@@ -158,6 +159,24 @@ def _decodable(
     return found
 
 
+def refuse_unknown_runs(states: LetterStates, letters: Iterable[Letter], table: str | None) -> None:
+    """Raises Refused at the first letter whose run is unknown: neither is its record's generation, nor its job."""
+    for letter in letters:
+        if not states.has_run(letter):
+            raise Refused(
+                "rows-of-unknown-run",
+                f"a dead letter is of {f'run {letter.run_id}' if letter.run_id else 'no run'}, so that it is not known "
+                "which job's it is, nor which record it has",
+                remedy="delete its row from the table. Kafka may still have the record: "
+                f"`kseg backfill JOB --mode replace --from {letter.topic}:{letter.partition}:{letter.offset} "
+                f"--to {letter.topic}:{letter.partition}:{letter.offset + 1}` reads it again",
+                table=table,
+                topic=letter.topic,
+                partition=letter.partition,
+                offset=letter.offset,
+            )
+
+
 def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
     """The full id of a run, also of a run that the ledger has dropped: dead letters contain it. Raises Refused."""
     state = context.clients.read_state()
@@ -168,7 +187,7 @@ def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
             raise
         named: set[str] = set()
         for batch in access.scan(ADDRESS[-1:]):
-            named |= set(pc.unique(batch.column(0)).to_pylist())
+            named |= set(pc.unique(batch.column(0)).to_pylist()) - {None}
         states = LetterStates(state)
         found = sorted(run_id for run_id in named if matches(run_id, given) and states.is_own(run_id))
         if not found:

@@ -166,7 +166,7 @@ class RedriveJobs(SparkJobs):
         by_partition: dict[tuple[str, int], list[int]] = {}
         states = LetterStates(state)
         for row, partition in enumerate(partitions):
-            if states.of(Letter(*partition, int(offsets[row]), runs[row])) in REDRIVABLE:
+            if states.of(Letter(*partition, int(offsets[row]), runs[row] or "")) in REDRIVABLE:
                 by_partition.setdefault(partition, []).append(row)
         for planned in ranges:
             rows = np.array(by_partition.get((planned.topic, planned.partition), []), np.int64)

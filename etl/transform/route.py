@@ -29,8 +29,9 @@ from kseg.etl.decoding.errors import NoRouteForRecord, address_of
 from kseg.etl.decoding.framed import record_columns, record_names
 from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.record_ids import RecordIds
 from kseg.etl.errors import ConfigurationError, listed
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
+from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import as_landed as decode_as_landed
 from kseg.etl.transform.step import Address, BatchStep
@@ -237,8 +238,7 @@ def _records_of(records: pa.RecordBatch, rows: pa.RecordBatch) -> npt.NDArray[np
     """The number of each row's record."""
     if rows.num_rows == records.num_rows:
         return np.arange(rows.num_rows)
-    offsets = rows.column(KSEG_ADDRESS.offset if KSEG_ADDRESS.offset in rows.schema.names else "offset")
-    return np.asarray(pc.index_in(offsets, value_set=records.column("offset")), np.int64)
+    return RecordIds.of(rows).places_in(RecordIds.of(records))
 
 
 def _nested(rows: pa.RecordBatch | pa.Schema, path: tuple[str, ...]) -> pa.Array:

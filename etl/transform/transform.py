@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kseg.etl.decoding.bad_records import TRANSFORM, BadRecord, BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.framed import FramedSchemas
+from kseg.etl.decoding.record_ids import RecordIds
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
+from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.decode import NO_SCHEMAS
 from kseg.etl.transform.decode_by_topic import decode_step_of
@@ -126,16 +126,16 @@ class BatchSteps:
         Raises ArrowStepError with the first record's address, or TooManyDeadLetters.
         """
         sets_aside = any(step.has_dead_letters for step in self.steps)
-        found = offsets_of_rows(rows)
+        ids = RecordIds.of(rows)
         try:
             outputs, failing = without_failing(rows, steps, error, bad_records.most_more if sets_aside else 0)
         except MoreThanAllowed as more:
             outputs, failing = [], more.failing
         if not sets_aside:
             row, first = next(iter(failing.items()))
-            first.address["offset"] = found[row].as_py()
+            first.address |= ids.at(row)
             raise first
-        at = pc.index_in(found.take(pa.array(list(failing), pa.int64())), records.column("offset")).to_pylist()
+        at = ids.take(list(failing)).places_in(RecordIds.of(records)).tolist()
         errors = dict(zip(at, failing.values(), strict=True))
 
         def explain(row: int) -> BadRecord:
@@ -195,12 +195,6 @@ def transform_of(
         BatchSteps(tuple(step for step in steps if isinstance(step, BatchStep))),
         tuple(step for step in steps if isinstance(step, FrameStep)),
     )
-
-
-def offsets_of_rows(rows: pa.RecordBatch) -> pa.Array:
-    """Offsets of records, or of rows that were decoded: a payload's own field `offset` is none."""
-    own = KSEG_ADDRESS.offset
-    return rows.column(own if own in rows.schema.names else "offset")
 
 
 def derived_columns(job: Job) -> tuple[DerivedColumn, ...]:

@@ -173,10 +173,10 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "rows-of-unknown-run": Explanation(
         "a replacement or a rebuilt ledger finds rows of a run that it does not know, in a table that "
-        "other jobs write to as well",
+        "other jobs write to as well; or a redrive finds a dead letter without a run, or of a run that is unknown",
         "of a replacement: abandon it, then repeat it with `--adopt LEDGER` "
-        "([replacing.md](../guides/replacing.md#whose-rows)); else restore the ledger, or use another "
-        "table",
+        "([replacing.md](../guides/replacing.md#whose-rows)); of a redrive: delete the dead letter's row, and read its "
+        "record again with `kseg backfill JOB --mode replace`; else restore the ledger, or use another table",
     ),
     "rows-would-be-lost": Explanation(
         "a run was to be abandoned, and Kafka (or the files that it was planned from) no longer has the records of "

@@ -342,3 +342,106 @@ def test_what_an_append_has_landed_is_not_redriven(job: Any, topic: str) -> None
     mend(job).redrive()
     assert offsets(job) == [0, 1, 2, 2, 3, 4, 5, 5, 6]
     assert verify(job.job).ok
+
+
+def places(job: Any, table: str) -> list[tuple[int, int]]:
+    """Partition and offset of each row."""
+    rows = job.table(table).to_pyarrow_table()
+    return sorted(zip(*(rows[f"_kseg_{name}"].to_pylist() for name in ("partition", "offset")), strict=True))
+
+
+MODULE = """
+import pyarrow as pa
+
+def picky(rows):
+    for name, partition in zip(rows.column("name").to_pylist(), rows.column("_kseg_partition").to_pylist()):
+        if name == "bad":
+            raise ValueError(f"not this one of partition {partition}")
+    return rows
+"""
+
+
+@pytest.mark.parametrize("other_topic", [False, True])
+def test_a_record_for_which_a_step_raises_is_not_mistaken_for_one_of_another_partition(
+    other_topic: bool, records: Any, home: Any, spark: Any
+) -> None:
+    """Offset 1 of both partitions is a dead letter, and the step raises for one of them still."""
+    topics = [str(records.topic(2)) for _ in range(1 + other_topic)]
+    for topic in topics:
+        for partition, name in enumerate([b"bad", b"good"]):
+            at = [b'{"at": "2026-01-02 03:04:05", "name": "%s"}' % text for text in (b"fine", name, b"fine")]
+            write(records, topic, *at, partition=partition)
+    columns = {"at": "timestamp", "name": "string"}
+    job = home(
+        *topics,
+        decode={"value": {"format": "json", "schema": {"columns": columns}}, "on_error": "dead_letter"},
+        sink=dead_letters(),
+    )
+    job.ingest()
+    module = f"picky_{job.document['name'].replace('-', '_')}"
+    (job.folder / f"{module}.py").write_text(MODULE)
+    spark.sparkContext.addPyFile(str(job.folder / f"{module}.py"))
+    job.table("dead").optimize.compact()  # so that letters of all partitions are read, and decoded, together
+    mend(job.change(transform=[{"arrow": f"{module}:picky"}]))
+    report = job.redrive()
+    assert (report.status, "stay open: " in " ".join(report.notes)) == ("done", True)
+    for topic, table in zip(topics, ("first", "rest"), strict=False):
+        assert f"{topic}-0 offset 1: row at transform[0].arrow" in " ".join(report.notes)
+        assert places(job, table) == [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert job.redrive().status == "nothing-to-do"
+    assert status(job.job).dead_letters == {"open": len(topics), "redriven": 5 * len(topics)}
+    job.change(transform=None).redrive()
+    assert set(status(job.job).dead_letters) == {"redriven"}
+
+
+def test_a_record_without_a_route_is_not_mistaken_for_one_of_another_partition(records: Any, home: Any) -> None:
+    """In one partition a letter still does not decode, so that rows are fewer than records."""
+    topic = str(records.topic(2))
+    routed, unrouted = (b'{"at": "2026-01-02 03:04:05", "kind": "%s"}' % kind for kind in (b"order", b"odd"))
+    for partition, values in enumerate(([BROKEN, unrouted, routed], [routed, routed, unrouted])):
+        write(records, topic, *values, partition=partition)
+    columns = {"at": "timestamp", "kind": "string"}
+    routes = {"path": None, "route_by": "value.kind", "routes": {"order": {"path": "./lake/first"}}}
+    job = home(
+        topic,
+        decode={"value": {"format": "json", "schema": {"columns": columns}}, "on_error": "dead_letter"},
+        sink={**routes, **dead_letters()},
+    )
+    job.ingest()
+    job.table("dead").optimize.compact()
+    assert mend(job).redrive().status == "done"
+    assert places(job, "first") == [(0, 2), (1, 0), (1, 1)]
+    assert status(job.job).dead_letters == {"open": 3, "redriven": 3}
+    assert verify(job.job).ok
+
+
+@pytest.mark.parametrize("run", [None, "0" * 32], ids=["none", "unknown"])
+def test_a_dead_letter_whose_run_is_unknown_is_refused_with_its_address(run: str | None, job: Any, topic: str) -> None:
+    """It may be another job's, or of a record that had this offset before the topic was made again."""
+    job.ingest()
+    letter = job.table("dead").to_pyarrow_table().slice(0, 1)
+    column = letter.schema.get_field_index("_kseg_run")
+    write_deltalake(job.table("dead"), letter.set_column(column, "_kseg_run", pa.array([run])), mode="append")
+    with pytest.raises(Refused) as caught:
+        mend(job).redrive()
+    found = caught.value
+    assert (found.code, found.address["topic"], found.address["offset"]) == ("rows-of-unknown-run", topic, 1)
+    assert offsets(job) == [0, 2, 4, 6]
+    job.table("dead").delete("_kseg_run IS NULL" if run is None else f"_kseg_run = '{run}'")
+    assert job.redrive().status == "done"
+    assert offsets(job) == list(range(7))
+
+
+def test_what_has_no_row_while_it_lands_is_a_dead_letter_of_the_redrive(job: Any, monkeypatch: Any) -> None:
+    """What decided on it has changed between the look at it and the landing, such as the user's function."""
+    job.ingest()
+    monkeypatch.setattr(redrive.Trial, "still_dead", lambda *_: set())
+    report = job.redrive()
+    assert (report.status, report.dead_letters.rows) == ("done", 3)
+    assert status(job.job).dead_letters == {"open": 3, "redriven": 3}
+    monkeypatch.undo()
+    assert job.redrive().status == "nothing-to-do"
+    mend(job).redrive()
+    assert offsets(job) == list(range(7))
+    assert status(job.job).dead_letters == {"redriven": 6}
+    assert verify(job.job).ok
