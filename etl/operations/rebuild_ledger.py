@@ -1,12 +1,13 @@
 """Rebuilds a lost ledger: landed offsets are read from the tables, so that no record lands twice.
 
-    landed offsets    the offsets of rows in the tables. As far back as the tables' histories go, also the complete
-                      ranges of runs that still have rows, including markers, aborted records and records that a
-                      transform dropped. For a run with routes to several tables, only the rows, because the run may
-                      not have landed in all tables
+    landed offsets    the offsets of rows in the tables, of dead letters and of quarantined bytes. As far back as the
+                      tables' histories go, also the complete ranges of runs that still have rows, including markers,
+                      aborted records and records that a transform dropped; and those of runs that have set something
+                      aside and landed without a row. For a run with routes to several tables, only the rows and what
+                      was set aside, because the run may not have landed in all tables
     the next run      starts at the group's last offset that the lost ledger committed; without one at the first landed
-                      offset, or at the start of a run with routes to several tables. It skips landed offsets, and reads
-                      the offsets in between
+                      offset, or at the start of a run with routes to several tables, or of one that has set something
+                      aside: it may have died before its rows. It skips landed offsets, and reads the offsets in between
     the job's rows    rows of the lost ledger's runs: by `_kseg_run`, and the app transactions of the tables
 
 Rows of an older generation (before an accepted change of the source) are used only below the first offset of the newest
@@ -22,7 +23,7 @@ to the lost ledger, which every commit checks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -35,10 +36,11 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
 from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
+from kseg.etl.operations.set_aside import set_aside
 from kseg.etl.operations.table_history import TableHistory
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
@@ -68,13 +70,15 @@ class RebuiltPartition:
 
 @dataclass(slots=True)
 class RebuildReport:
-    """The result of `kseg repair --rebuild-ledger`. status: rebuilt, dry-run. lost: ids of the ledgers in question."""
+    """The result of `kseg repair --rebuild-ledger`. status: rebuilt, dry-run. lost: ids of the ledgers in question.
+    rows, set_aside: the job's rows in its tables, and in the tables of dead letters and of quarantined bytes."""
 
     job: str
     status: str
     ledger: str
     lost: tuple[str, ...] = ()
     rows: int = 0
+    set_aside: int = 0
     partitions: list[RebuiltPartition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -137,11 +141,12 @@ def _command(lost: Sequence[str], accepted: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Rebuilding:
-    """tables: existing tables. found: each table's app transactions. lost: this job's lost ledgers.
+    """tables: existing tables of rows. found: each table's app transactions. lost: this job's lost ledgers.
 
-    named: ledgers in the tables. asked: the changes to accept. began: first offsets of runs with routes to several
-    tables, which may not have landed in all. accepted: by partition, the offset from which on the log differs from the
-    tables' rows."""
+    named: ledgers in the tables. asked: the changes to accept. began: first offsets of runs that may not have landed in
+    all of their tables. accepted: by partition, the offset from which on the log differs from the tables' rows. beside:
+    existing tables of dead letters and quarantined bytes. of_unknown: landed offsets of runs of which nothing else is
+    known: where they began is not, so no run starts with these."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -155,23 +160,29 @@ class _Rebuilding:
     reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     began: dict[TopicPartition, int] = field(default_factory=dict)
     accepted: Mapping[TopicPartition, int] = field(default_factory=dict)
+    beside: Mapping[str, TableAccess] = field(default_factory=dict)
+    of_unknown: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
     rows: int = 0
+    set_aside: int = 0
 
     @classmethod
     def of(cls, context: JobContext, lost: Sequence[str], accepted: Sequence[str]) -> _Rebuilding:
         job, snapshot = context.job, context.inputs.snapshot()
         tables: dict[str, TableAccess] = {}
         found: dict[str, Mapping[str, int]] = {}
-        for table in sorted(job.sink.tables_of(snapshot.topics)):
+        beside = [table for table in (job.quarantine, job.dead_letters) if table is not None]
+        for table in [*sorted(job.sink.tables_of(snapshot.topics)), *beside]:
             access = context.targets.access(table)
             now = access.state() if access is not None else None
             if access is not None and now is not None:
                 tables[table], found[table] = access, access.transactions(APP_ROOT, now)
+        there = {table: tables.pop(table) for table in beside if table in tables}
         group = context.inputs.group_view(snapshot.partitions)
         owners = {owner for of_table in found.values() for owner in app_owners(of_table)}
         named = tuple(sorted(ledger for ledger, name in owners if name == job.name))
         firsts = first_offsets(snapshot, accepted)
-        rebuilding = cls(context, snapshot, group, tables, found, named, (), tuple(accepted), accepted=firsts)
+        asked = tuple(accepted)
+        rebuilding = cls(context, snapshot, group, tables, found, named, (), asked, accepted=firsts, beside=there)
         rebuilding.lost = rebuilding._lost_ledgers(lost)
         return rebuilding
 
@@ -210,7 +221,7 @@ class _Rebuilding:
             app_id = f"{APP_ROOT}/{ledger}/{job.name}"
             newest = max(versions.get(app_id, 0) for versions in self.found.values())
             for table in self.found:
-                target = context.targets.target(table)
+                target = context.targets.file_target(table) if table in self.beside else context.targets.target(table)
                 with target.exclusively(lease, wait=context.deadline.left()):
                     target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(app_id), 1))
                     last = max(newest, context.targets.transaction_version(table, app_id))
@@ -219,7 +230,8 @@ class _Rebuilding:
     def read_rows(self) -> None:
         """Determine the landed offsets from the tables' rows and histories."""
         found: dict[TopicPartition, list[Interval]] = {}  # sorted once: rows may have a range for each offset
-        histories = TableHistory.of_all(self.tables)
+        histories = TableHistory.of_all({**self.tables, **self.beside})
+        with_rows: set[str] = set()
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = histories[table]
@@ -237,6 +249,8 @@ class _Rebuilding:
                         self.began[tp] = min(offsets.intervals[0][0], self.began.get(tp, NO_END))
                     else:
                         found.setdefault(tp, []).extend(offsets)
+            with_rows |= seen
+        self._read_set_aside(histories, with_rows, found)
         self.landed = {tp: OffsetSet.of(intervals) for tp, intervals in found.items()}
         for tp, first in self.accepted.items():
             self.landed[tp] = self.landed.get(tp, EMPTY).intersect(OffsetSet.single(0, first))
@@ -254,6 +268,44 @@ class _Rebuilding:
                     topic=tp.topic,
                     partition=tp.partition,
                 )
+
+    def _read_set_aside(
+        self,
+        histories: Mapping[str, TableHistory],
+        with_rows: Collection[str],
+        found: dict[TopicPartition, list[Interval]],
+    ) -> None:
+        """Add the offsets of what runs have set aside, which they commit before their rows; and the ranges of such runs
+        that then landed in a table without a row for it. with_rows: runs that have rows in any table."""
+        history = TableHistory.together(histories.values())
+        for table, access in self.beside.items():
+            self.context.progress.phase(f"read {table}")
+            for run, aside in set_aside(table, access).items():
+                if not self._is_ours(table, run, history):
+                    continue
+                self.set_aside += aside.rows
+                planned = union_of({tp: read} for tp, read in history.ranges_of(run))
+                for tp, intervals in aside.offsets.items():
+                    if tp.topic not in self.snapshot.topics:
+                        continue
+                    current = self._current(history, run, tp, OffsetSet.of(intervals))
+                    current = current.intersect(planned[tp]) if tp in planned else current
+                    found.setdefault(tp, []).extend(current)
+                    if tp in planned:
+                        self.began[tp] = min(planned[tp].intervals[0][0], self.began.get(tp, NO_END))
+                    elif run not in with_rows:
+                        self.of_unknown[tp] = self.of_unknown.get(tp, EMPTY).union(current)
+                for name in self.tables:
+                    if run in histories[name].without_rows and run not in history.routed:
+                        for tp, read in histories[name].ranges_of(run):
+                            found.setdefault(tp, []).extend(read)
+
+    def _current(self, history: TableHistory, run: str, tp: TopicPartition, offsets: OffsetSet) -> OffsetSet:
+        """Those of a run's offsets that still have the same records in the newest generation, as far as it is known."""
+        change = history.changes.get(tp)
+        if change is None or not history.is_older(run, tp):
+            return offsets
+        return offsets.intersect(OffsetSet.single(0, change.first))
 
     def _rows(
         self, table: str, access: TableAccess, history: TableHistory
@@ -325,7 +377,8 @@ class _Rebuilding:
     def bases(self) -> dict[TopicPartition, int]:
         bases = {}
         for tp in self.snapshot.partitions:
-            committed, landed = self.committed(tp), self.landed.get(tp, EMPTY)
+            committed = self.committed(tp)
+            landed = self.landed.get(tp, EMPTY).subtract(self.of_unknown.get(tp, EMPTY))
             first = min((landed.intervals[0][0] if landed else NO_END), self.began.get(tp, NO_END))
             if committed is not None:
                 bases[tp] = committed.offset
@@ -337,7 +390,7 @@ class _Rebuilding:
 
     def events(self) -> list[ev.Event]:
         context, snapshot = self.context, self.snapshot
-        states = {table: access.state() for table, access in self.tables.items()}
+        states = {table: access.state() for table, access in {**self.tables, **self.beside}.items()}
         events: list[ev.Event] = [
             ev.LedgerRebuilt(
                 lost=self.lost,
@@ -355,7 +408,7 @@ class _Rebuilding:
 
     def report(self, status: str) -> RebuildReport:
         job = self.context.job
-        report = RebuildReport(job.name, status, job.ledger, self.lost, self.rows)
+        report = RebuildReport(job.name, status, job.ledger, self.lost, self.rows, self.set_aside)
         for tp, base in sorted(self.bases().items()):
             landed, committed = self.landed.get(tp, EMPTY), self.committed(tp)
             at = committed.offset if committed is not None else None
@@ -363,7 +416,8 @@ class _Rebuilding:
             report.partitions.append(RebuiltPartition(*tp, base, frontier, landed.length, at))
         if any(one.committed is None for one in report.partitions):
             report.notes.append(
-                "where the group has no offset of the lost ledger, the next run reads all offsets that have no row"
+                "where the group has no offset of the lost ledger, the next run reads all offsets that have no row, no "
+                "dead letter and no quarantined bytes"
             )
         if self.accepted:
             report.notes.append("rows of reopened offsets stay in their tables, as rows of the older generation")

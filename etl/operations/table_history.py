@@ -10,6 +10,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.values import CommitRecord
 
 
 @dataclass(slots=True)
@@ -37,15 +38,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """The runs in a table's history, by run id. owners: ledger and job. ranges: as the run planned them. generations:
-    those above 0, by partition. changes: partitions with runs of several generations. routed: runs that had rows of one
-    range for several tables."""
+    """The runs in a table's history, by run id. owners: ledger and job. ranges: as the run planned them for the table;
+    for one beside the rows all of them. generations: those above 0, by partition. changes: partitions with runs of
+    several generations. routed: runs that had rows of one range for several tables. without_rows: runs that landed, and
+    had no row for this table."""
 
     owners: Mapping[str, tuple[str, str]]
     ranges: Mapping[str, Sequence[Sequence[Any]]]
     generations: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     changes: Mapping[TopicPartition, Change] = field(default_factory=dict)
     routed: Collection[str] = ()
+    without_rows: Collection[str] = ()
 
     @classmethod
     def of(cls, access: TableAccess) -> TableHistory:
@@ -54,17 +57,21 @@ class TableHistory:
         ranges: dict[str, Sequence[Sequence[Any]]] = {}
         generations: dict[str, dict[TopicPartition, int]] = {}
         routed: set[str] = set()
+        without_rows: set[str] = set()
         for commit in access.history():
             details = commit.details
             run = details.get("run", details.get("kseg"))
             if isinstance(run, str) and "mode" in details:
+                if run not in owners and _rows(commit) == 0:  # newest first: a backfill may be repeated
+                    without_rows.add(run)
                 owners[run] = str(details.get("ledger")), str(details.get("job"))
-                ranges.setdefault(run, details.get("ranges") or ())
+                if planned := details.get("ranges") or details.get("read"):
+                    ranges.setdefault(run, planned)
                 if "routed" in details:
                     routed.add(run)
                 if found := details.get("generations"):
                     generations[run] = {TopicPartition(topic, partition): number for topic, partition, number in found}
-        return cls(owners, ranges, generations, _changes(ranges, generations), routed)
+        return cls(owners, ranges, generations, _changes(ranges, generations), routed, without_rows)
 
     @classmethod
     def of_all(cls, tables: Mapping[str, TableAccess]) -> dict[str, TableHistory]:
@@ -79,6 +86,22 @@ class TableHistory:
             for tp, change in history.changes.items():
                 changes[tp] = change.beside(changes.get(tp))
         return {name: replace(history, changes=changes) for name, history in found.items()}
+
+    @classmethod
+    def together(cls, histories: Collection[TableHistory]) -> TableHistory:
+        """What all of a job's tables show of its runs. histories: as `of_all` gives them."""
+        owners: dict[str, tuple[str, str]] = {}
+        ranges: dict[str, list[Sequence[Any]]] = {}
+        generations: dict[str, dict[TopicPartition, int]] = {}
+        changes: dict[TopicPartition, Change] = {}
+        for one in histories:
+            owners.update(one.owners)
+            changes.update(one.changes)
+            for run, planned in one.ranges.items():
+                ranges.setdefault(run, []).extend(planned)
+            for run, numbers in one.generations.items():
+                generations.setdefault(run, {}).update(numbers)
+        return cls(owners, ranges, generations, changes, {run for one in histories for run in one.routed})
 
     def is_older(self, run_id: str, tp: TopicPartition) -> bool:
         """Whether a run has read the partition in an older generation than the newest one."""
@@ -97,6 +120,13 @@ class TableHistory:
                 end = min(end, self.changes[tp].first)
             if offsets := OffsetSet.single(start, end):
                 yield tp, offsets
+
+
+def _rows(commit: CommitRecord) -> int | None:
+    """The rows that a run's commit landed; None if the history does not say."""
+    if isinstance(rows := commit.details.get("rows"), int):
+        return rows
+    return None if None in commit.added.values() else sum(rows or 0 for rows in commit.added.values())
 
 
 def _changes(

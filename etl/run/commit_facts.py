@@ -23,11 +23,14 @@ class CommitFacts:
     ledger: str
 
     @cached_property
+    def _read(self) -> list[list[str | int]]:
+        return [[planned.topic, planned.partition, planned.start, planned.end] for planned in self.plan.ranges]
+
+    @cached_property
     def _ranges(self) -> dict[str | None, list[list[str | int]]]:
         """By table, in one pass over the plan."""
         found: dict[str | None, list[list[str | int]]] = {}
-        for planned in self.plan.ranges:
-            one: list[str | int] = [planned.topic, planned.partition, planned.start, planned.end]
+        for planned, one in zip(self.plan.ranges, self._read, strict=True):
             for table in self.plan.routed or (planned.table,):
                 found.setdefault(table, []).append(one)
         return found
@@ -36,10 +39,12 @@ class CommitFacts:
         """The run as its commit to this table names it. kept: of a replacement, what it has left as it was."""
         plan, ranges = self.plan, self._ranges.get(table, [])
         facts: dict[str, Any] = {"job": self.job, "ledger": self.ledger, "mode": plan.mode, "ranges": ranges}
+        if not ranges:
+            facts["read"] = self._read  # by a table beside the rows: what it has may be of any of these
         if table in plan.routed:
             facts["routed"] = [*plan.routed]  # the ranges' other rows are in these, or yet to come there
         if plan.generations:
-            read = {(topic, partition) for topic, partition, _, _ in ranges}
+            read = {(topic, partition) for topic, partition, _, _ in ranges or self._read}
             facts["generations"] = [[*tp, number] for tp, number in sorted(plan.generations.items()) if tp in read]
         if kept is not None:
             facts["kept"] = kept_digest(plan, table, kept)

@@ -176,4 +176,5 @@ def _rebuild(job: Job, invocation: Invocation, **how: Any) -> Result:
 
     report = rebuild_ledger(job, progress=invocation.progress, **how)
     done = "the ledger is rebuilt" if report.status == "rebuilt" else "the ledger would be rebuilt"
-    return Result(report.to_json(), f"{job.name}: {done} from {report.rows} rows")
+    aside = f" and {report.set_aside} of dead letters and quarantined bytes" if report.set_aside else ""
+    return Result(report.to_json(), f"{job.name}: {done} from {report.rows} rows{aside}")
