@@ -17,7 +17,7 @@ from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.arrow import ArrowStep, Function
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
-ROWS = pa.schema([("offset", pa.int64()), ("value", pa.binary())])
+ROWS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
 ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
 
 
@@ -26,7 +26,7 @@ def steps_of(*functions: str | Function) -> BatchSteps:
 
 
 def batch() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{"offset": 5, "value": b"ab"}, {"offset": 6, "value": None}], schema=ROWS)
+    return pa.RecordBatch.from_pylist([ADDRESS | {"value": b"ab"}, ADDRESS | {"offset": 6, "value": None}], schema=ROWS)
 
 
 def lengths(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -38,7 +38,9 @@ def long_ones(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def untyped(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.append_column("upper", pa.array([value and value.upper() for value in rows.column(1).to_pylist()]))
+    return rows.append_column(
+        "upper", pa.array([value and value.upper() for value in rows.column("value").to_pylist()])
+    )
 
 
 def breaks(rows: pa.RecordBatch) -> pa.RecordBatch:
