@@ -66,6 +66,8 @@ def run_redrive(
         raise ConfigurationError.of("decode.on_error", "is not dead_letter: there is nothing to redrive")
     with JobContext.open(job, progress, observe, ledger="required") as context:
         access = context.targets.access(job.dead_letters)
+        if access is not None:
+            _refuse_without_runs(access, job.dead_letters)
         if where is not None and access is not None:
             next(access.scan(ADDRESS, where=where), None)  # raises before anything else if the condition is invalid
         only = _run_of(context, access, run_id) if run_id is not None else None
@@ -157,6 +159,20 @@ def _decodable(
         first = "".join(f"\n  {line}" for line in trial.examples)
         found.notes.append(f"dead letters that still cannot be decoded, and stay open: {still_dead}. The first:{first}")
     return found
+
+
+def _refuse_without_runs(access: TableAccess, table: str) -> None:
+    """Raises Refused where an existing table lacks a part of its letters' identity, such as the run."""
+    there = access.column_names()
+    lacking = [name for name in ADDRESS if there and name not in there]
+    if lacking:
+        raise Refused(
+            "rows-of-unknown-run",
+            f"the dead-letter table has no column {lacking[0]}, so that it is not known which records its rows have",
+            remedy="restore the table. Kafka may still have the records: `kseg backfill JOB --mode replace` with a new "
+            "`sink.dead_letters.path` reads them again",
+            table=table,
+        )
 
 
 def refuse_unknown_runs(states: LetterStates, letters: Iterable[Letter], table: str | None) -> None:
