@@ -231,13 +231,14 @@ class _Rebuilding:
         """Determine the landed offsets from the tables' rows and histories."""
         found: dict[TopicPartition, list[Interval]] = {}  # sorted once: rows may have a range for each offset
         histories = TableHistory.of_all({**self.tables, **self.beside})
+        together = TableHistory.together(histories.values())
+        # One entry for each change of generation, because later runs continue to count them. The first offsets of
+        # earlier generations are not known.
+        self.reopened = {tp: (change.first,) * change.generation for tp, change in together.changes.items()}
         with_rows: set[str] = set()
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
             by_run = histories[table]
-            # One entry for each change of generation, because later runs continue to count them. The first offsets of
-            # earlier generations are not known.
-            self.reopened = {tp: (change.first,) * change.generation for tp, change in by_run.changes.items()}
             seen: set[str] = set()
             for tp, intervals, runs, rows in self._rows(table, access, by_run):
                 found.setdefault(tp, []).extend(intervals)
@@ -250,7 +251,7 @@ class _Rebuilding:
                     else:
                         found.setdefault(tp, []).extend(offsets)
             with_rows |= seen
-        self._read_set_aside(histories, with_rows, found)
+        self._read_set_aside(histories, together, with_rows, found)
         self.landed = {tp: OffsetSet.of(intervals) for tp, intervals in found.items()}
         for tp, first in self.accepted.items():
             self.landed[tp] = self.landed.get(tp, EMPTY).intersect(OffsetSet.single(0, first))
@@ -272,12 +273,13 @@ class _Rebuilding:
     def _read_set_aside(
         self,
         histories: Mapping[str, TableHistory],
+        history: TableHistory,
         with_rows: Collection[str],
         found: dict[TopicPartition, list[Interval]],
     ) -> None:
         """Add the offsets of what runs have set aside, which they commit before their rows; and the ranges of such runs
-        that then landed in a table without a row for it. with_rows: runs that have rows in any table."""
-        history = TableHistory.together(histories.values())
+        that then landed in a table without a row for it. history: of all tables together. with_rows: runs that have
+        rows in any table."""
         for table, access in self.beside.items():
             self.context.progress.phase(f"read {table}")
             for run, aside in set_aside(table, access).items():
@@ -285,15 +287,15 @@ class _Rebuilding:
                     continue
                 self.set_aside += aside.rows
                 planned = union_of({tp: read} for tp, read in history.ranges_of(run))
+                for tp, read in planned.items():
+                    self.began[tp] = min(read.intervals[0][0], self.began.get(tp, NO_END))
                 for tp, intervals in aside.offsets.items():
                     if tp.topic not in self.snapshot.topics:
                         continue
                     current = self._current(history, run, tp, OffsetSet.of(intervals))
                     current = current.intersect(planned[tp]) if tp in planned else current
                     found.setdefault(tp, []).extend(current)
-                    if tp in planned:
-                        self.began[tp] = min(planned[tp].intervals[0][0], self.began.get(tp, NO_END))
-                    elif run not in with_rows:
+                    if tp not in planned and run not in with_rows:
                         self.of_unknown[tp] = self.of_unknown.get(tp, EMPTY).union(current)
                 for name in self.tables:
                     if run in histories[name].without_rows and run not in history.routed:

@@ -142,6 +142,7 @@ def test_a_first_run_that_died_behind_its_dead_letters_leaves_no_record_out(
 ) -> None:
     made = job(routed=routed, source={"starting_offsets": "earliest"})
     write(made, good(), good(), BAD, good("payment"))
+    write(made, good(), partition=1)
     made.die("land:dead:committed")
     lose_ledger(made)
     if not history:
