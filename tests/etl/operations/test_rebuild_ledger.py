@@ -18,7 +18,7 @@ from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.operations.rebuild_ledger import _Rebuilding
 from kseg.etl.source.resolve import LogBounds
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, RUN_COLUMN
+from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.tables.values import CommitRecord, RunCommit
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 
@@ -75,16 +75,42 @@ class Table:
         for run, (start, end) in self.rows.items():
             count = end - start
             values = [["orders"] * count, [0] * count, list(range(start, end)), [run] * count]
-            yield pa.RecordBatch.from_arrays([pa.array(of_one) for of_one in values], [*KSEG_ADDRESS, RUN_COLUMN])
+            yield pa.RecordBatch.from_arrays([pa.array(of_one) for of_one in values], [*columns])
+
+    def rows_of(self, run: str) -> int:
+        start, end = self.rows[run]
+        return end - start
 
     def history(self) -> Iterator[CommitRecord]:
         for run, generation in self.generations.items():
             facts: dict[str, Any] = {"run": run, "mode": "incremental", "ledger": "lost", "job": "job"}
             facts["ranges"] = [["orders", 0, *self.rows[run]]]
+            facts["rows"] = self.rows_of(run)
             if self.routed:
                 facts["routed"] = [*self.routed]
             if generation:
                 facts["generations"] = [["orders", 0, generation]]
+            yield CommitRecord(0, details=facts)
+
+
+class Letters(Table):
+    """Dead letters (run, offset). reads: what each run read, by its commit there, which releases before did not say."""
+
+    def __init__(
+        self, letters: dict[str, tuple[int, int]], reads: dict[str, tuple[int, int]], generations: dict[str, int]
+    ) -> None:
+        super().__init__(letters, generations)
+        self.reads = reads
+
+    def column_names(self) -> list[str]:
+        return [*OWN_ADDRESS, RUN_COLUMN]
+
+    def history(self) -> Iterator[CommitRecord]:
+        for run, generation in self.generations.items():
+            facts: dict[str, Any] = {"run": run, "mode": "incremental", "ledger": "lost", "job": "job", "ranges": []}
+            if run in self.reads:
+                facts["read"] = [["orders", 0, *self.reads[run]]]
+                facts["generations"] = [["orders", 0, generation]] if generation else []
             yield CommitRecord(0, details=facts)
 
 
@@ -94,15 +120,14 @@ def rebuilt(
     return rebuilt_from({"t": kind(rows, generations)}, end=end)
 
 
-def rebuilt_from(tables: dict[str, Table], *, end: int) -> _Rebuilding:
+def rebuilt_from(tables: dict[str, Table], *, end: int, letters: Letters | None = None) -> _Rebuilding:
     targets = SimpleNamespace(scan=lambda name, columns: tables[name].scan(columns))
     context = SimpleNamespace(job=SimpleNamespace(name="job"), progress=NULL_PROGRESS, targets=targets)
-    snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, end, end)})
-    found: dict[str, Any] = {name: {"kseg/lost/job": 9} for name in tables}
-    accesses = cast("Any", tables)
-    rebuilding = _Rebuilding(
-        cast("Any", context), cast("Any", snapshot), None, accesses, found, named=("lost",), lost=("lost",), asked=()
-    )
+    snapshot = SimpleNamespace(topics={"orders": None}, bounds={TP: LogBounds(0, end, end)}, partitions=[TP])
+    beside = {} if letters is None else {"letters": letters}
+    found: dict[str, Any] = {name: {"kseg/lost/job": 9} for name in (*tables, *beside)}
+    given: list[Any] = [context, snapshot, None, tables, found]
+    rebuilding = _Rebuilding(*given, ("lost",), ("lost",), (), beside=cast("Any", beside))
     rebuilding.read_rows()
     return rebuilding
 
@@ -137,6 +162,45 @@ def test_without_an_accepted_change_all_rows_count() -> None:
     found = rebuilt(rows, dict.fromkeys(rows, 0))
     assert found.landed[TP] == OffsetSet.single(0, 60)
     assert not found.reopened
+
+
+class Empty(Table):
+    """Has the commits of runs that landed without a row."""
+
+    def rows_of(self, run: str) -> int:
+        return 0
+
+    def scan(self, columns: Any) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["now", "by releases before"])
+def test_a_run_of_dead_letters_alone_has_landed_its_whole_range(told: bool) -> None:
+    one = run(1)
+    letters = Letters({one: (3, 5)}, {one: (0, 20)} if told else {}, {one: 0})
+    found = rebuilt_from({"t": Empty({one: (0, 20)}, {one: 0})}, end=60, letters=letters)
+    assert found.landed[TP] == OffsetSet.single(0, 20)
+    assert (found.bases(), found.set_aside) == ({TP: 0}, 2)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["now", "by releases before"])
+def test_a_run_that_died_behind_its_dead_letters_begins_where_it_began_or_wherever_the_job_does(told: bool) -> None:
+    one = run(1)
+    letters = Letters({one: (3, 5)}, {one: (0, 20)} if told else {}, {one: 0})
+    found = rebuilt_from({"t": Table({}, {})}, end=60, letters=letters)
+    assert found.landed[TP] == OffsetSet.single(3, 5)
+    assert found.bases() == ({TP: 0} if told else {})
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["now", "by releases before"])
+def test_dead_letters_of_a_former_generation_count_below_its_change_alone(told: bool) -> None:
+    """The log was cut off at 35; what the first run had set aside above are other records now."""
+    old, new = run(1), run(2)
+    reads = {old: (0, 40), new: (35, 38)}
+    letters = Letters({old: (30, 40), new: (36, 37)}, reads if told else {}, {old: 0, new: 1})
+    found = rebuilt_from({"t": Table(reads, {old: 0, new: 1})}, end=60, letters=letters)
+    assert found.landed[TP] == OffsetSet.single(0, 38)
+    assert found.reopened == {TP: (35,)}
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
