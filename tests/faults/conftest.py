@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 import clocks
 import shared_jvm
 from children import Children
-from fault_suite import results
+from fault_suite import letters, results
 from fault_suite.decoded import DecodedTables, Events
 from fault_suite.jobs import JobFolder
 from fault_suite.journal import Journal
@@ -126,6 +126,13 @@ def suite(
                 _add_decoded(world, own, events, driver_registry or registry)
                 values[events.topic] = events.value
                 topics = topics | {events.topic: 2}
+            if "letters" in jobs_of(lanes):
+                own_topics = {f"letters-{mark}": 2}
+                _create(servers, own_topics, replication)
+                own = readers.enter_context(closing(TopicReader(servers, own_topics)))
+                _add_letters(world, own, own_topics)
+                values |= dict.fromkeys(own_topics, letters.value)
+                topics = topics | own_topics
             prepare(world)
             try:
                 with Load(servers, topics, journal, seed, values=values) as load:
@@ -162,6 +169,16 @@ def _add_decoded(world: World, reader: TopicReader, events: Events, registry: st
     tables = DecodedTables(folder, f"{folder}_dead_letters", events)
     decoded = world.beside("decoded", job, reader, tables, allowed=())
     tables.runs_of = decoded.runs_of
+
+
+def _add_letters(world: World, reader: TopicReader, topics: dict[str, int]) -> None:
+    """A job whose dead letters are redriven."""
+    changes = letters.sections(f"{world.job.root or world.job.folder}/letters/lake/typed")
+    changes["source"] = {"topics": list(topics), "on_data_loss": "record"}
+    job = _beside(world.job, "letters", topics, changes)
+    folder = str((world.job.seen_at or world.job.folder) / "letters" / "lake" / "typed")
+    tables = letters.RedrivenTables(folder, f"{folder}_dead_letters")
+    world.beside("letters", job, reader, tables, allowed=letters.ALLOWED, at_end=letters.at_end)
 
 
 def _beside(job: JobFolder, name: str, topics: dict[str, int], changes: dict[str, Any]) -> JobFolder:

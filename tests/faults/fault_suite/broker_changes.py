@@ -13,22 +13,16 @@ import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from fault_suite.retention import cluster_of, delete_records_of
 from fault_suite.schedule import Action
 from fault_suite.world import World
 from kseg.client.admin.placement import alter_reassignments, list_reassignments
 from kseg.client.admin.quotas import alter_quotas, quota_entity
-from kseg.client.admin.topics import delete_records
-from kseg.client.cluster.cluster import Cluster
-from kseg.client.config import ClientConfig
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 
 MOST_PARTITIONS = 6
 HIGHEST_REPLICAS = 3
-
-
-def cluster_of(world: World) -> Cluster:
-    return Cluster(ClientConfig.from_properties({"bootstrap.servers": world.servers}, client_id="faults"))
 
 
 class Changes:
@@ -81,17 +75,9 @@ class Changes:
 
     def retention(self, world: World, action: Action) -> None:
         """Records are deleted up to an offset: often such that have landed, else some of those that have not."""
-        choice = world.choose(action)
-        topic = choice.choice(sorted(world.job.topics))
-        place = topic, choice.randrange(world.job.topics[topic])
-        with self._alone, suppress(KafkaException, KafkaError), cluster_of(world) as cluster:
-            landed = world.reader.group_offsets(world.job.group).get(place, 0)
-            end = world.reader.ends().get(place, 0)
-            cut = choice.randrange(landed + 1) if choice.random() < 0.7 else choice.randrange(landed, end + 1)
-            world.reader.read_to({place: cut})  # what is deleted is known to the oracle before
-            world.remove(place, cut)
-            delete_records(cluster, {TopicPartition(*place): cut}).or_raise()
-            world.injected("records are deleted: " + ("landed ones" if cut <= landed else "also what has not landed"))
+        with self._alone, suppress(KafkaException, KafkaError):
+            what = delete_records_of(world, world.choose(action))
+            world.injected(f"records are deleted: {what}")
 
     def disk_full(self, world: World, action: Action) -> None:
         """A node cannot write files larger than they are: its log folders go offline, and it ends. It is started again

@@ -9,7 +9,7 @@ import io
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,13 @@ BAD = 0.03
 """The share of values that cannot be decoded."""
 
 COLUMNS = ("id", "note", "amount")
+
+Read = Callable[[bytes | None], tuple[Any, ...] | None]
+"""The columns of a value; None where it is none."""
+
+OfRun = tuple[str, Content]
+"""A row, or a dead letter, with its run."""
+
 _ADDRESS = ["_kseg_topic", "_kseg_partition", "_kseg_offset"]
 _KEPT = ["_kseg_key", "_kseg_value", "_kseg_timestamp", "_kseg_headers"]
 _DEAD = ["topic", "partition", "offset", "key", "value", "timestamp", "headers"]
@@ -117,19 +124,32 @@ class DecodedTables:
     def contents(self) -> dict[Address, list[Content]]:
         """Every row by its address; one that is wrong in itself has a content that no record has."""
         found: dict[Address, list[Content]] = defaultdict(list)
-        typed = read_table(self.path, [*_ADDRESS, *_KEPT, *COLUMNS])
-        for row in _rows(typed, [*_ADDRESS, *_KEPT, *COLUMNS], "_kseg_timestamp"):
-            right = self.events.read(row[4]) == tuple(row[7:])
-            found[row[0], row[1], row[2]].append(_content(row[3], row[4], row[5], row[6], right))
-        letters: dict[Address, list[tuple[str, Content]]] = defaultdict(list)
-        dead = read_table(self.dead, [*_DEAD, "_kseg_run"])
-        for row in _rows(dead, [*_DEAD, "_kseg_run"], "timestamp"):
-            right = self.events.read(row[4]) is None
-            letters[row[0], row[1], row[2]].append((row[7], _content(row[3], row[4], row[5], row[6], right)))
+        for at, rows in typed_rows(self.path, COLUMNS, self.events.read).items():
+            found[at] += [content for _, content in rows]
         replacing, appending = self.runs_of("replace"), self.runs_of("append")
-        for at, of_one in letters.items():
-            found[at] += standing(of_one, replacing, appending)
+        for at, letters in dead_letters(self.dead, self.events.read).items():
+            found[at] += standing(letters, replacing, appending)
         return found
+
+
+def typed_rows(path: str, columns: Sequence[str], read: Read) -> dict[Address, list[OfRun]]:
+    """The rows of a table by their addresses. columns: those that `read` gives of the value that is kept in the row."""
+    wanted = [*_ADDRESS, *_KEPT, "_kseg_run", *columns]
+    found: dict[Address, list[OfRun]] = defaultdict(list)
+    for row in _rows(read_table(path, wanted), wanted, "_kseg_timestamp"):
+        right = read(row[4]) == tuple(row[8:])
+        found[row[0], row[1], row[2]].append((row[7], _content(row[3], row[4], row[5], row[6], right)))
+    return found
+
+
+def dead_letters(path: str, read: Read) -> dict[Address, list[OfRun]]:
+    """Dead letters by their addresses; one of a value that `read` reads is wrong."""
+    wanted = [*_DEAD, "_kseg_run"]
+    found: dict[Address, list[OfRun]] = defaultdict(list)
+    for row in _rows(read_table(path, wanted), wanted, "timestamp"):
+        right = read(row[4]) is None
+        found[row[0], row[1], row[2]].append((row[7], _content(row[3], row[4], row[5], row[6], right)))
+    return found
 
 
 def standing(letters: list[tuple[str, Content]], replacing: set[str], appending: set[str]) -> list[Content]:

@@ -53,7 +53,13 @@ class JobFolder:
             "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
             **self.changes,
         }
-        self.file.write_text(json.dumps(self.document, indent=1))  # JSON is YAML
+        self.write()
+
+    def write(self) -> None:
+        """The job file as the document is now, at once: a driver may be reading it."""
+        new = self.file.with_suffix(".new")
+        new.write_text(json.dumps(self.document, indent=1))  # JSON is YAML
+        new.replace(self.file)
 
     @property
     def file(self) -> Path:

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from fault_suite.broker_changes import cluster_of
 from fault_suite.journal import Partition
+from fault_suite.retention import cluster_of
 from fault_suite.schedule import Action
 from fault_suite.settle import await_markers, until_done
 from fault_suite.world import World

@@ -1,5 +1,5 @@
-"""What other people do to a job's tables, group and ledger. Each time the job goes on rightly, or it refuses with a
-command that leads out, and the suite runs that command.
+"""What other people do to a job's tables, group, ledger and job file. Each time the job goes on rightly, or it refuses
+with a command that leads out, and the suite runs that command. Beside it, dead letters of another job are redriven.
 
 Rows that a person has removed may be missing until they are landed again: a replacing backfill over everything puts
 each record back exactly once, so after it nothing may be missing at all.
@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 from deltalake.schema import Field, PrimitiveType
 
+from fault_suite import drivers, letters
 from fault_suite.jobs import Backfill
 from fault_suite.schedule import Action, Interruption, Lane
 from fault_suite.settle import until_done
@@ -26,10 +27,10 @@ HANDS = (
     "OPTIMIZE", "VACUUM", "DELETE", "UPDATE", "RESTORE", "a column is added", "a property is set",
     "an older copy of a table is restored", "a table is deleted", "the group's offsets are moved back",
     "the group's offsets are moved forward", "the group is deleted", "an older copy of the ledger is restored",
-    "the ledger is deleted",
+    "the ledger is deleted", "the job file is changed",
 )  # fmt: skip
 
-LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True),)
+LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True), letters.LANE)
 
 LED_OUT = frozenset(
     f"refused: {code}"
@@ -52,7 +53,7 @@ class People:
 
     @property
     def perform(self) -> dict[str, Any]:
-        return dict.fromkeys(HANDS, self._one)
+        return {**drivers.PERFORM, **letters.PERFORM, **dict.fromkeys(HANDS, self._one)}
 
     def _one(self, world: World, action: Action) -> None:
         """Land what there is, change one thing, land on, and put back what was removed."""
@@ -150,3 +151,10 @@ class People:
 
     def _the_ledger_is_deleted(self, world: World, *_: Any) -> None:
         shutil.rmtree(world.job.folder / "ledger")
+
+    # --- hands on the job file
+
+    def _the_job_file_is_changed(self, world: World, choice: Any, _: Path) -> None:
+        step = choice.choice(["SELECT * FROM __rows__", "SELECT * FROM __rows__ WHERE true", "FROM __rows__"])
+        world.job.document["transform"] = [{"duckdb": step}]
+        world.job.write()

@@ -105,5 +105,5 @@ def jobs_of(lanes: Iterable[Lane]) -> set[str]:
     return {lane.job for lane in lanes} - {""}
 
 
-DRIVERS = ("ingest", "ingest in a JVM of its own", "backfill", "repeat a backfill", "interval", "maintain")
+DRIVERS = ("ingest", "ingest in a JVM of its own", "backfill", "repeat a backfill", "interval", "maintain", "redrive")
 """Actions that start a driver, which can be interrupted."""

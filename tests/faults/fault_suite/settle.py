@@ -37,6 +37,7 @@ def _settle(world: World) -> None:
         answer = until_done(world, "at the end: ingest", {})
         if answer["report"]["status"] == "nothing-to-do":
             break
+    world.at_end(world)
     ends = world.reader.ends()
     world.reader.read_to(ends)
     rows = world.tables.contents()

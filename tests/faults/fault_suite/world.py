@@ -72,16 +72,18 @@ class World:
     """Seconds since 1970; no record is older."""
     name: str = ""
     direct_servers: str = ""
+    at_end: Callable[[World], None] = lambda _: None
+    """What else its job has to do before it is compared."""
     others: dict[str, World] = field(default_factory=dict)
     _sleepers: list[threading.Thread] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def beside(self, name: str, job: JobFolder, reader: TopicReader, tables: Any, *, allowed: Iterable[str]) -> World:
+    def beside(
+        self, name: str, job: JobFolder, reader: TopicReader, tables: Any, *, allowed: Iterable[str], **more: Any
+    ) -> World:
         """The same for one more job."""
-        allowed = self.allowed | frozenset(allowed)
-        world = replace(
-            self, name=name, job=job, reader=reader, tables=tables, allowed=allowed, backfills=[], others={}
-        )
+        own = {"name": name, "job": job, "reader": reader, "tables": tables, "backfills": [], "others": {}}
+        world = replace(self, **own, allowed=self.allowed | frozenset(allowed), **more)
         self.others[name] = world
         return world
 

@@ -1,0 +1,169 @@
+"""A job beside the others whose dead letters are redriven while its job file changes and records are deleted.
+
+Values are JSON with a level. The job expects it to be below a bound, which only rises: what was a dead letter lands
+with a later redrive, and by whichever kind of step the job file has then. At the end there is no bound, and each record
+is a row, but for what is no JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from fault_suite.decoded import OfRun, dead_letters, typed_rows
+from fault_suite.journal import Address, Partition
+from fault_suite.oracle import Content
+from fault_suite.retention import delete_records_of
+from fault_suite.schedule import Action, Lane
+from fault_suite.settle import until_done
+from fault_suite.world import World
+from kseg.client.errors import KafkaError
+
+BAD = 0.03
+"""The share of values that are no JSON."""
+
+LEVELS = 100
+FIRST_BOUND = 40
+COLUMNS = ("id", "level")
+STEPS: tuple[dict[str, str] | None, ...] = (
+    None,
+    {"duckdb": "SELECT * FROM __rows__"},
+    {"sql": "SELECT * FROM __rows__"},
+    {"sql": "SELECT *, level + 0 AS same FROM __rows__"},
+)
+"""What the transform is, in turn: rows have the same columns but for one that nothing looks at."""
+
+LANE = Lane(
+    "letters",
+    {
+        "ingest": 5,
+        "redrive": 5,
+        "the job file changes": 3,
+        "records are deleted": 1,
+        "maintain": 1,
+        "end an unfinished run": 1,
+    },
+    interrupted=0.4,
+    job="letters",
+    pause=0.5,
+)
+
+ALLOWED = frozenset({"another run is active", "refused: configuration-changed", "refused: run-unfinished"})
+"""What the lane leads to by itself: a run that has landed in some tables, and then the job file changes."""
+
+
+def value(choice: random.Random) -> bytes:
+    """One at random."""
+    made = json.dumps({"id": choice.randrange(1 << 40), "level": choice.randrange(LEVELS)}).encode()
+    return made[:-1] if choice.random() < BAD else made
+
+
+def read(given: bytes | None) -> tuple[Any, ...] | None:
+    """The columns of a value; None where it is none."""
+    try:
+        found = json.loads(given or b"")
+    except ValueError:
+        return None
+    return tuple(found[name] for name in COLUMNS)
+
+
+def sections(table: str) -> dict[str, Any]:
+    """Those of the job file. table: where it lands."""
+    columns = {"id": "bigint", "level": "int"}
+    return {
+        "decode": {
+            "value": {"format": "json", "schema": {"columns": columns}},
+            "on_error": "dead_letter",
+            "keep": ["key", "value", "timestamp", "headers"],
+            "expect": {"level": f"< {FIRST_BOUND}"},
+        },
+        "sink": {"path": table, "dead_letters": {"max": "100%"}, "merge_schema": True},
+    }
+
+
+@dataclass
+class RedrivenTables:
+    """The tables of such a job, as `oracle.Tables` are. path: of the typed rows. dead: of the dead letters, which stay
+    there when their records have landed."""
+
+    path: str
+    dead: str
+
+    def offsets(self) -> dict[Partition, Counter[int]]:
+        found: dict[Partition, Counter[int]] = defaultdict(Counter)
+        for (topic, partition, offset), rows in self.contents().items():
+            found[topic, partition][offset] += len(rows)
+        return found
+
+    def contents(self) -> dict[Address, list[Content]]:
+        """Every row by its address, and the dead letters of records without a row; one that is wrong in itself has a
+        content that no record has. At the end a dead letter of what is JSON is wrong."""
+        rows = typed_rows(self.path, COLUMNS, read)
+        letters = dead_letters(self.dead, read)
+        found: dict[Address, list[Content]] = defaultdict(list)
+        for at in rows.keys() | letters.keys():
+            found[at] = due(rows.get(at, []), letters.get(at, []))
+        return found
+
+
+def due(rows: list[OfRun], letters: list[OfRun]) -> list[Content]:
+    """What counts of the rows and the dead letters of one address, each with its run: the rows, or the dead letter of a
+    record that has none. A run that has both, or two of one, has made one too many."""
+    runs = Counter(run for run, _ in [*rows, *letters])
+    doubled = [content for run, content in letters if runs[run] > 1]
+    if not rows:
+        return [content for _, content in letters]
+    return [*(content for _, content in rows), *doubled]
+
+
+# --- what is done to it
+
+
+def redrive(world: World, action: Action) -> None:
+    """Whatever can land now, or what a dead redrive has left; nothing before the job's first run."""
+    if world.job.state() is None:
+        world.over.wait(1)
+        return
+    world.drive(action.kind, {"do": "redrive", "take_over": action.take_over}, action.interruption)
+
+
+def change(world: World, action: Action) -> None:
+    """A higher bound, and another step."""
+    choice = world.choose(action)
+    expected = world.job.document["decode"].get("expect")
+    if expected is not None:
+        bound = int(expected["level"].removeprefix("< "))
+        expected["level"] = f"< {bound + choice.randrange(max(1, (LEVELS - bound) // 2))}"
+    step = choice.choice(STEPS)
+    world.job.document["transform"] = [step] if step is not None else []
+    world.job.write()
+    world.injected("the job file changes")
+
+
+def retention(world: World, action: Action) -> None:
+    """Records are deleted: dead letters keep what they need of theirs."""
+    try:
+        what = delete_records_of(world, world.choose(action))
+    except (KafkaException, KafkaError):
+        return
+    world.injected(f"records are deleted: {what}")
+
+
+def at_end(world: World) -> None:
+    """Without a bound all dead letters of what is JSON are redriven."""
+    world.job.document["decode"].pop("expect", None)
+    world.job.document["transform"] = []
+    world.job.write()
+    for _ in range(3):
+        answer = until_done(world, "at the end: redrive", {"do": "redrive", "take_over": True})
+        if answer["report"]["status"] == "nothing-to-do":
+            return
+    raise AssertionError("redrives do not come to an end")
+
+
+PERFORM: dict[str, Any] = {"redrive": redrive, "the job file changes": change, "records are deleted": retention}
