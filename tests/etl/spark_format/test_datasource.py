@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kseg.client import ClientConfig, Cluster, TopicPartition
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets
+from kseg.client.producer import KafkaProducer
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
 from kseg.etl.source.reader import read_range
@@ -98,6 +99,17 @@ def test_every_column_is_equal(same: Callable[..., list[Any]], topic: str) -> No
     assert len(found) == 120
     assert any(row.headers is None for row in found)
     assert len(same(subscribe=topic)) == 120
+
+
+def test_header_names_that_are_not_utf8_are_those_of_java(same: Callable[..., list[Any]], kafka: Any) -> None:
+    topic = kafka.topic(1)
+    names = [b"caf\xe9", b"\xed\xa0\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80x", "\u00e9".encode(), b""]
+    with KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers}) as producer:
+        for name in names:
+            producer.send(topic, b"v", headers=[(name, b"1"), ("ok", None)])
+    found = same(subscribe=topic, includeHeaders="true")
+    assert [row.headers[0].key for row in found][:2] == ["caf\ufffd", "\ufffd"]
+    assert len(same(subscribe=topic)) == len(names)
 
 
 @pytest.mark.parametrize(

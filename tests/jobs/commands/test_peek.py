@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
+from kseg.client.producer import KafkaProducer
 from kseg.jobs.cli import cli
 
 pytestmark = pytest.mark.broker
@@ -44,6 +45,15 @@ def peek(kafka: Any, *args: str) -> list[dict[str, Any]]:
 
 def values(rows: list[dict[str, Any]]) -> list[str]:
     return [row.get("value") or row["valueBase64"] for row in rows]
+
+
+def test_a_header_name_that_is_not_utf8_ends_nothing(kafka: Any) -> None:
+    topic = kafka.topic(1)
+    with KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers}) as producer:
+        for name in (b"ok", b"caf\xe9", b"ok"):
+            producer.send(topic, b"v", headers=[(name, b"1")])
+    rows = peek(kafka, topic, "--count", "3")
+    assert [row["headers"] for row in rows] == [[["ok", "1"]], [["caf\ufffd", "1"]], [["ok", "1"]]]
 
 
 def test_the_last_records_without_aborted_ones(kafka: Any, filled: str) -> None:
