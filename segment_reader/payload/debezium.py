@@ -5,9 +5,13 @@
          t m        truncated tables and messages of the log: a row of nulls
     null payload    a tombstone, as without an envelope
 
+MongoDB's connector writes documents as JSON text: the row has one column, `document`. Without `capture.mode`
+`change_streams_update_full` updates have no document, and without pre-images deletions have none: it is null there.
+
 Beside the row's own columns there are `_kseg_op`, and the times in `source.ts_ms` and `ts_ms` as `_kseg_source_ts` and
 `_kseg_connector_ts`. Columns are taken and cast whole: no row becomes a Python object.
 Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events
+https://debezium.io/documentation/reference/stable/connectors/mongodb.html#mongodb-events
 """
 
 from __future__ import annotations
@@ -27,9 +31,12 @@ from kseg.segment_reader.payload.rescue import RESCUED
 
 OP, SOURCE_TS, CONNECTOR_TS = "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"
 ENVELOPE_COLUMNS = (OP, SOURCE_TS, CONNECTOR_TS)
+_DOCUMENT = pa.struct([pa.field("document", pa.string())])
+"""The row of an envelope whose `before` and `after` are texts."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _WITH_ROW = ("c", "r", "u")
+_WITH_DOCUMENT = ("c", "r")
 _OPS = (*_WITH_ROW, "d", "t", "m")
 _REASONS = {
     "op": f"the envelope has no operation; known are {', '.join(_OPS)}",
@@ -83,10 +90,14 @@ class Envelope:
     def __init__(self, kind: pa.DataType) -> None:
         fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
         row = fields.get("after")
-        for name in ("before", "after", "op"):
+        self._of_documents = row == pa.string()
+        # Before 2.0 the connector of MongoDB wrote no `before`.
+        for name in ("after", "op") if self._of_documents else ("before", "after", "op"):
             if name not in fields:
                 raise InvalidSchema("", f"is no envelope of Debezium: it has no field {name}")
-        if not pa.types.is_struct(row) or fields["before"] != row:
+        if self._of_documents and fields.get("before", row) == row:
+            row = _DOCUMENT
+        elif not pa.types.is_struct(row) or fields["before"] != row:
             raise InvalidSchema("", "is no envelope of Debezium: `before` and `after` are not records of one type")
         if not pa.types.is_string(fields["op"]):
             raise InvalidSchema("op", "is no envelope of Debezium: `op` is no string")
@@ -127,16 +138,23 @@ class Envelope:
 
         judge(np.asarray(op.is_null()), Status.MISSING_FIELD, "op")
         judge(~np.asarray(pc.is_in(op, pa.array(_OPS))), Status.UNKNOWN_SYMBOL, "op")
-        of_row = np.asarray(pc.is_in(op, pa.array(_WITH_ROW)))
+        of_row = np.asarray(pc.is_in(op, pa.array(_WITH_DOCUMENT if self._of_documents else _WITH_ROW)))
         judge(of_row & np.asarray(parts["after"].is_null()), Status.MISSING_FIELD, "after")
         source = parts.get("source")
         source_ts, far = _instants(_child(source, "ts_ms"), len(op))
         judge(far, Status.OUT_OF_RANGE, "source.ts_ms")
         connector_ts, far = _instants(parts.get("ts_ms"), len(op))
         judge(far, Status.OUT_OF_RANGE, "ts_ms")
-        rows = _chosen(parts["before"], parts["after"], np.asarray(pc.fill_null(pc.equal(op, "d"), False)))
+        after = _as_row(parts["after"])
+        before = _as_row(parts["before"]) if "before" in parts else pa.nulls(len(op), after.type)
+        rows = _chosen(before, after, np.asarray(pc.fill_null(pc.equal(op, "d"), False)))
         rescued = [parts[RESCUED]] if self._rescues else []
         return [*rows.flatten(), *rescued, op, source_ts, connector_ts], status, place
+
+
+def _as_row(state: pa.Array) -> pa.StructArray:
+    """Documents as rows of one column."""
+    return state if pa.types.is_struct(state.type) else pa.StructArray.from_arrays([state], fields=list(_DOCUMENT))
 
 
 def _chosen(before: pa.StructArray, after: pa.StructArray, deleted: npt.NDArray[np.bool_]) -> pa.StructArray:

@@ -165,6 +165,43 @@ def test_what_is_no_envelope_is_an_error_with_its_path(carried: Any, document: A
     assert (error.status, error.path) == (status, path)
 
 
+TEXT = ["null", {"type": "string", "connect.version": 1, "connect.name": "io.debezium.data.Json"}]
+
+
+def documents(*states: str) -> Any:
+    """Of MongoDB's connector, in Avro: a schema whose states are JSON text."""
+    fields = [{"name": name, "type": TEXT, "default": None} for name in states]
+    return AVRO | {"namespace": "shop.orders", "fields": [*fields, *AVRO["fields"][2:]]}
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("states", [("before", "after"), ("after",)])
+def test_mongodb_s_documents_are_one_column_of_json_text(engine: Any, states: tuple[str, ...]) -> None:
+    schema = documents(*states)
+
+    def encode(document: Any) -> bytes:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), document)
+        return out.getvalue()
+
+    decoder = DebeziumDecoder(avro_decoder(parse_schema(json.dumps(schema)), engine=engine))
+    assert decoder.type.field(0) == pa.field("document", pa.string())
+    old, new = '{"_id": {"$oid": "1"}}', '{"_id": 1, "name": "ann"}'
+    events = [envelope("c", None, new), envelope("u", old, new), envelope("u"), envelope("d", old), envelope("d")]
+    found = read(decoder, *map(encode, events), None)
+    image = old if "before" in states else None
+    assert [row and (row["document"], row["_kseg_op"]) for _, row in found] == [
+        (new, "c"),
+        (new, "u"),
+        (None, "u"),
+        (image, "d"),
+        (None, "d"),
+        None,
+    ]
+    assert read(decoder, encode(envelope("c"))) == [(Status.MISSING_FIELD, None)]
+    assert decoder.explain(encode(envelope("c"))).path == "after"
+
+
 def test_a_document_of_another_kind_has_no_operation() -> None:
     decoder = plain_json()
     assert read(decoder, b'{"id": 1}') == [(Status.MISSING_FIELD, None)]
@@ -189,6 +226,8 @@ def test_formats_of_a_row_s_fields_count_in_both_states() -> None:
         ({"before": "int", "after": "int", "op": "string"}, "not records of one type"),
         ({"before": "struct<a:int>", "after": "struct<a:bigint>", "op": "string"}, "not records of one type"),
         ({"before": "struct<a:int>", "after": "struct<a:int>", "op": "int"}, "`op` is no string"),
+        ({"before": "int", "after": "string", "op": "string"}, "not records of one type"),
+        ({"after": "struct<a:int>", "op": "string"}, "no field before"),
         ({"before": "struct<_kseg_op:int>", "after": "struct<_kseg_op:int>", "op": "string"}, "own columns"),
     ],
 )
