@@ -171,7 +171,7 @@ class FramedDecoder:
         order, starts = _groups(frames, messages)
         framed = [start for start in starts if frames.status[order[start]] == Status.DECODED]
         bare = frames.status[order[: framed[0] if framed else len(order)]]
-        if len(framed) == 1 and (bare == Status.NULL).all():
+        if len(framed) == 1 and payloads.null_count == len(bare):
             # A decoder gives null rows for null payloads itself.
             part = self._part(payloads, frames, messages, int(order[framed[0]]))
             return DecodedPayloads(_joined([part.rows], self.type), part.status)
@@ -196,6 +196,8 @@ class FramedDecoder:
             )
             return PayloadError(Status.BAD_FRAME, "", message + other_frame(payload, headers, self._schemas.frame))
         frames, messages = self._with_messages(frames, one)
+        if frames.status[0] == Status.MALFORMED:
+            return PayloadError(Status.MALFORMED, "", "it does not begin with a branch of the union that its schema is")
         if frames.status[0] != Status.DECODED:
             return PayloadError(Status.BAD_FRAME, "", "no message indexes follow the schema's id")
         key = frames.schemas[int(frames.which[0])]
@@ -208,7 +210,7 @@ class FramedDecoder:
     def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
         """The message type of each payload, and the frames with the message indexes included."""
         if not self._schemas.format.indexed:
-            return frames, _Messages((), np.zeros(len(payloads), np.int64))
+            return self._with_branches(frames, payloads)
         from kseg.segment_reader.payload.protobuf.framing import message_indexes
 
         found = message_indexes(payloads, frames.skip)
@@ -226,6 +228,43 @@ class FramedDecoder:
         status = status.astype(np.uint8)
         which = np.where(status == Status.DECODED, frames.which, -1).astype(np.int32)
         return replace(frames, which=which, skip=skip, status=status), _Messages(tuple(known), of)
+
+    @cached_property
+    def in_unions(self) -> frozenset[SchemaKey]:
+        """The schemas that are unions of records, of which each is of a kind of its own."""
+        found = self._writers if self._schemas.kinds else ()
+        return frozenset(key for key in found if self._in_union(key))
+
+    def _in_union(self, key: SchemaKey) -> bool:
+        try:
+            writer = self._writer(key)
+            return writer is not None and self._schemas.format.in_union(writer)
+        except PayloadSchemaError:
+            return False  # decoding says so
+
+    def _with_branches(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
+        """Which record of a union each payload is, as a message of one index. A union's null is no payload."""
+        unions = [number for number, key in enumerate(frames.schemas) if key in self.in_unions]
+        of = np.zeros(len(payloads), np.int64)
+        if not unions:
+            return frames, _Messages((), of)
+        from kseg.segment_reader.payload.avro.branches import union_branches
+
+        rows = np.isin(frames.which, unions)
+        branches, skip = union_branches(payloads, frames.skip)
+        of[rows] = branches[rows] + 1
+        status, most = frames.status.copy(), 0
+        for number in unions:
+            mine = frames.which == number
+            kinds = self._writer(frames.schemas[number]).branches
+            nulls = [n for n, kind in enumerate(kinds) if getattr(kind, "kind", None) == "null"]
+            status[mine & ((branches < 0) | (branches >= len(kinds)))] = Status.MALFORMED
+            status[mine & np.isin(branches, nulls)] = Status.NULL
+            most = max(most, len(kinds))
+        which = np.where(status == Status.DECODED, frames.which, -1).astype(np.int32)
+        skip = np.where(rows, skip, frames.skip).astype(np.int32)
+        messages = _Messages(((), *((n,) for n in range(most))), np.where(which < 0, 0, of))
+        return replace(frames, which=which, skip=skip, status=status), messages
 
     def _part(self, payloads: pa.BinaryArray, frames: Frames, messages: _Messages, row: int) -> DecodedPayloads:
         """Payloads with the frame of this row, or null."""

@@ -160,6 +160,13 @@ class PayloadPlan:
         except PayloadSchemaError as error:
             raise self._unsound(error) from None
 
+    @property
+    def names_several_records(self) -> bool:
+        """Whether a schema may be of records of several kinds: a file of messages, a union of records."""
+        if self.framed is None or not self.framed.kinds:
+            return False
+        return self.framed.format.indexed or bool(self.by_frames.in_unions)
+
     def kinds_of(self, records: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """The number of each record's kind; -1 if it has none."""
         return self.by_frames.kinds(records.column(self.source), _headers(records), self.source)

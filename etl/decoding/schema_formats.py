@@ -10,7 +10,7 @@ Picklable, because workers create their decoders from them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -44,6 +44,9 @@ class SchemaFormat(Protocol):
 
     def writer(self, text: str, uses: Uses = ()) -> Any: ...
 
+    def parts(self, writer: Any, takes: Callable[[str | None], bool]) -> Iterator[Any]:
+        """The writer's schemas of those records that are taken, by name: of a union of records, each is one."""
+
     def first(self, writer: Any) -> Any:
         """The reader's schema of a table that has this writer's columns."""
 
@@ -55,6 +58,9 @@ class SchemaFormat(Protocol):
 
     def records(self, writer: Any) -> tuple[str, ...]:
         """Record names (as in RecordNameStrategy) of the schema; () if it has none."""
+
+    def in_union(self, writer: Any) -> bool:
+        """Whether the schema is a union of records, and payloads begin with the number of theirs."""
 
     def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
         """The record name of a payload with this schema (and message, if the format has messages); None if unknown.
@@ -79,7 +85,10 @@ class SchemaFormat(Protocol):
     def decoder(
         self, writer: Any, reader: Any, message: tuple[int, ...] = (), *, engine: Engine = "fast"
     ) -> PayloadDecoder:
-        """message: message indexes, if the format has messages. Columns that the decoder's rows lack are null."""
+        """message: message indexes, if the format has messages; the number of the record, if the schema is a union.
+
+        Columns that the decoder's rows lack are null.
+        """
 
 
 def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
@@ -127,6 +136,14 @@ class AvroSchemas:
 
         return parse_schema(text, tuple(uses))
 
+    def parts(self, writer: Any, takes: Callable[[str | None], bool]) -> Iterator[Any]:
+        if not self.in_union(writer):
+            yield writer
+            return
+        for branch in writer.branches:
+            if hasattr(branch, "fields") and takes(branch.name):
+                yield branch
+
     def first(self, writer: Any) -> Any:
         return writer
 
@@ -139,11 +156,16 @@ class AvroSchemas:
         return self.merged(writer, reader, add_fields=True)
 
     def records(self, writer: Any) -> tuple[str, ...]:
+        if self.in_union(writer):
+            return tuple(branch.name for branch in writer.branches if hasattr(branch, "fields"))
         name = self.record(writer)
         return () if name is None else (name,)
 
+    def in_union(self, writer: Any) -> bool:
+        return any(hasattr(branch, "fields") for branch in getattr(writer, "branches", ()))
+
     def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
-        return getattr(writer, "name", None)
+        return getattr(writer.branches[message[0]] if message else writer, "name", None)
 
     def of_record(self, record: str) -> AvroSchemas:
         return self
@@ -177,6 +199,7 @@ class AvroSchemas:
         from kseg.segment_reader.payload.avro.resolution import Missing, narrowed
         from kseg.segment_reader.payload.avro.types import row_type
 
+        writer = writer.branches[message[0]] if message else writer
         whole = self.merged(reader, writer, add_fields=True) if self.rescue else reader
         missing = Missing.FILL if self.fill else Missing.NULL
         kept = whole if self.fill else narrowed(writer, whole)
@@ -211,10 +234,16 @@ class _OfColumns:
 
     rescue = False
 
+    def in_union(self, writer: Any) -> bool:
+        return False
+
     def reader(self, text: str) -> Any:
         from kseg.segment_reader.payload.row_schema import parse_schema
 
         return parse_schema(text)
+
+    def parts(self, writer: Any, takes: Callable[[str | None], bool]) -> Iterator[Any]:
+        yield writer
 
     def first(self, writer: Any) -> Any:
         return writer.columns

@@ -4,7 +4,7 @@ job says so (`sink.widen`) and a table can follow."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,7 +69,8 @@ class Growing:
     Columns that the table does not have yet get the widest type of all versions, in whatever order they come.
 
     widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
-    of_kind: all records are of one kind, though their topics have several. run: the run whose records have the schemas.
+    takes: all records are of one kind, though their topics have several: whether a record's name is of it. run: the run
+    whose records have the schemas.
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class Growing:
         rules: DecodingRules,
         *,
         widen: bool = False,
-        of_kind: bool = False,
+        takes: Callable[[str | None], bool] | None = None,
         run: str | None = None,
     ) -> None:
-        self._of_kind, self._run = of_kind, run
+        self._takes, self._run = takes, run
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
         self._rules = rules
@@ -102,8 +103,18 @@ class Growing:
 
     def add(self, name: str, text: SchemaText) -> None:
         with self._sound():
-            made = self._with(name, self._format.writer(text.text, text.uses))
-            columns = 0 if made is self._reader else self._columns(made)
+            for writer in self._writers(text):
+                self._add(name, writer)
+
+    def _writers(self, text: SchemaText) -> list[Any]:
+        """What a schema is of these records: of a union the records that are taken. Raises PayloadSchemaError."""
+        writer = self._format.writer(text.text, text.uses)
+        return [writer] if self._takes is None else list(self._format.parts(writer, self._takes))
+
+    def _add(self, name: str, writer: Any) -> None:
+        """Raises PayloadSchemaError, Refused."""
+        made = self._with(name, writer)
+        columns = 0 if made is self._reader else self._columns(made)
         if columns > self._payload.max_columns:
             raise Refused(
                 "too-many-columns",
@@ -130,7 +141,7 @@ class Growing:
         if wider is not None and (self._widen or not wider.of_table):
             return wider.reader
         remedy = _KEEP if self._run is None else _PINNED.format(run=self._run)
-        if self._payload.several and not self._of_kind:
+        if self._payload.several and self._takes is None:
             remedy = _OF_KINDS if self._run is None else f"{_OF_KINDS}. Otherwise, {remedy}"
         if (subjects := self._renamed(writer)) is not None:
             remedy = f"write `subject: {subjects}`, a list: then records match whatever they are called; or {remedy}"
@@ -190,11 +201,13 @@ class Growing:
             if text.unusable:
                 continue
             try:
-                wider = self._widened(self._format.writer(text.text, text.uses), add_fields=False)
+                writers = self._writers(text)
             except PayloadSchemaError:
                 continue  # it matters if a record has it
-            if wider is not None and not wider.of_table:
-                self._reader = wider.reader
+            for writer in writers:
+                wider = self._widened(writer, add_fields=False)
+                if wider is not None and not wider.of_table:
+                    self._reader = wider.reader
 
     @property
     def begun(self) -> bool:
@@ -219,23 +232,25 @@ class Growing:
         assert self._reader is not None
         if text.unusable:
             return False
+        add = self._payload.unknown == "add"
         try:
-            writer = self._format.writer(text.text, text.uses)
-            same = self._format.merged(self._reader, writer, add_fields=self._payload.unknown == "add")
+            made = [self._format.merged(self._reader, one, add_fields=add) for one in self._writers(text)]
         except PayloadSchemaError:
             return False  # it matters if a record has it
-        return bool(same is self._reader)
+        return all(one is self._reader for one in made)
 
     def rejects(self, text: SchemaText) -> bool:
         """Whether no payload of the writer's schema can be read with the reader's."""
         from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
         assert self._reader is not None
-        try:
-            self._format.decoder(self._format.writer(text.text, text.uses), self._reader)
-        except IncompatibleSchemas:
-            return True
-        return False
+        for writer in self._writers(text):
+            try:
+                self._format.decoder(writer, self._reader)
+            except IncompatibleSchemas:
+                continue
+            return False
+        return True
 
     @contextmanager
     def _sound(self) -> Iterator[None]:

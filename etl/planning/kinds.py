@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kseg.etl.config.decoding import Payload, sections_of
@@ -68,13 +69,18 @@ class Kinds:
         return next((name for name in names if name in known), names[0])
 
 
-def kinds_of(job: Job, lineage: str, known: Mapping[str, Lineage]) -> Kinds | None:
+def kinds_of(job: Job, lineage: str, known: Mapping[str, Lineage], unions: Container[str] = ()) -> Kinds | None:
     """The kinds that a lineage's records are told apart by; None where all have one reader's schema.
 
     known: all lineages of the job. One that has a reader's schema for all kinds keeps it: its tables were made by it.
+    unions: lineages whose newest schema is a union of records.
     """
     values = _values(job)
-    if lineage not in values or not _routes_apart(job) or not all(map(_has_kinds, values.values())):
+    several = (
+        payload.several or name in unions or any(one.startswith(f"{name}{_SEPARATOR}") for one in known)
+        for name, payload in values.items()
+    )
+    if lineage not in values or not _routes_apart(job) or not all(map(_has_kinds, values.values())) or not all(several):
         return None
     if any(known[name].readers for name in values if name in known):
         return None
@@ -100,7 +106,18 @@ def _routes_apart(job: Job) -> bool:
 
 
 def _has_kinds(payload: Payload) -> bool:
-    return payload.by_registry and payload.several and payload.into == "columns" and payload.envelope == "none"
+    return payload.by_registry and payload.into == "columns" and payload.envelope == "none"
+
+
+def in_union(payload: Payload, text: SchemaText) -> bool:
+    """Whether a schema is a union of records."""
+    from kseg.segment_reader.payload.errors import PayloadSchemaError
+
+    form = schema_format(payload, FIRST)  # by all rules
+    try:
+        return not text.unusable and form.in_union(form.writer(text.text, text.uses))
+    except PayloadSchemaError:
+        return False  # planning says so
 
 
 class Readers:
@@ -201,8 +218,11 @@ class Readers:
         if name not in self._growing:
             readers = self._known[name].readers if name in self._known else ()
             payload = self._payload if kind is None or self._kinds is None else self._kinds.payload(kind, self._payload)
-            of_kind = kind is not None
+            takes = partial(self._is_of, kind) if kind is not None else None
             self._growing[name] = Growing(
-                payload, self._lineage, readers, self._rules, widen=self._widen, of_kind=of_kind, run=self._run
+                payload, self._lineage, readers, self._rules, widen=self._widen, takes=takes, run=self._run
             )
         return self._growing[name]
+
+    def _is_of(self, kind: int, record: str | None) -> bool:
+        return self._kinds is not None and self._kinds.of(record) == kind

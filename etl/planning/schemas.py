@@ -27,7 +27,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import PinnedSchemas
-from kseg.etl.planning.kinds import Kinds, Readers, kinds_of
+from kseg.etl.planning.kinds import Kinds, Readers, in_union, kinds_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.registry import SchemaRegistry
@@ -228,10 +228,15 @@ def pinned_schemas(
     texts: dict[str, SchemaText] = {}
     changes: dict[str, LineageChange] = {}
     pinned: dict[str, PinnedSchemas] = {}
+    unions = {
+        name
+        for name, payload in lineages_of(job)
+        if any(in_union(payload, text) for _, text in (found[name].newest if payload.format == "avro" else ()))
+    }
     for lineage, payload in lineages_of(job):
         seen = found[lineage]
         known = state.lineages.get(lineage, Lineage(seen.registry))
-        kinds = kinds_of(job, lineage, state.lineages)
+        kinds = kinds_of(job, lineage, state.lineages, unions)
         if kinds is None and payload.several and payload.format == "protobuf":
             message = "has several subjects, and the job's tables were made with one for all messages"
             remedy = "write the one that it had, or land in other tables by another job"

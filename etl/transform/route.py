@@ -207,8 +207,8 @@ class RouteStep(BatchStep):
 
     def _schemas(self, records: pa.RecordBatch) -> pa.Array:
         plan = self._values
-        if plan is not None and plan.framed is not None and plan.framed.kinds and plan.framed.format.indexed:
-            return plan.records_of(records)  # a schema has several messages
+        if plan is not None and plan.names_several_records:
+            return plan.records_of(records)
         form = "confluent" if plan is None or plan.framed is None else plan.framed.frame
         frames = frames_of_records(records.column("value"), records.column("headers"), "value", form)
         # A route of the schema itself comes before one of all schemas of the record.

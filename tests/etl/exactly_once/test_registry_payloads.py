@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import record_subject_name_strategy, topic_subject_name_strategy
+from confluent_kafka.schema_registry import Schema as RegisteredSchema
+from confluent_kafka.schema_registry import SchemaReference, record_subject_name_strategy, topic_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -214,3 +217,29 @@ def test_records_that_contain_themselves_land_with_text_where_they_begin_again(
         assert (row["value"], left["value"], [one["value"] for one in left["children"]]) == ("a", "b", ["c"])
     assert len(rows(job)) == 2
     assert verify(job.job).ok
+
+
+def test_records_of_a_union_of_references_land_in_tables_of_their_own(topic_of: Any, job_of: Any) -> None:
+    """Several kinds of events in one topic by one subject, as with `use.latest.version`."""
+    topic, client = topic_of(), topic_of().registry.client
+    names = [f"shop{topic.suffix}.{kind}" for kind in ("Order", "Customer")]
+    records = [record(name, id=kind) for name, kind in zip(names, ("long", "string"), strict=True)]
+    for name, one in zip(names, records, strict=True):
+        client.register_schema(name, RegisteredSchema(json.dumps(one), "AVRO"))
+    used = [SchemaReference(name, name, 1) for name in names]
+    number = client.register_schema(f"{topic.name}-value", RegisteredSchema(json.dumps(names), "AVRO", used))
+    union = fastavro.parse_schema(json.loads(json.dumps(records)))
+    for name, value in ((names[0], 1), (names[1], "a"), (names[0], 2)):
+        payload = io.BytesIO()
+        fastavro.schemaless_writer(payload, union, (name, {"id": value}))
+        topic.write(b"\0" + number.to_bytes(4, "big") + payload.getvalue())
+    routes = {name: {"path": f"./lake/{table}"} for name, table in zip(names, ("orders", "customers"), strict=True)}
+    sink = {"path": None, "route_by": "schema", "routes": routes}
+    job = job_of(topic, {"format": "avro"}, sink=sink)
+    job.ingest()
+    assert [rows(job, table) for table in ("orders", "customers")] == [[{"id": 1}, {"id": 2}], [{"id": "a"}]]
+    assert verify(job.job).ok
+    plain = job_of(topic, {"format": "avro"})
+    plain.ingest()
+    members = [{name: one for name, one in row.items() if one is not None} for row in rows(plain)]
+    assert members == [{"member0": {"id": 1}}, {"member1": {"id": "a"}}, {"member0": {"id": 2}}]

@@ -162,3 +162,29 @@ def test_the_first_rows_of_a_kind_get_the_widest_type_of_its_versions() -> None:
     readers = {name: one.readers[-1] for name, one in after(state, learned).lineages.items() if one.readers}
     types = {name: [one["type"] for one in json.loads(reader)["fields"]] for name, reader in readers.items()}
     assert types == {"value:shop.Order": ["long", "int"], "value:shop.Payment": ["long"]}
+
+
+@pytest.mark.parametrize("options", [{}, {"subject": ["{topic}-value"]}], ids=["name", "list"])
+def test_records_of_a_union_are_kinds_of_their_own(options: dict[str, Any]) -> None:
+    def union(*records: SchemaText) -> SchemaText:
+        return SchemaText(json.dumps([json.loads(one.text) for one in records]))
+
+    order, customer = named("Order", id="long"), named("Customer", id="string")
+    routes = {"Order": {"path": "./lake/o"}, "Customer": {"path": "./lake/c"}}
+    job = job_of({"value": avro(**options)}, path=None, route_by="schema", routes=routes)
+    event, pinned = pinned_schemas(job, {"value": found(union(order, customer))}, EMPTY)
+    state = after(EMPTY, event)
+
+    def fields(state: JobState) -> dict[str, list[tuple[str, str]]]:
+        readers = {name: json.loads(one.readers[-1]) for name, one in state.lineages.items() if one.readers}
+        return {name: [(one["name"], one["type"]) for one in reader["fields"]] for name, reader in readers.items()}
+
+    assert fields(state) == {"value:Order": [("id", "long")], "value:Customer": [("id", "string")]}
+    assert list(pinned["value"].writers) == ["1"]
+    later = union(named("Order", id="long", note="string"), customer, named("Refund", why="string"))
+    event, pinned = pinned_schemas(job, {"value": found(union(order, customer), later)}, state)
+    assert fields(after(state, event)) == {
+        "value:Order": [("id", "long"), ("note", "string")],
+        "value:Customer": [("id", "string")],
+    }
+    assert sorted(pinned["value"].writers) == ["1", "2"]
