@@ -68,7 +68,8 @@ def refuse_lost(location: str, options: dict[str, str]) -> None:
         raise Refused(
             "ledger-damaged",
             "there are a ledger's files but no log to them; a new ledger here would land everything again",
-            remedy="restore the _delta_log directory, or give the job another `ledger` path on purpose",
+            remedy="restore the _delta_log directory; without a copy, move the ledger's whole folder away, and make a "
+            "new one from the tables for each of its jobs: `kseg repair JOB --rebuild-ledger`",
             ledger=location,
         )
 

@@ -157,8 +157,8 @@ class InputReader:
                 raise Refused(
                     "topic-missing",
                     f"the topic that this ledger belongs to no longer exists: {error.message}",
-                    remedy="check bootstrap.servers, or source.segments; a topic that was deleted leaves its rows and "
-                    "its ledger behind",
+                    remedy="check bootstrap.servers, or source.segments; if the topic was deleted, take it out of the "
+                    "job file: its rows and its ledger stay",
                     topic=error.topic,
                     partition=error.partition,
                 ) from error

@@ -47,6 +47,11 @@ MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""
 
 
+def _fewer(run_id: str) -> str:
+    """The run's offsets are reserved for it until it has ended."""
+    return f"`kseg repair JOB --abandon {run_id}`, and replace fewer offsets at once"
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """The removal of one run. kept: planned offsets whose rows stay."""
@@ -69,7 +74,7 @@ class Replacement:
                     code,
                     f"the tasks of run {plan.run_id} cannot list all offsets that they could not read, so it may not "
                     "remove rows",
-                    remedy="replace fewer offsets at once, or lower source.max_records_per_task",
+                    remedy=f"lower source.max_records_per_task and repeat the command; or {_fewer(plan.run_id)}",
                     run=plan.run_id,
                 )
         unread = [*reading.lost, *reading.damaged, *reading.gaps]
@@ -124,7 +129,7 @@ class Replacement:
                 "too-many-gaps",
                 f"Spark would have to remove the rows of {ranges} separate ranges from this table; the limit is "
                 f"{MOST_RANGES_IN_SQL}",
-                remedy="replace fewer offsets at once; or add --drop-compacted, which leaves fewer ranges",
+                remedy=f"{_fewer(self.plan.run_id)}, or with --drop-compacted, which leaves fewer ranges",
                 table=table,
                 run=self.plan.run_id,
             )

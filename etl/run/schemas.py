@@ -168,6 +168,7 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
         raise Refused(
             "schema-unknown",
             f"the {unknown.source} names the schema {key}, which the registry {registry.url} does not know",
-            remedy="check registry.url; a schema that was deleted there has to be registered again",
+            remedy="check registry.url; a schema that was deleted there has to be registered again; or set "
+            "decode.on_error: dead_letter, which sets such records aside",
             **unknown.address,
         ) from error

@@ -203,7 +203,7 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "schema-unknown": Explanation(
         "a record names a schema that the registry does not know",
-        "correct `registry.url`, or register the schema again, and run again; else `kseg repair JOB --abandon RUN`",
+        "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`",
     ),
     "several-ledgers": Explanation(
         "a ledger was to be rebuilt, and the tables have runs of several",
@@ -290,11 +290,13 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
     ),
     "too-many-gaps": Explanation(
         "a replacement finds more gaps than its tasks can list, or than Spark can leave out",
-        "replace fewer offsets at once",
+        "lower `source.max_records_per_task` and repeat the command; or `kseg repair JOB --abandon RUN`, then replace "
+        "fewer offsets at once",
     ),
     "too-much-damage": Explanation(
         "a replacement finds more damaged batches than its tasks can list",
-        "replace fewer offsets at once",
+        "lower `source.max_records_per_task` and repeat the command; or `kseg repair JOB --abandon RUN`, then replace "
+        "fewer offsets at once",
     ),
     "topic-missing": Explanation(
         "a topic of the job or query is gone",

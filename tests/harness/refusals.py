@@ -24,7 +24,11 @@ def refusal_codes() -> dict[str, list[str]]:
 
 
 def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    helpers = {node.name: at for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for at in _code_of(node)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in helpers:
+            for code in node.args[helpers[node.func.id] :][:1]:
+                yield from _constants(code, node.lineno)
         if isinstance(node, ast.FunctionDef):
             yield from _in_table(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS and node.args:
@@ -33,6 +37,16 @@ def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
             for call in ast.walk(node):
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__" and call.args:
                     yield from _constants(call.args[0], call.lineno)
+
+
+def _code_of(function: ast.FunctionDef) -> Iterator[int]:
+    """Of a function that makes refusals of a code that it is given: which argument that is."""
+    names = [argument.arg for argument in function.args.args]
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused" and node.args:
+            code = ast.unparse(node.args[0])
+            if code in names:
+                yield names.index(code)
 
 
 def _in_table(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
