@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from kseg.etl.config.at_most import AtMost, NumberOrShare, at_most
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
@@ -220,13 +221,15 @@ def _expect(value: Any) -> Any:
 
 class Decode(Section):
     """Typed columns in place of bytes. keep: Kafka's own columns to land as well, as `_kseg_…`. on_error: what becomes
-    of a record that cannot be decoded. expect: conditions on decoded columns, by name; `else: warn` among them counts
+    of a record that cannot be decoded. max_nulled: how many records of a run may have nulls by `on_error: set_null`.
+    expect: conditions on decoded columns, by name; `else: warn` among them counts
     what breaks one, and lands it."""
 
     key: DecidesRowsIfGiven[Payload | None] = None
     value: DecidesRowsIfGiven[Payload | None] = None
     keep: DecidesRowsIfGiven[Annotated[tuple[KafkaColumn, ...], Loose, AfterValidator(unique)]] = ()
     on_error: DecidesRowsIfGiven[Literal["fail", "set_null", "dead_letter"]] = "fail"
+    max_nulled: HowItRuns[AtContinuation[NumberOrShare]] = "1%"
     expect: DecidesRowsIfGiven[Annotated[dict[str, str | tuple[str, ...]], BeforeValidator(_expect)]] = Field(
         default_factory=dict
     )
@@ -244,6 +247,10 @@ class Decode(Section):
         """Whether rows depend on records' headers: they land, or may name the schema of a payload."""
         payloads = [payload for payload in (self.key, self.value) if payload is not None]
         return "headers" in self.keep or any(payload.by_registry for payload in payloads)
+
+    @property
+    def most_nulled(self) -> AtMost:
+        return at_most(self.max_nulled)
 
 
 def decodes_by_topic(section: Mapping[Any, Any]) -> bool:
@@ -295,6 +302,8 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
     for place, section in sections_of(decode).items():
         if section.key is None and section.value is None:
             yield Finding(place, "decodes nothing", "give `key:`, `value:` or both")
+        if section.on_error != "set_null":
+            yield from _without_meaning(section, place, ("max_nulled",), f"on_error: {section.on_error}")
         if section.on_error == "set_null" and "else" not in section.expect:
             yield from _without_effect(section, place)
         for name in ("key", "value"):
@@ -402,10 +411,11 @@ def _schema_given(payload: Payload) -> str:
 
 
 def _without_meaning(
-    payload: Payload, place: tuple[str, ...], keys: Sequence[str], of: str | None = None
+    payload: Section, place: tuple[str, ...], keys: Sequence[str], of: str | None = None
 ) -> Iterator[Finding]:
     for key in keys:
         name = "schema_" if key == "schema" else key
         # A pinned job has all defaults written out.
         if getattr(payload, name) != type(payload).model_fields[name].get_default(call_default_factory=True):
-            yield Finding((*place, key), f"has no meaning for {of or payload.format}", "remove it")
+            meant = of or getattr(payload, "format", None)
+            yield Finding((*place, key), f"has no meaning for {meant}", "remove it")

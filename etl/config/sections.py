@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, 
 from pydantic.json_schema import JsonSchemaValue
 
 from kseg.client.protocol.topic_names import is_topic_name
+from kseg.etl.config.at_most import AtMost
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
-from kseg.etl.config.dead_letters import AtMost, DeadLetters
+from kseg.etl.config.dead_letters import DeadLetters
 from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, DecidesRowsInAnyOrder, HowItRuns
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.etl.decoding.counts import DecodingCounts
-from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.decoding.errors import TooManyDeadLetters, TooManyNulled
 from kseg.segment_reader.decode.schema import HEADER, RAW_HEADER, RAW_HEADERS, TIMESTAMP
 
 OnError = Literal["fail", "set_null", "dead_letter"]
@@ -86,12 +86,14 @@ class LetterWriter(Protocol):
 class BadRecords:
     """The bad records that one attempt of a task finds when it decodes records.
 
-    letters: the writer; None if dead letters are only counted, because their table has landed. most: the maximum of
-    dead letters in the whole run; a task that exceeds it alone fails at once.
+    letters: the writer; None if dead letters are only counted, because their table has landed. most, most_nulled: the
+    maximum of dead letters, and of rows with nulls, in the whole run; a task that exceeds it alone fails at once.
     """
 
-    def __init__(self, letters: LetterWriter | None = None, most: int | None = None) -> None:
-        self._letters, self._most = letters, most
+    def __init__(
+        self, letters: LetterWriter | None = None, most: int | None = None, most_nulled: int | None = None
+    ) -> None:
+        self._letters, self._most, self._most_nulled = letters, most, most_nulled
         self._counts = DecodingCounts()
         self._routed: Counter[str] = Counter()
         self.examples: list[str] = []
@@ -127,6 +129,16 @@ class BadRecords:
             raise TooManyDeadLetters(self._counts.dead, self._most, self.examples)
         if self._letters is not None:
             self._letters.write(dead_letters(batch, found))
+
+    def refuse_nulls(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
+        """Raises TooManyNulled if nulls in these rows of a batch are more than the run may have.
+
+        explain: as of `dead`; called for examples.
+        """
+        for row in rows[: MAX_EXAMPLES - len(self.examples)]:
+            self.examples.append(example(batch, explain(row)))
+        if self._most_nulled is not None and (nulled := self._counts.nulled + len(rows)) > self._most_nulled:
+            raise TooManyNulled(nulled, self._most_nulled, self.examples)
 
     def count(self, counts: DecodingCounts) -> None:
         self._counts += counts

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +16,8 @@ class DecodingCounts:
     decoded: rows of decoded columns. dead: records that went to the dead-letter table. dropped: tombstones that
     `tombstones: drop` left out.
     nulled: of `decoded`, rows with a null in place of what could not be decoded or broke an expectation. warned: of
-    `decoded`, rows that broke an expectation with `else: warn`.
+    `decoded`, rows that broke an expectation with `else: warn`. columns: of `nulled`, by column (`items[].price`; `*`
+    for all columns of a key or value); left out of the JSON if empty.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -23,13 +27,20 @@ class DecodingCounts:
     dropped: int = 0
     nulled: int = 0
     warned: int = 0
+    columns: dict[str, int] = field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {name: value for name, value in fields.items() if name != "columns" or value}
 
     @property
     def total(self) -> int:
         return self.decoded + self.dead + self.dropped
 
     def __add__(self, other: DecodingCounts) -> DecodingCounts:
-        return DecodingCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "columns"}
+        return DecodingCounts(**sums, columns=dict(sorted((Counter(self.columns) + Counter(other.columns)).items())))
 
 
 def added(one: DecodingCounts | None, other: DecodingCounts | None) -> DecodingCounts | None:

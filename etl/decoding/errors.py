@@ -113,3 +113,42 @@ class TooManyDeadLetters(Refused):
         self.dead = dead
         self.most = most
         self.examples = tuple(examples)
+
+
+class TooManyNulled(Refused):
+    """More records of a run have nulls in place of what cannot be decoded than `decode.max_nulled` allows; nothing was
+    committed.
+
+    nulled: how many, in the whole run or in the task that first exceeded the limit. most: the limit. columns: how many
+    in each column, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        nulled: int,
+        most: int,
+        examples: Sequence[str] = (),
+        run: str | None = None,
+        columns: Mapping[str, int] | None = None,
+    ) -> None:
+        at_least = "" if run is not None else "at least "  # a task does not know of the others
+        first = "".join(f"\n  {line}" for line in examples)
+        by_column = f" ({shown_columns(columns)})" if columns else ""
+        super().__init__(
+            "too-many-nulled",
+            f"{at_least}{nulled} records would have nulls in place of what cannot be decoded{by_column}, and "
+            f"decode.max_nulled lets {most} pass; nothing was committed. The first:{first}",
+            remedy="correct the schema in `decode:` and run again: nothing has landed, so the run is planned again. If "
+            "the records are what is wrong, raise decode.max_nulled (a number, or a percentage of the run's records) "
+            "and run again",
+            run=run,
+        )
+        self.nulled = nulled
+        self.most = most
+        self.examples = tuple(examples)
+
+
+def shown_columns(columns: Mapping[str, int]) -> str:
+    """Columns with their numbers of nulled records, most first."""
+    ordered = sorted(columns.items(), key=lambda item: (-item[1], item[0]))
+    return listed(f"{column} {count:,}" for column, count in ordered)

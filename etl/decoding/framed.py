@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from kseg.etl.decoding.foreign_frames import other_frame
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
-from kseg.etl.decoding.schema_formats import AvroSchemas, Engine, SchemaFormat, Uses
+from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records
+from kseg.segment_reader.payload.plain import Engine
 
 WriterTexts = tuple[str, Uses]
 """A schema's text, and those of what it uses."""

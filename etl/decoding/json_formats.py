@@ -20,10 +20,11 @@ from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.debezium import DebeziumDecoder, Envelope, envelope_formats, envelope_type
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.framed import FramedDecoder
-from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
+from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.formats import EPOCH_DAYS
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.json_schema import read_json_schema
+from kseg.segment_reader.payload.plain import Engine
 
 JSON_FORMATS = ("json", "connect_json", "json_schema")
 _CONNECT = {"timestamp_format": "epoch_millis", "date_format": EPOCH_DAYS}
@@ -57,7 +58,7 @@ def json_format_decoder(
     decoder: PayloadDecoder = make(declared, made, engine=engine)
     if format == "json_schema":
         decoder = FramedDecoder(decoder)
-    return DebeziumDecoder(decoder) if debezium else decoder
+    return DebeziumDecoder(decoder, engine) if debezium else decoder
 
 
 def _declared(

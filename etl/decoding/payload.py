@@ -24,6 +24,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder,
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import APICURIO_FRAME, ID_FRAME
 from kseg.segment_reader.payload.glue import GlueDecoder
+from kseg.segment_reader.payload.plain import Engine
 
 if TYPE_CHECKING:
     from kseg.segment_reader.payload.debezium import Envelope
@@ -61,7 +62,7 @@ class PayloadPlan:
     envelope: Literal["none", "debezium"] = "none"
     framed: FramedSchemas | None = None
     frame: Literal["confluent", "apicurio", "glue"] = "confluent"
-    engine: Literal["fast", "reference"] = "fast"
+    engine: Engine = "fast"
     rules: DecodingRules = NEWEST
 
     @property
@@ -178,7 +179,7 @@ class PayloadPlan:
             return None
         from kseg.segment_reader.payload.debezium import Envelope
 
-        return Envelope(self.by_frames.type)
+        return Envelope(self.by_frames.type, self.engine)
 
     @property
     def lineage(self) -> str:
@@ -212,7 +213,8 @@ class PayloadPlan:
             from kseg.segment_reader.payload.avro.schema import parse_schema
 
             assert self.schema_text is not None
-            return self._unwrapped(avro_decoder(parse_schema(self.schema_text), engine=self.engine))
+            connect = self.rules.connect_logical_types
+            return self._unwrapped(avro_decoder(parse_schema(self.schema_text, connect=connect), engine=self.engine))
         if self.format == "protobuf":
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
@@ -234,7 +236,7 @@ class PayloadPlan:
             return decoder
         from kseg.segment_reader.payload.debezium import DebeziumDecoder
 
-        return DebeziumDecoder(decoder)
+        return DebeziumDecoder(decoder, self.engine)
 
     def __getstate__(self) -> dict[str, Any]:
         # The decoder is made where it runs: it holds compiled code and buffers.

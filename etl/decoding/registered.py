@@ -39,7 +39,7 @@ def _type(schema: Resolved, message: tuple[int, ...]) -> pa.DataType:
         from kseg.segment_reader.payload.avro.schema import parse_schema
         from kseg.segment_reader.payload.avro.types import arrow_type
 
-        return arrow_type(parse_schema(schema.schema.text, _texts(schema)))
+        return arrow_type(parse_schema(schema.schema.text, _texts(schema), connect=True))
     if schema.schema.type == "JSON":
         from kseg.segment_reader.payload.json_schema import read_json_schema
 
@@ -58,7 +58,7 @@ def registered_decoder(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAG
         from kseg.segment_reader.payload.avro.decoder import avro_decoder
         from kseg.segment_reader.payload.avro.schema import parse_schema
 
-        return avro_decoder(parse_schema(schema.schema.text, _texts(schema)), engine="reference")
+        return avro_decoder(parse_schema(schema.schema.text, _texts(schema), connect=True), engine="reference")
     if schema.schema.type == "JSON":
         from kseg.segment_reader.payload.json.decoder import json_decoder
         from kseg.segment_reader.payload.json.shape import JsonOptions

@@ -19,14 +19,12 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
+from kseg.segment_reader.payload.plain import Engine
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Payload
     from kseg.etl.decoding.rules import DecodingRules
     from kseg.segment_reader.payload.row_schema import RowType
-
-Engine = Literal["fast", "reference"]
-"""The compiled decoder, or the one in plain Python."""
 
 Uses = Sequence[str] | Mapping[str, str]
 """Texts of the schemas that a schema uses; by name where the format has such names."""
@@ -102,7 +100,8 @@ def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
         return JsonSchemas(tuple(options.items()), rescue)
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
-    return AvroSchemas(fill=payload.defaults == "fill", several=payload.several, rescue=rescue)
+    connect = rules.connect_logical_types
+    return AvroSchemas(payload.defaults == "fill", payload.several, rescue, connect)
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
@@ -121,11 +120,12 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 class AvroSchemas:
     """fill: fields that the writer lacks get the reader's default, otherwise null. several: records of any name are
     rows of one table, and their names are aliases in the reader's schema. rescue: rows have fields that the reader's
-    schema lacks as JSON text."""
+    schema lacks as JSON text. connect: Connect's logical types are recognised."""
 
     fill: bool = False
     several: bool = False
     rescue: bool = False
+    connect: bool = True
     indexed = False
 
     def reader(self, text: str) -> Any:
@@ -134,7 +134,7 @@ class AvroSchemas:
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.avro.schema import parse_schema
 
-        return parse_schema(text, tuple(uses))
+        return parse_schema(text, tuple(uses), connect=self.connect)
 
     def parts(self, writer: Any, takes: Callable[[str | None], bool]) -> Iterator[Any]:
         if not self.in_union(writer):

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,6 @@ from kseg.etl.decoding.bad_records import RECORD_COLUMNS
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import plain_name
 from kseg.etl.decoding.rules import DecodingRules
-from kseg.etl.decoding.schema_formats import Engine
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
@@ -57,6 +56,8 @@ ByPartition = dict[TopicPartition, OffsetSet]
 
 TypesOf = Callable[[list[str]], pa.Schema]
 """Columns of a table -> their types, as rows are landed in it."""
+
+Engine = Literal["fast", "reference"]
 
 RAW: Final = 0
 """The kind of rows that are records as they are, without any decoding."""

@@ -97,7 +97,7 @@ def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> S
         from kseg.segment_reader.payload.avro.schema import parse_schema
         from kseg.segment_reader.payload.avro.types import arrow_type
 
-        reader, writer = (parse_schema(one.schema.text, _texts(one)) for one in (newest, candidate))
+        reader, writer = (parse_schema(one.schema.text, _texts(one), connect=True) for one in (newest, candidate))
         check = _compared(name, before, delta_type(arrow_type(merged(reader, writer))))
         return replace(check, missing=_missing(AvroSchemas(), reader, writer))
     except IncompatibleSchemas as error:

@@ -22,7 +22,7 @@ from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
-from kseg.etl.run.report_from_ledger import ended
+from kseg.etl.run.report_from_ledger import ended, nulled_columns
 from kseg.etl.tables.names import is_name
 
 
@@ -31,7 +31,8 @@ class RunLine:
     """One run: its phase, and what it landed.
 
     refused: the error with which its last attempt ended. rows_in, rows_out and quarantined (number of offsets that
-    could not be read) are None before the run is accounted for. owner: the last holder of its lease.
+    could not be read) are None before the run is accounted for. owner: the last holder of its lease. nulled: records
+    with nulls in place of what could not be decoded, by column.
     """
 
     run_id: str
@@ -46,6 +47,7 @@ class RunLine:
     owner: str
     quarantined: int | None = None
     refused_at: str | None = None
+    nulled: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ def _run_line(run: RunState) -> RunLine:
         refused=run.refused.message if run.refused else None,
         refused_at=run.refused.at.isoformat() if run.refused and run.refused.at else None,
         owner=run.owner,
+        nulled=nulled_columns(run),
     )
 
 

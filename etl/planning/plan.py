@@ -41,7 +41,7 @@ from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
-from kseg.etl.planning.table_rules import replaces_all
+from kseg.etl.planning.table_rules import has_same_columns, replaces_all
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -341,7 +341,7 @@ class Draft:
     def _rules(self, mode: ev.Mode, wanted: Mapping[TopicPartition, OffsetSet]) -> DecodingRules:
         """The rules of decoding: the tables' own, unless all of their rows are replaced."""
         anew = mode == "backfill-replace" and self.inputs.job.decode is not None and replaces_all(self.state, wanted)
-        return NEWEST if anew else self.inputs.rules
+        return NEWEST if anew and has_same_columns(self.inputs.job) else self.inputs.rules
 
     def _pinned_schemas(self, rules: DecodingRules) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
         if not self.inputs.schemas:

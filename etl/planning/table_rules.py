@@ -8,7 +8,7 @@
     otherwise                                              none: it takes any
 
 All of a job's tables are decoded by the same rules, the oldest of their rows, because they share readers' schemas and
-steps. A replacement of all rows that the job has landed begins anew, by the newest rules.
+steps. A replacement of all rows that the job has landed begins anew, by the newest rules, if the columns stay the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.decoding import sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.rules import NEWEST, DecodingRules, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
@@ -47,6 +48,22 @@ def rules_in_ledger(job: Job, state: JobState) -> DecodingRules:
 def replaces_all(state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> bool:
     """Whether a replacement of these offsets reads all that the job has landed."""
     return all(not landed.subtract(wanted.get(tp, EMPTY)) for tp, landed in state.landed_offsets.items())
+
+
+def has_same_columns(job: Job) -> bool:
+    """Whether all rules give a job's rows the same columns: a table's columns do not change their types. Columns by
+    schemas of a registry stay those of their lineage."""
+    if job.decode is None:
+        return True
+    sections = sections_of(job.decode).values()
+    payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+    texts = [text for payload in payloads if payload.format == "avro" and (text := payload.declared.text) is not None]
+    if not texts:
+        return True
+    from kseg.segment_reader.payload.avro.schema import parse_schema
+    from kseg.segment_reader.payload.avro.types import arrow_type
+
+    return all(arrow_type(parse_schema(text)) == arrow_type(parse_schema(text, connect=True)) for text in texts)
 
 
 def _oldest(rules: Iterable[DecodingRules]) -> DecodingRules:

@@ -34,6 +34,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import choose_engine
 from kseg.etl.run.leftovers import delete_leftovers
 from kseg.etl.run.missing_files import refuse_missing_files
+from kseg.etl.run.nulled import check_nulled
 from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.replacement import Replacement
 from kseg.etl.run.row_counts import (
@@ -152,6 +153,8 @@ class _Landing:
             reading = account_for(self.plan, range_results, context.clients.logs)
             self._check_offsets(reading)
             self._check_tasks(written, reading)
+            if not self.commits:  # those of an earlier attempt passed
+                check_nulled(context.job, self.plan, reading)
             set_aside = {table: side.files(range_results) for table, side in aside.items()}
             letters = self.beside.dead_letters
             if letters in aside:  # those of a table that has landed are compared with its commit

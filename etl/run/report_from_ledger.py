@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.decoding.errors import shown_columns
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run.report import (
@@ -46,7 +48,7 @@ def report_of(job: str, run: RunState, *, status: Status, state: JobState | None
                 a.counts.absent,
                 a.counts.dead_lettered,
                 a.counts.late if run.plan.late_before_ms is not None else None,
-                asdict(a.counts.decoding) if a.counts.decoding is not None else None,
+                _numbers(a.counts.decoding) if a.counts.decoding is not None else None,
             )
             for a in run.accounted.ranges
         ]
@@ -82,8 +84,26 @@ def report_of(job: str, run: RunState, *, status: Status, state: JobState | None
             for gap in (run.accounted.gaps if run.accounted else ())
         ],
         group=group_report(run.offsets_committed),
-        notes=[f"no row was routed to {table}: there is no commit of this run" for table in run.without_rows],
+        notes=[
+            *(f"no row was routed to {table}: there is no commit of this run" for table in run.without_rows),
+            *_nulled_notes(run),
+        ],
     )
+
+
+def _numbers(counts: DecodingCounts) -> dict[str, int]:
+    return {name: number for name, number in asdict(counts).items() if name != "columns"}
+
+
+def nulled_columns(run: RunState) -> dict[str, int]:
+    """By column, the number of records with nulls in place of what could not be decoded."""
+    decoding = run.accounted.counts.decoding if run.accounted is not None else None
+    return decoding.columns if decoding is not None else {}
+
+
+def _nulled_notes(run: RunState) -> list[str]:
+    columns = nulled_columns(run)
+    return [f"records with nulls in place of what could not be decoded: {shown_columns(columns)}"] if columns else []
 
 
 def _nulls_before(state: JobState | None, run: RunState, table: str) -> TableNulls | None:

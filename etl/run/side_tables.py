@@ -16,6 +16,7 @@ from kseg.etl.decoding.bad_records import DEAD_LETTERS
 from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.account import ReadCounts
+from kseg.etl.run.nulled import most_nulled
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.quarantine import Quarantine, quarantine_schema
@@ -77,6 +78,7 @@ class SideTables:
         return Beside(
             Quarantine(quarantine.plan(owner)).opened if quarantine is not None else None,
             DeadLetterTable(letters.plan(owner), job.max_dead_letters(offsets)) if letters is not None else None,
+            most_nulled(job, plan),
         )
 
 

@@ -78,10 +78,12 @@ class Beside:
     """The additional tables to which tasks write. Picklable.
 
     keep: for damaged bytes. dead_letters: for records that cannot be decoded; None: these are only counted.
+    most_nulled: how many records of the run may have nulls in place of what cannot be decoded; None: any number.
     """
 
     keep: OpenKeep | None = None
     dead_letters: DeadLetterTable | None = None
+    most_nulled: int | None = None
 
 
 NOTHING_BESIDE: Final = Beside()
@@ -166,7 +168,8 @@ class TaskReader:
         self._letters = (
             TaskFiles(letters.plan, task.index, attempt.attempt_id) if letters is not None and letters.plan else None
         )
-        self._bad_records = BadRecords(self._letters, letters.most if letters is not None else None)
+        most = letters.most if letters is not None else None
+        self._bad_records = BadRecords(self._letters, most, beside.most_nulled)
         self._kept: tuple[str, ...] = ()
         self._reader: RangeReader = read_range(task, origin, plan.options, self._keep, together)
         self._rows_out = 0

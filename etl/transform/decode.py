@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from kseg.etl.decoding.errors import ExpectationBroken, UndecodablePayload, addr
 from kseg.etl.decoding.expectations import EXPECTATION, FORMS, Expectation, parse_expectation, with_nulls
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import columns_named, plain_name
+from kseg.etl.decoding.nulls import FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
@@ -108,6 +111,7 @@ class DecodeStep(BatchStep):
         warned = np.zeros(batch.num_rows, np.bool_)
         dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
+        columns_nulled: Counter[str] = Counter()
         for plan in self.payloads:
             decoded = plan.decode(batch)
             failing = decoded.status > Status.NULL
@@ -118,7 +122,11 @@ class DecodeStep(BatchStep):
                 if self.on_error == "dead_letter":
                     dead |= why.undecodable(plan, decoded.status)
                 else:
+                    bad_records.refuse_nulls(batch, np.flatnonzero(failing).tolist(), why.of_plan(plan, decoded.status))
                     nulled |= failing
+                    if plan.rules.nulls_fields:
+                        decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded)
+                        columns_nulled += of_columns
             if plan.drop_nulls:
                 dropped |= decoded.status == Status.NULL
             struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
@@ -154,6 +162,7 @@ class DecodeStep(BatchStep):
             else:
                 columns[at] = with_nulls(columns[at], broken)
                 nulled |= broken
+                columns_nulled[column] += int(broken.sum())
         bad_records.dead(batch, np.flatnonzero(dead).tolist(), why.of)
         dropped &= ~dead
         left_out = dropped | dead
@@ -165,6 +174,7 @@ class DecodeStep(BatchStep):
                 dropped=int(dropped.sum()),
                 nulled=int((nulled & ~left_out).sum()),
                 warned=int((warned & ~left_out).sum()),
+                columns=dict(columns_nulled) if self._counts_columns else {},
             )
         )
         return out
@@ -174,6 +184,20 @@ class DecodeStep(BatchStep):
         if not self.refuses_names:
             return np.zeros(records.num_rows, np.bool_)
         return np.asarray(records.column(RAW_HEADERS).is_valid())
+
+    @cached_property
+    def _field_nulls(self) -> dict[str, FieldNulls]:
+        """Decoders of what the payloads' own decoders reject."""
+        return {plan.source: FieldNulls(plan) for plan in self.payloads}
+
+    @property
+    def _counts_columns(self) -> bool:
+        """Whether nulls are counted by column, which earlier releases cannot read."""
+        return any(plan.rules.nulls_fields for plan in self.payloads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Decoders are made where they run.
+        return {name: value for name, value in self.__dict__.items() if name != "_field_nulls"}
 
     def _expected(self, names: Sequence[str]) -> Iterator[tuple[Expectation, str]]:
         """Each expectation with the columns that it is of: of several kinds of records one for each type."""
@@ -253,6 +277,10 @@ class _Reasons:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._found: list[tuple[npt.NDArray[np.bool_], Callable[[int], BadRecord]]] = []
+
+    def of_plan(self, plan: PayloadPlan, status: npt.NDArray[np.uint8]) -> Callable[[int], BadRecord]:
+        """Why a row cannot be decoded."""
+        return lambda row: _bad(plan, self._batch, row, Status(status[row]))
 
     def undecodable(self, plan: PayloadPlan, status: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         rows = status > Status.NULL

@@ -293,6 +293,12 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "lower `source.max_records_per_task` and repeat the command; or `kseg repair JOB --abandon RUN`, then replace "
         "fewer offsets at once",
     ),
+    "too-many-nulled": Explanation(
+        "more records of a run would have nulls in place of what cannot be decoded (`on_error: set_null`) than "
+        "`decode.max_nulled` lets pass; nothing was committed. One column with a wrong type is the usual cause",
+        "correct the schema in `decode:` and run again; or, if the records are what is wrong, raise "
+        "`decode.max_nulled` and run again",
+    ),
     "too-much-damage": Explanation(
         "a replacement finds more damaged batches than its tasks can list",
         "lower `source.max_records_per_task` and repeat the command; or `kseg repair JOB --abandon RUN`, then replace "

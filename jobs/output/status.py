@@ -66,8 +66,10 @@ def runs_view(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "took": _took(run),
             "offsets": run["offsets"],
             "rows": run["rows_out"],
+            **({"nulls for": ", ".join(f"{column} {count}" for column, count in nulled.items())} if nulled else {}),
         }
         for run in runs
+        for nulled in [run.get("nulled") or {}]
     ]
 
 

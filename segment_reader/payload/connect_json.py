@@ -19,14 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.buffers import null_mask
-from kseg.segment_reader.payload.connect_schema import contradiction
+from kseg.segment_reader.payload.connect_schema import contradicting_fields, contradiction
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError
-from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
+from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.document import parse
 from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, JSON_TEXT
 from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+from kseg.segment_reader.payload.plain import Engine, Nulling
 from kseg.segment_reader.payload.repeated_start import RepeatedStart, repeated_start
 
 CONNECT_OPTIONS = JsonOptions(timestamp_format="epoch_millis", date_format=EPOCH_DAYS, unknown_fields="ignore")
@@ -55,6 +56,7 @@ class ConnectJsonDecoder:
         if self._rescues:
             self._type = pa.struct([*declared, pa.field(options.rescued, pa.string())])
         self._known: dict[str, PayloadSchemaError | None] = {}
+        self._nulling = engine if isinstance(engine, Nulling) else None
         self._start: RepeatedStart | None = None
 
     @property
@@ -63,7 +65,7 @@ class ConnectJsonDecoder:
 
     def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
         start = self._start
-        if start is None or len(start.start) <= skip:
+        if self._nulling is not None or start is None or len(start.start) <= skip:
             return self._decode(payloads, skip)
         known = start.of(payloads)
         if not known.any():
@@ -91,7 +93,10 @@ class ConnectJsonDecoder:
         columns = self._columns(decoded)
         status = decoded.status.copy()
         sound = status == Status.DECODED
-        status[sound & self._contradicts(columns[_SCHEMA])] = Status.INCOMPATIBLE_SCHEMA
+        contradicts = sound & self._contradicts(columns[_SCHEMA])
+        if self._nulling is not None and contradicts.any():
+            contradicts = self._without_contradicting(columns, contradicts, self._nulling)
+        status[contradicts] = Status.INCOMPATIBLE_SCHEMA
         for row in np.flatnonzero((status == Status.DECODED) & np.asarray(columns[_PAYLOAD].is_null())).tolist():
             there = self._has_payload(payloads[row].as_py(), skip)
             status[row] = Status.NULL if there else Status.MISSING_FIELD
@@ -132,6 +137,35 @@ class ConnectJsonDecoder:
         faulty = np.array([*(self._contradiction(text) is not None for text in texts.dictionary.to_pylist()), False])
         found: npt.NDArray[np.bool_] = faulty[np.asarray(texts.indices.fill_null(len(faulty) - 1))]
         return found
+
+    def _without_contradicting(
+        self, columns: dict[str, pa.Array], rows: npt.NDArray[np.bool_], nulling: Nulling
+    ) -> npt.NDArray[np.bool_]:
+        """Put nulls in place of the fields that the schemas of these rows contradict; the rows that are left, whose
+        payload itself is of another type."""
+        texts, payloads = columns[_SCHEMA].dictionary_encode(), columns[_PAYLOAD]
+        indices, whole = np.asarray(texts.indices.fill_null(-1)), np.zeros(len(rows), np.bool_)
+        lost: dict[str, npt.NDArray[np.bool_]] = {}
+        for number, text in enumerate(texts.dictionary.to_pylist()):
+            mine = rows & (indices == number)
+            names = contradicting_fields(text, self._shape) if mine.any() else ()
+            if names is None:
+                whole |= mine
+            for name in names or ():
+                lost[name] = lost.get(name, np.zeros(len(rows), np.bool_)) | mine
+                there = ~null_mask(payloads.field(name))  # values of another type are nulls already, and counted
+                nulling.places[f"{_PAYLOAD}.{quoted(name)}"] += int((mine & there).sum())
+        if lost:
+            children = [
+                pc.if_else(pa.array(lost[field.name]), pa.nulls(len(child), field.type), child)
+                if field.name in lost
+                else child
+                for field, child in zip(payloads.type, payloads.flatten(), strict=True)
+            ]
+            columns[_PAYLOAD] = pa.StructArray.from_arrays(
+                children, fields=list(payloads.type), mask=payloads.is_null()
+            )
+        return whole
 
     def _contradiction(self, text: str) -> PayloadSchemaError | None:
         if text not in self._known:

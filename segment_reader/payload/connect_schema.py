@@ -180,6 +180,26 @@ def contradiction(text: str, declared: Shape) -> PayloadSchemaError | None:
         return error
 
 
+def contradicting_fields(text: str, declared: Shape) -> tuple[str, ...] | None:
+    """The fields of a declared struct whose values, written with this schema, are not read; None: the whole is not."""
+    try:
+        schema = _document(text)
+        if declared.kind is not Kind.STRUCT or not isinstance(schema, dict) or schema.get("type") != "struct":
+            return None
+        children = declared.by_name
+        names = ((each, each["field"]) for each in _listed(schema, "") if _name_of(each) in children)
+        return tuple(name for each, name in names if _contradicts(each, children[name], name))
+    except PayloadSchemaError:
+        return None
+
+
+def _contradicts(schema: Any, declared: Shape, path: str) -> bool:
+    try:
+        return _contradiction(schema, declared, path) is not None
+    except PayloadSchemaError:
+        return True
+
+
 def _contradiction(schema: Any, declared: Shape, path: str) -> PayloadSchemaError | None:
     """Raises PayloadSchemaError for what is no schema, at a place that both have."""
     if declared.format is not None and declared.format.name == JSON_TEXT:

@@ -27,6 +27,7 @@ from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
+from kseg.segment_reader.payload.plain import Engine, Nulling
 from kseg.segment_reader.payload.rescue import RESCUED
 
 OP, SOURCE_TS, CONNECTOR_TS = "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"
@@ -68,9 +69,9 @@ class DebeziumDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. envelopes: decodes payloads to structs with `before`,
     `after` and `op`. Raises InvalidSchema where it does not."""
 
-    def __init__(self, envelopes: PayloadDecoder) -> None:
+    def __init__(self, envelopes: PayloadDecoder, engine: Engine = "fast") -> None:
         self._envelopes = envelopes
-        self._unwrap = Envelope(envelopes.type)
+        self._unwrap = Envelope(envelopes.type, engine)
 
     @property
     def type(self) -> pa.StructType:
@@ -87,7 +88,8 @@ class DebeziumDecoder:
 class Envelope:
     """Rows out of decoded envelopes of one type. Raises InvalidSchema where the type is none."""
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, kind: pa.DataType, engine: Engine = "fast") -> None:
+        self._nulling = engine if isinstance(engine, Nulling) else None
         fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
         row = fields.get("after")
         self._of_documents = row == pa.string()
@@ -142,9 +144,12 @@ class Envelope:
         judge(of_row & np.asarray(parts["after"].is_null()), Status.MISSING_FIELD, "after")
         source = parts.get("source")
         source_ts, far = _instants(_child(source, "ts_ms"), len(op))
-        judge(far, Status.OUT_OF_RANGE, "source.ts_ms")
-        connector_ts, far = _instants(parts.get("ts_ms"), len(op))
-        judge(far, Status.OUT_OF_RANGE, "ts_ms")
+        connector_ts, farther = _instants(parts.get("ts_ms"), len(op))
+        for wrong, where, column in (far, "source.ts_ms", SOURCE_TS), (farther, "ts_ms", CONNECTOR_TS):
+            if self._nulling is None:
+                judge(wrong, Status.OUT_OF_RANGE, where)
+            elif wrong.any():
+                self._nulling.places[column] += int(wrong.sum())
         after = _as_row(parts["after"])
         before = _as_row(parts["before"]) if "before" in parts else pa.nulls(len(op), after.type)
         rows = _chosen(before, after, np.asarray(pc.fill_null(pc.equal(op, "d"), False)))

@@ -1,13 +1,19 @@
 """What the plain decoders share: payload by payload, in Python, with one error for a payload that has no row.
 
 A format gives the row of one payload. Its errors get their path from the innermost step on, on their way out.
+
+A decoder may also put nulls in place of values that cannot be decoded, each at its depth (`Nulling`): formats name
+such values by `nullable`. A payload whose structure is broken has no row all the same.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +22,99 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, S
 
 _T = TypeVar("_T")
 
+_OF_VALUES: Final = frozenset(
+    {
+        Status.INVALID_UTF8,
+        Status.WRONG_TYPE,
+        Status.OUT_OF_RANGE,
+        Status.INEXACT,
+        Status.DUPLICATE_KEY,
+        Status.UNKNOWN_SYMBOL,
+        Status.MISSING_FIELD,
+        Status.INCOMPATIBLE_SCHEMA,
+    }
+)
+"""What is wrong with one value of a payload whose structure is sound."""
+
 
 class BadPayload(Exception):
-    """A payload without a row. path: `.items[2].price`, its first dot may be missing."""
+    """A payload without a row. path: `.items[2].price`, its first dot may be missing. place: the same where the path
+    does not show which of its steps are the keys of maps: `tags[]`."""
 
-    def __init__(self, status: Status, message: str, path: str = "") -> None:
+    def __init__(self, status: Status, message: str, path: str = "", place: str = "") -> None:
         super().__init__(status, message)
-        self.status, self.message, self.path = status, message, path
+        self.status, self.message, self.path, self.place = status, message, path, place
+
+
+class Nulling:
+    """Has decoders put nulls in place of values that cannot be decoded, and counts them: one for each thread.
+
+    places: the number of payloads with a null at each place, without the indexes of lists and the keys of maps.
+    """
+
+    def __init__(self) -> None:
+        self.places: Counter[str] = Counter()
+        self._steps: list[str] = []
+        self._of_row: set[str] = set()
+
+    def row(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        """The call's result, of one payload."""
+        self._steps, self._of_row = [], set()
+        token = _NULLING.set(self)
+        try:
+            row = call(*arguments)
+        finally:
+            _NULLING.reset(token)
+        self.places.update(self._of_row)
+        return row
+
+    def within(self, step: str, call: Callable[..., _T], *arguments: Any) -> _T:
+        self._steps.append(step)
+        try:
+            return call(*arguments)
+        finally:
+            self._steps.pop()
+
+    def value(self, call: Callable[..., _T], *arguments: Any) -> _T | None:
+        """The call's result; None if it is a value that cannot be decoded."""
+        try:
+            return call(*arguments)
+        except BadPayload as error:
+            if error.status not in _OF_VALUES:
+                raise
+            self._of_row.add(without_indexes("".join([*self._steps, error.place or error.path])))
+            return None
+
+
+_NULLING: ContextVar[Nulling | None] = ContextVar("nulling", default=None)
+"""That of the payload that is being decoded."""
+
+Engine: TypeAlias = Literal["fast", "reference"] | Nulling
+"""The compiled decoder, the one in plain Python, or that one with nulls in place of values that cannot be decoded."""
+
+_INDEX: Final = re.compile(r'\[(?:\d+|"(?:[^"\\]|\\.)*"|[^\]]*)\]')
+
+
+def without_indexes(path: str) -> str:
+    """`items[2].price` as `items[].price`."""
+    return _INDEX.sub("[]", path.removeprefix("."))
+
+
+def nullable(call: Callable[..., _T], *arguments: Any) -> _T | None:
+    """The call's result, a value; None in place of one that cannot be decoded, if the decoder nulls such values."""
+    nulling = _NULLING.get()
+    return call(*arguments) if nulling is None else nulling.value(call, *arguments)
+
+
+def nulls_values() -> bool:
+    """Whether the payload that is being decoded gets nulls in place of values that cannot be decoded."""
+    return _NULLING.get() is not None
 
 
 def within(step: str, call: Callable[..., _T], *arguments: Any) -> _T:
     """The call's result; its errors get the step before their path."""
+    if (nulling := _NULLING.get()) is not None:
+        return nulling.within(step, call, *arguments)
     try:
         return call(*arguments)
     except BadPayload as error:
@@ -35,7 +123,9 @@ def within(step: str, call: Callable[..., _T], *arguments: Any) -> _T:
 
 
 class PlainDecoder(ABC):
-    """See `segment_reader.payload.decoder.PayloadDecoder`."""
+    """See `segment_reader.payload.decoder.PayloadDecoder`. nulling: set by `with_engine`."""
+
+    nulling: Nulling | None = None
 
     @property
     @abstractmethod
@@ -70,4 +160,13 @@ class PlainDecoder(ABC):
     def _checked(self, payload: bytes, skip: int) -> Any:
         if len(payload) < skip:
             raise BadPayload(Status.BAD_FRAME, f"{len(payload)} bytes, fewer than the frame's {skip}")
-        return self.row(payload, skip)
+        return self.row(payload, skip) if self.nulling is None else self.nulling.row(self.row, payload, skip)
+
+
+_D = TypeVar("_D", bound=PlainDecoder)
+
+
+def with_engine(decoder: _D, engine: Engine) -> _D:
+    """A plain decoder as this engine, which is not the compiled one."""
+    decoder.nulling = engine if isinstance(engine, Nulling) else None
+    return decoder

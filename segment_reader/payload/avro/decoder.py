@@ -5,19 +5,19 @@ resolution.py   writer's against reader's -> nodes    defaults.py     a field's 
 types.py        reader's schema -> Arrow              reference.py    nodes and a payload -> Python values
 program.py      nodes -> instructions (opcodes.py)    kernel.py       instructions and payloads -> Arrow buffers
 compiled.py     buffers around the kernel             numbers.py, slots.py: parts of the kernel
+connect.py      Connect's logical types -> Avro's     zoned.py        texts of timestamps -> instants
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
 from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Missing, resolve
 from kseg.segment_reader.payload.avro.schema import Schema
+from kseg.segment_reader.payload.avro.types import arrow_type
+from kseg.segment_reader.payload.avro.zoned import ZonedDecoder
 from kseg.segment_reader.payload.decoder import PayloadDecoder
-
-Engine = Literal["fast", "reference"]
+from kseg.segment_reader.payload.plain import Engine, with_engine
 
 
 def avro_decoder(
@@ -31,4 +31,7 @@ def avro_decoder(
         IncompatibleSchemas, UnsupportedSchema, InvalidSchema: see `segment_reader.payload.avro.resolution.resolve`.
     """
     resolution = resolve(writer, reader or writer, missing)
-    return CompiledDecoder(resolution) if engine == "fast" else ReferenceDecoder(resolution)
+    plain = engine != "fast"
+    decoder = with_engine(ReferenceDecoder(resolution), engine) if plain else CompiledDecoder(resolution)
+    kind = arrow_type(reader or writer)
+    return decoder if kind == resolution.type else ZonedDecoder(decoder, kind, engine)

@@ -23,10 +23,10 @@ from kseg.segment_reader.payload.avro.schema import (
     Union,
     is_null,
 )
-from kseg.segment_reader.payload.avro.types import arrow_type, joined, members
+from kseg.segment_reader.payload.avro.types import joined, members, written_type
 from kseg.segment_reader.payload.avro.value_reader import KeptBytes, ValueReader
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.plain import BadPayload, within
+from kseg.segment_reader.payload.plain import BadPayload, nullable, within
 from kseg.segment_reader.payload.rescue import json_scalar
 
 Form: TypeAlias = Callable[[ValueReader], str]
@@ -47,7 +47,7 @@ class DocumentTexts:
         """A row of the reference decoder, with the text of each document that is in it. Raises BadPayload."""
         match value:
             case KeptBytes(data, schema):
-                return self.of(data, schema)
+                return nullable(self.of, data, schema)
             case dict():
                 return {name: within(f".{name}", self.within, inner) for name, inner in value.items()}
             case list():
@@ -133,8 +133,13 @@ def _symbol(reader: ValueReader, count: int) -> int:
 def _scalar(schema: Primitive | Fixed) -> Form:
     if isinstance(schema, Primitive) and schema.kind is Kind.NULL:
         return lambda reader: "null"
-    node, kind = resolve(schema, schema).node, arrow_type(schema)
-    return lambda reader: json_scalar(reader.read(node), kind)
+    node, kind = resolve(schema, schema).node, written_type(schema)
+
+    def form(reader: ValueReader) -> str:
+        value = reader.read(node)
+        return "null" if value is None else json_scalar(value, kind)  # None: see `plain.nullable`
+
+    return form
 
 
 def _quoted(text: str) -> str:

@@ -153,6 +153,7 @@ class Mismatch:
     """A branch of the writer's union that the reader's schema cannot take: an error where it is written."""
 
     reason: str
+    written: Schema
 
 
 Node: TypeAlias = (

@@ -66,7 +66,7 @@ from kseg.segment_reader.payload.avro.schema import (
     is_null,
     simple_name,
 )
-from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members
+from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members, written_type
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema
 
 
@@ -79,7 +79,7 @@ class Missing(PythonEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """type: the rows'. node: fills such a row."""
+    """type: the rows', `written_type`. node: fills such a row."""
 
     type: pa.DataType
     node: Node
@@ -93,7 +93,7 @@ def resolve(writer: Schema, reader: Schema, missing: Missing = Missing.NULL) -> 
         UnsupportedSchema: the reader's schema has no column type.
         InvalidSchema: a default that is needed is no value of its field.
     """
-    kind = arrow_type(reader)
+    kind = written_type(reader)
     return Resolution(kind, _Resolver(missing).resolve(writer, reader, "", ""))
 
 
@@ -165,7 +165,7 @@ class _Resolver:
             try:
                 branches.append(self.resolve(branch, reader, f"{at}<{n}>" if len(writer.branches) > 1 else at, to))
             except IncompatibleSchemas as error:
-                branches.append(Mismatch(error.reason))
+                branches.append(Mismatch(error.reason, branch))
                 causes.append(error)
         if causes and len(causes) == len(members(writer)):
             raise causes[0]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
+from kseg.segment_reader.payload.avro.connect import with_avros_names
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.errors import InvalidSchema
 
@@ -47,6 +48,8 @@ class Logical(StrEnum):
     LOCAL_TIMESTAMP_MICROS = "local-timestamp-micros"
     LOCAL_TIMESTAMP_NANOS = "local-timestamp-nanos"
     DURATION = "duration"
+    ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
+    """Debezium's, a text (`segment_reader.payload.avro.connect`)."""
 
 
 #: What each logical type may annotate; decimal, and uuid and duration on fixed, are looked at apart.
@@ -61,6 +64,7 @@ _ANNOTATES: Final = {
     Logical.LOCAL_TIMESTAMP_MILLIS: Kind.LONG,
     Logical.LOCAL_TIMESTAMP_MICROS: Kind.LONG,
     Logical.LOCAL_TIMESTAMP_NANOS: Kind.LONG,
+    Logical.ZONED_TIMESTAMP: Kind.STRING,
 }
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
@@ -145,16 +149,18 @@ Named: TypeAlias = Record | Enum | Fixed
 Schema: TypeAlias = Primitive | Named | Array | Map | Union
 
 
-def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> Schema:
+def parse_schema(text: str | bytes, references: Sequence[str | bytes] = (), *, connect: bool = False) -> Schema:
     """The schema in `text`. references: schemas whose named types it may use, each after those that it uses.
+
+    connect: logical types of Kafka Connect and Debezium are read as Avro's (`segment_reader.payload.avro.connect`).
 
     Raises:
         InvalidSchema: with the place within the schema.
     """
     names: dict[str, Named] = {}
     for reference in references:
-        _parse(_load(reference), _Context(names))
-    return _parse(_load(text), _Context(names))
+        _parse(_load(reference), _Context(names, connect))
+    return _parse(_load(text), _Context(names, connect))
 
 
 def is_null(schema: Schema) -> bool:
@@ -202,6 +208,7 @@ class _Context:
     """Where the parser is. names: all named types so far, by full name."""
 
     names: dict[str, Named]
+    connect: bool
     namespace: str = ""
     place: str = ""
     depth: int = 0
@@ -247,7 +254,7 @@ def _parse(node: Any, at: _Context) -> Schema:
         case "map":
             return Map(_parse(_attribute(node, "values", at), at.into("{}")))
         case str(name) if name in _KINDS:
-            return _annotated(Primitive(_KINDS[name]), node)
+            return _annotated(Primitive(_KINDS[name]), with_avros_names(node) if at.connect else node)
         case None:
             raise at.error("`type` is missing")
         case inner:

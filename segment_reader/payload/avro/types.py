@@ -6,6 +6,7 @@ column type keeps its number (times of day, nanoseconds) or its bytes (a decimal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -59,7 +60,9 @@ _LOGICALS: Final = {
     Logical.LOCAL_TIMESTAMP_MICROS: WALL_CLOCK,
     Logical.LOCAL_TIMESTAMP_NANOS: pa.int64(),
     Logical.DURATION: DURATION,
+    Logical.ZONED_TIMESTAMP: INSTANT,
 }
+_WRITTEN: Final = {**_LOGICALS, Logical.ZONED_TIMESTAMP: pa.string()}
 
 _LONG, _DOUBLE = Primitive(Kind.LONG), Primitive(Kind.DOUBLE)
 
@@ -71,7 +74,12 @@ def arrow_type(schema: Schema) -> pa.DataType:
 
     Raises UnsupportedSchema: more columns than MAX_COLUMNS, or records that are nested too deep.
     """
-    return _Builder().build(schema, "", ())
+    return _Builder(_LOGICALS).build(schema, "", ())
+
+
+def written_type(schema: Schema) -> pa.DataType:
+    """As `arrow_type`, with instants that are written as texts as these texts (`segment_reader.payload.avro.zoned`)."""
+    return _Builder(_WRITTEN).build(schema, "", ())
 
 
 def row_type(schema: Schema) -> row_schema.RowType:
@@ -129,8 +137,12 @@ def is_decimal(schema: Primitive | Fixed) -> bool:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, logicals: Mapping[Logical, pa.DataType]) -> None:
+        self._logicals = logicals
         self._columns = 0
+
+    def _of_logical(self, logical: Logical | None, plain: pa.DataType) -> pa.DataType:
+        return plain if logical is None or logical is Logical.DECIMAL else self._logicals[logical]
 
     def build(self, schema: Schema, place: str, above: tuple[Record, ...]) -> pa.DataType:
         self._columns += 1
@@ -140,9 +152,9 @@ class _Builder:
             case Primitive() | Fixed() if is_decimal(schema):
                 return pa.decimal128(schema.precision, schema.scale)
             case Primitive():
-                return _KINDS[schema.kind] if schema.logical in (None, Logical.DECIMAL) else _LOGICALS[schema.logical]
+                return self._of_logical(schema.logical, _KINDS[schema.kind])
             case Fixed():
-                return pa.binary() if schema.logical in (None, Logical.DECIMAL) else _LOGICALS[schema.logical]
+                return self._of_logical(schema.logical, pa.binary())
             case Enum():
                 return pa.string()
             case Array():

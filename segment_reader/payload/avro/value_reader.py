@@ -55,7 +55,7 @@ from kseg.segment_reader.payload.avro.schema import (
 )
 from kseg.segment_reader.payload.avro.types import MAX_PRECISION
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.plain import BadPayload, within
+from kseg.segment_reader.payload.plain import BadPayload, nullable, nulls_values, within
 
 _EXACT = decimal.Context(prec=1000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _SIZES: Final = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
@@ -149,6 +149,9 @@ class ValueReader:
     # -- values
 
     def read(self, node: Node) -> Any:
+        return nullable(self._read, node)
+
+    def _read(self, node: Node) -> Any:
         match node:
             case Null():
                 return None
@@ -189,7 +192,9 @@ class ValueReader:
                 return self.read(branches[self.branch(len(branches))])
             case Member(number, _, inner):
                 return {f"member{number}": self.read(inner)}
-            case Mismatch(reason):
+            case Mismatch(reason, written):
+                if nulls_values():
+                    self._skip(written, 0)
                 raise BadPayload(Status.INCOMPATIBLE_SCHEMA, reason)
 
     def _structure(self, node: Structure) -> dict[str, Any]:
@@ -208,14 +213,16 @@ class ValueReader:
         self.has_documents |= reader.has_documents
         return value
 
-    def _entries(self, value: Node, minimum: int) -> list[tuple[str, Any]]:
+    def _entries(self, value: Node, minimum: int) -> list[tuple[str, Any]] | None:
         entries: list[tuple[str, Any]] = []
+        unreadable = False
         for number in self.blocks(minimum):
             key = within(f"[{number}]", self.read, Text())
+            unreadable |= key is None
             entries.append((key, within(f'["{key}"]', self.read, value)))
         if len({key for key, _ in entries}) < len(entries):
             raise BadPayload(Status.DUPLICATE_KEY, "a map with the same key twice")
-        return entries
+        return None if unreadable else entries
 
     def _symbol(self, node: Symbols) -> str:
         number = self.long()

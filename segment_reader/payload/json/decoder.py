@@ -11,16 +11,13 @@ compiled.py    kernel, buffers, and the reference    times.py, rescue.py, words.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.json.compiled import JsonDecoder
 from kseg.segment_reader.payload.json.reference import JsonReference
 from kseg.segment_reader.payload.json.shape import JsonOptions
-
-Engine = Literal["fast", "reference"]
+from kseg.segment_reader.payload.plain import Engine, with_engine
 
 
 def json_decoder(
@@ -32,4 +29,6 @@ def json_decoder(
 
     Raises InvalidSchema.
     """
-    return (JsonDecoder if engine == "fast" else JsonReference)(declared, options)
+    if engine == "fast":
+        return JsonDecoder(declared, options)
+    return with_engine(JsonReference(declared, options), engine)

@@ -22,8 +22,15 @@ _LEADS = ((0xC2, 0xDF, 2), (0xE0, 0xEF, 3), (0xF0, 0xF4, 4))
 _SECONDS = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
 _LITERALS = {ord("n"): b"null", ord("t"): b"true", ord("f"): b"false"}
 
+
+class Key(str):
+    """A map's key."""
+
+    __slots__ = ()
+
+
 Step = str | int
-"""A field's name, or an element's number."""
+"""A field's name, a map's `Key`, or an element's number."""
 
 
 def path_text(steps: list[Step]) -> str:
@@ -34,7 +41,12 @@ def path_text(steps: list[Step]) -> str:
 
 def bad(status: Status, steps: list[Step], position: int, reason: str) -> BadPayload:
     """The error of a document. position: the byte that shows it."""
-    return BadPayload(status, f"{reason} (byte {position})", path_text(steps))
+    return BadPayload(status, f"{reason} (byte {position})", path_text(steps), _place(steps))
+
+
+def _place(steps: list[Step]) -> str:
+    """`items[].price`"""
+    return "".join("[]" if isinstance(step, int | Key) else f".{quoted(step)}" for step in steps).removeprefix(".")
 
 
 class Token(Enum):

@@ -25,11 +25,11 @@ from typing import Any
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.json.document import Member, Step, Token, Value, bad, parse
+from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, Value, bad, parse
 from kseg.segment_reader.payload.json.formats import FIRST_DAY, LAST_DAY, days_of, instant_in_range, micros_of
 from kseg.segment_reader.payload.json.numbers import Unfit, decimal, double, integer, scaled, shown, single
 from kseg.segment_reader.payload.json.shape import INTEGERS, JsonOptions, Kind, Shape, row_type, shape_of
-from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder
+from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, nullable
 
 
 class JsonReference(PlainDecoder):
@@ -57,6 +57,10 @@ class JsonReference(PlainDecoder):
 
 def convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> Any:
     """The value as pyarrow takes it for the declared type. steps: the path to it. Raises BadPayload."""
+    return nullable(_convert, value, shape, steps, payload)
+
+
+def _convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> Any:
     if value.token is Token.NULL:
         return None
     if shape.kind is Kind.STRUCT:
@@ -87,21 +91,27 @@ def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> di
     row: dict[str, Any] = {}
     for member in value.members:
         if member.name in row:
-            raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
-        if member.name in fields:
+            row[member.name] = nullable(_twice, member, steps)
+        elif member.name in fields:
             row[member.name] = convert(member.value, fields[member.name], [*steps, member.name], payload)
     return row
+
+
+def _twice(member: Member, steps: list[Step]) -> Any:
+    raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
 
 
 def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[tuple[str, Any]]:
     if value.token is not Token.OBJECT:
         raise _wrong(value, shape, steps)
     child = shape.children[0]
-    pairs = [(each.name, convert(each.value, child, [*steps, each.name], payload)) for each in value.members]
+    pairs = [(each.name, convert(each.value, child, [*steps, Key(each.name)], payload)) for each in value.members]
     seen: set[str] = set()
     for member in value.members:
         if member.name in seen:
-            raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the key is written twice")
+            error = bad(Status.DUPLICATE_KEY, [*steps, Key(member.name)], member.start, "the key is written twice")
+            error.place = error.place.removesuffix("[]")  # all of the map
+            raise error
         seen.add(member.name)
     return pairs
 

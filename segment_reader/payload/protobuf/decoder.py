@@ -11,17 +11,15 @@ compiled.py      kernel, buffers.py, and the reference   fields.py, slots.py, va
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.plain import Engine, with_engine
 from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, columns_of
 from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
 from kseg.segment_reader.payload.protobuf.schema import Message
-
-Engine = Literal["fast", "reference"]
 
 
 def protobuf_decoder(message: Message, *, nanoseconds: Nanoseconds = "fail", engine: Engine = "fast") -> PayloadDecoder:
@@ -32,7 +30,9 @@ def protobuf_decoder(message: Message, *, nanoseconds: Nanoseconds = "fail", eng
     Raises UnsupportedSchema.
     """
     columns = columns_of(message, nanoseconds)
-    return CompiledDecoder(columns) if engine == "fast" else ReferenceDecoder(columns)
+    if engine == "fast":
+        return CompiledDecoder(columns)
+    return with_engine(ReferenceDecoder(columns), engine)
 
 
 def registry_decoder(

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import decimal
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, within
+from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, nullable, within
 from kseg.segment_reader.payload.protobuf.columns import (
     Column,
     Document,
@@ -47,6 +48,9 @@ Draft = dict[int, Any]
 _ABSENT: Final = object()
 _TEXT: Final = pa.string()
 _MOST_DOCUMENTS: Final = 64
+_NULL_TEXT: Final = "null"
+_NULLED: Final = object()
+"""A value that cannot be decoded, and is null in the row."""
 _INT32 = Scalar(Kind.INT32)
 _INT64 = Scalar(Kind.INT64)
 
@@ -97,7 +101,7 @@ def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None
         items = draft.setdefault(number, [])
         packed = reader.below()
         while packed.position < packed.end:
-            value = within(f"[{len(items)}]", _scalar, packed, node)
+            value = within(f"[{len(items)}]", _readable, _scalar, packed, node)
             if value is not _ABSENT:
                 items.append(value)
         return
@@ -107,11 +111,13 @@ def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None
         _read_entry(reader.below(), column, draft.setdefault(number, {}))
     elif column.field.repeated:
         items = draft.setdefault(number, [])
-        value = within(f"[{len(items)}]", _read, reader, node, None, number if wire == GROUP else None)
+        value = within(f"[{len(items)}]", _readable, _read, reader, node, None, number if wire == GROUP else None)
         if value is not _ABSENT:
             items.append(value)
     else:
-        value = _read(reader, node, draft.get(number), number if wire == GROUP else None)
+        before = draft.get(number)
+        before = None if before is _NULLED else before
+        value = _readable(_read, reader, node, before, number if wire == GROUP else None)
         if value is _ABSENT:
             return
         if column.field.oneof is not None:
@@ -120,6 +126,12 @@ def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None
                 draft.pop(draft[case], None)
             draft[case] = number
         draft[number] = value
+
+
+def _readable(call: Callable[..., Any], *arguments: Any) -> Any:
+    """A value's draft, by `_scalar` or `_read`."""
+    value = nullable(call, *arguments)
+    return _NULLED if value is None else value
 
 
 def _packed(column: Column, wire: int) -> bool:
@@ -142,9 +154,10 @@ def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None
     unknown = False  # a number that the closed enum of the values lacks
     for number, kind in reader.fields():
         if number == 1 and kind == wire_type(column.key.kind):
-            key = within("[]", _scalar, reader, column.key)
+            key = within("[]", _readable, _scalar, reader, column.key)
         elif number == 2 and kind == wire:
-            found = within(_key_step(key), _read, reader, column.node, value, None)
+            value = None if value is _NULLED else value
+            found = within(_key_step(key), _readable, _read, reader, column.node, value, None)
             unknown |= found is _ABSENT
             value = value if found is _ABSENT else found
         else:
@@ -277,22 +290,22 @@ def _check_required(struct: Struct, draft: Draft) -> None:
         value = draft.get(column.field.number)
         if value is None:
             if column.field.required:
-                raise _missing(column)
-        elif isinstance(column.node, Struct):
+                nullable(_missing, column)
+        elif value is not _NULLED and isinstance(column.node, Struct):
             if column.key is not None:
                 for key, each in value.items():
-                    within(f".{column.name}{_key_step(key)}", _check_required, column.node, each)
+                    if each is not _NULLED:
+                        within(f".{column.name}{_key_step(key)}", _check_required, column.node, each)
             elif column.field.repeated:
                 for number, each in enumerate(value):
-                    within(f".{column.name}[{number}]", _check_required, column.node, each)
+                    if each is not _NULLED:
+                        within(f".{column.name}[{number}]", _check_required, column.node, each)
             else:
                 within(f".{column.name}", _check_required, column.node, value)
 
 
-def _missing(column: Column) -> BadPayload:
-    error = BadPayload(Status.MISSING_FIELD, "the required field is not written")
-    error.path = f".{column.name}"
-    return error
+def _missing(column: Column) -> None:
+    raise BadPayload(Status.MISSING_FIELD, "the required field is not written", f".{column.name}")
 
 
 def _finished(struct: Struct, draft: Draft) -> dict[str, Any]:
@@ -303,6 +316,8 @@ def _column(column: Column, draft: Draft) -> Any:
     value, node = draft.get(column.field.number), column.node
     if column.key is not None:
         key = column.key
+        if value is not None and _NULLED in value:
+            return None
         return [(_value(key, own), within(_key_step(own), _value, node, each)) for own, each in (value or {}).items()]
     if column.field.repeated:
         return [within(f"[{number}]", _value, node, each) for number, each in enumerate(value or ())]
@@ -314,6 +329,10 @@ def _column(column: Column, draft: Draft) -> Any:
 
 
 def _value(node: Node, value: Any) -> Any:
+    return None if value is _NULLED else nullable(_finished_value, node, value)
+
+
+def _finished_value(node: Node, value: Any) -> Any:
     match node:
         case Scalar(kind, enum) | Wrapper(Scalar(kind, enum)):
             if enum is not None:
@@ -360,6 +379,8 @@ def _object(struct: Struct, draft: Draft, depth: int) -> str:
 def _column_text(column: Column, value: Any, depth: int) -> str:
     node = column.node
     if column.key is not None:
+        if _NULLED in value:
+            return _NULL_TEXT
         keys = [json_scalar(_value(column.key, key), type_of(column.key)) for key in value]
         quoted = [key if column.key.kind is Kind.STRING else f'"{key}"' for key in keys]
         texts = [within(_key_step(key), _value_text, node, each, depth) for key, each in value.items()]
@@ -370,9 +391,12 @@ def _column_text(column: Column, value: Any, depth: int) -> str:
 
 
 def _value_text(node: Node, value: Any, depth: int) -> str:
+    if value is _NULLED:
+        return _NULL_TEXT
     match node:
         case Document():
             return document_text(bytes(value), node, depth + 1)
         case Struct():
             return _object(node, value, depth)
-    return json_scalar(_value(node, value), type_of(node))
+    found = _value(node, value)
+    return _NULL_TEXT if found is None else json_scalar(found, type_of(node))

@@ -45,6 +45,7 @@ def test_what_is_todays() -> None:
     todays = {place for place, decision in DECISIONS.items() if decision is Continuation.AT_CONTINUATION}
     payload = {f"decode.{part}.max_columns" for part in ("key", "value")}
     assert todays == payload | {
+        "decode.max_nulled",
         *("kafka", "registry", "ledger", "run", "airflow", "spark", "reporting"),
         *(f"source.{key}" for key in ("max_records_per_task", "max_batch_bytes", "on_data_loss", "on_gap")),
         *("sink.single_driver", "sink.dead_letters.max", "sink.dead_letters.retention"),

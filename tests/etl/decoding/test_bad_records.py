@@ -14,8 +14,9 @@ from collected_letters import CollectedLetters
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.counts import DecodingCounts
-from kseg.etl.decoding.errors import TooManyDeadLetters
+from kseg.etl.decoding.errors import TooManyDeadLetters, TooManyNulled
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.rules import FIRST, NEWEST
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tasks.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
@@ -75,7 +76,30 @@ def test_nulls_stand_in_for_what_cannot_be_decoded() -> None:
     out = step_of("set_null").apply(batch([GOOD, BAD, None]), ADDRESS, bad)
     assert out.column("id").to_pylist() == [1, None, None]
     assert out.column("_kseg_offset").to_pylist() == [5, 6, 7]
-    assert bad.counts == DecodingCounts(decoded=3, nulled=1)
+    assert bad.counts == DecodingCounts(decoded=3, nulled=1, columns={"id": 1})
+
+
+def test_by_the_first_rules_all_of_the_value_is_null_and_no_column_is_counted() -> None:
+    columns = {"id": "bigint", "note": "string"}
+    decode = Decode.model_validate(
+        {"value": {"format": "json", "schema": {"columns": columns}}, "on_error": "set_null"}
+    )
+    for rules, note, counted in (FIRST, None, {}), (NEWEST, "n", {"id": 1}):
+        bad = BadRecords()
+        out = decode_step(decode, rules=rules).apply(batch([b'{"id": "x", "note": "n"}']), ADDRESS, bad)
+        assert (out.column("id").to_pylist(), out.column("note").to_pylist()) == ([None], [note])
+        assert bad.counts == DecodingCounts(decoded=1, nulled=1, columns=counted)
+
+
+def test_more_nulls_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
+    bad = BadRecords(most_nulled=4)
+    step_of("set_null").apply(batch([BAD] * 3), ADDRESS, bad)
+    with pytest.raises(TooManyNulled) as caught:
+        step_of("set_null").apply(batch([BAD] * 2), ADDRESS, bad)
+    error = caught.value
+    assert (error.code, error.nulled, error.most, error.retriable) == ("too-many-nulled", 5, 4, False)
+    assert [line.partition(":")[0] for line in error.examples] == [f"orders-1 offset {n}" for n in (5, 6, 7)]
+    assert str(error_of_document(error_document(error))) == str(error)
 
 
 def test_more_dead_letters_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
@@ -102,7 +126,9 @@ def test_each_record_is_a_row_or_dead_or_dropped(values: list[bytes | None], on_
     assert dead == (failing if on_error == "dead_letter" else set())
     assert out.column("_kseg_offset").to_pylist() == sorted({5 + n for n in range(len(values))} - dead - dropped)
     nulled = len(failing) if on_error == "set_null" else 0
-    assert bad.counts == DecodingCounts(out.num_rows, len(dead), len(dropped), nulled)
+    broken = sum(value in (b"", b"{") for value in values)
+    columns = {name: count for name, count in (("*", broken), ("id", nulled - broken)) if nulled and count}
+    assert bad.counts == DecodingCounts(out.num_rows, len(dead), len(dropped), nulled, columns=columns)
     assert bad.counts.total == len(values)
     ids = dict(zip(out.column("_kseg_offset").to_pylist(), out.column("id").to_pylist(), strict=True))
     assert ids == {at: 1 if values[at - 5] == GOOD else None for at in ids}

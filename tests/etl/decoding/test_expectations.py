@@ -108,7 +108,7 @@ def test_what_breaks_an_expectation_goes_the_way_of_on_error() -> None:
     bad = BadRecords()
     out = step_of("set_null", id=">= 0").apply(batch(), {}, bad)
     assert out.column("id").to_pylist() == [1, None, None, None]
-    assert bad.counts == DecodingCounts(decoded=4, nulled=1)
+    assert bad.counts == DecodingCounts(decoded=4, nulled=1, columns={"id": 1})
     bad = BadRecords()
     out = step_of("dead_letter", id=">= 0", **{"else": "warn"}).apply(batch(), {}, bad)
     assert (out.num_rows, bad.counts) == (4, DecodingCounts(decoded=4, warned=1))

@@ -116,14 +116,14 @@ def test_a_refused_run_is_planned_again_once_the_job_file_is_corrected(job: Any)
     job.change(sink={"dead_letters": {"max": 0}})
     with pytest.raises(TooManyDeadLetters):
         job.ingest()
-    job.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    job.change(decode={"on_error": "set_null", "max_nulled": "100%"}, sink={"dead_letters": None})
     job.ingest()
     assert numbers(_rows(job), "_kseg_") == sorted(ROWS | DEAD)
     assert [run.phase for run in job.state.runs.values()] == ["abandoned", "finished"]
 
 
 def test_nulls_in_place_of_what_cannot_be_decoded_are_counted(job: Any) -> None:
-    job.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    job.change(decode={"on_error": "set_null", "max_nulled": "100%"}, sink={"dead_letters": None})
     report = job.ingest()
     rows = {row["_kseg_offset"] * 2 + row["_kseg_partition"]: row["id"] for row in _rows(job)}
     assert rows == {n: n for n in ROWS} | dict.fromkeys(DEAD)
@@ -211,7 +211,7 @@ def test_a_record_that_a_step_raises_for_is_a_dead_letter(step: str | None, step
 
 
 def test_a_step_that_raises_ends_the_run_with_the_record_s_address(steps_of_the_user: Any) -> None:
-    job = steps_of_the_user.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    job = steps_of_the_user.change(decode={"on_error": "set_null", "max_nulled": "100%"}, sink={"dead_letters": None})
     with pytest.raises(ArrowStepError, match="13 brings bad luck") as caught:
         job.ingest()
     assert (caught.value.address["partition"], caught.value.address["offset"]) == (1, 6)
@@ -243,7 +243,7 @@ def test_a_row_that_breaks_an_expectation_is_a_dead_letter(job: Any) -> None:
 def test_rows_that_break_an_expectation_land_and_are_counted_where_it_only_warns(job: Any, on_error: str) -> None:
     job.change(decode={"expect": {"id": "< 30", "else": "warn"}, "on_error": on_error})
     if on_error == "set_null":
-        job.change(sink={"dead_letters": None})
+        job.change(decode={"max_nulled": "100%"}, sink={"dead_letters": None})
     job.ingest()
     landed = ROWS if on_error == "dead_letter" else ROWS | DEAD
     assert numbers(_rows(job), "_kseg_") == sorted(landed)

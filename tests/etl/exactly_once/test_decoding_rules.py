@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 from confluent_kafka import Producer
 
 from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.operations.verify import verify
 
 DECODE = {"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}}
 
@@ -107,3 +112,39 @@ def test_literals_are_yamls_values_in_tables_of_an_earlier_release(records: Any,
     assert any("[DE, false] in this run" in note for note in report.notes)
     countries = {row["_kseg_offset"]: row["country"] for row in job.table("first").to_pyarrow_table().to_pylist()}
     assert countries == {0: "DE", 1: "NO", 2: None}
+
+
+def test_connects_logical_types_in_avro_are_columns_of_a_new_table(home: Any, records: Any) -> None:
+    topic = records.topic(1)
+
+    def annotated(base: str, name: str, **more: Any) -> dict[str, Any]:
+        return {"type": base, "connect.version": 1, "connect.name": name, **more}
+
+    decimal = {"connect.parameters": {"scale": "2"}, "logicalType": "decimal", "scale": 2, "precision": 64}
+    fields = {
+        "id": "long",
+        "price": annotated("bytes", "org.apache.kafka.connect.data.Decimal", **decimal),
+        "day": annotated("int", "io.debezium.time.Date"),
+        "at": annotated("long", "io.debezium.time.MicroTimestamp"),
+        "atz": ["null", annotated("string", "io.debezium.time.ZonedTimestamp")],
+    }
+    schema = {"type": "record", "name": "V", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+    plain = json.loads(json.dumps(schema).replace('"logicalType": "decimal"', '"x": 1'))
+    out = io.BytesIO()
+    value = {"id": 1, "price": b"\x04\xd2", "day": 19700, "at": 1_700_000_000_123_456, "atz": "2024-02-29T12:30:00.5Z"}
+    fastavro.schemaless_writer(out, plain, value)
+    producer = Producer(records.settings)
+    producer.produce(topic, value=out.getvalue(), partition=0)
+    assert producer.flush(60) == 0
+    job = home(topic)
+    (job.folder / "v.avsc").write_text(json.dumps(schema))
+    job.change(decode={"value": {"format": "avro", "schema": {"file": "v.avsc"}}}).ingest()
+    types = {field.name: field.type.type for field in job.table("first").schema().fields}
+    assert [types[name] for name in fields] == ["long", "decimal(38,2)", "date", "timestamp_ntz", "timestamp"]
+    (row,) = job.table("first").to_pyarrow_table().select(list(fields)).to_pylist()
+    assert row == {
+        **{"id": 1, "price": Decimal("12.34"), "day": date(2023, 12, 9)},
+        "at": datetime(2023, 11, 14, 22, 13, 20, 123_456),
+        "atz": datetime(2024, 2, 29, 12, 30, 0, 500_000, UTC),
+    }
+    assert verify(job.job).ok

@@ -363,9 +363,10 @@ def test_topics_with_sections_of_their_own_share_the_tables(records: Any, home: 
     for shop in (one, two):
         assert shop.producer.flush(60) == 0
     value = {"format": "avro", "schema": "registry"}
+    nulls = {"on_error": "set_null", "max_nulled": "100%"}
     names = {one.topic: ("Order", "Payment"), two.topic: ("Order", "Refund")}
     decode: dict[str, Any] = {
-        topic: {"value": {**value, "subject": [one.name(kind) for kind in kinds]}, "on_error": "set_null"}
+        topic: {"value": {**value, "subject": [one.name(kind) for kind in kinds]}, **nulls}
         for topic, kinds in names.items()
     }
     decode[one.topic]["key"] = {"format": "string", "as": "who"}

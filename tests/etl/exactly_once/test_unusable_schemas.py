@@ -85,7 +85,7 @@ def test_they_are_rows_of_nulls_or_end_the_run_at_their_address(
     assert caught.value.address["topic"] == topic
     assert caught.value.exit_code == 3
     assert not job.state.lineages["value"].writers.keys() - {str(key) for key in range(10_000)}
-    job.change(decode={"on_error": "set_null"})
+    job.change(decode={"on_error": "set_null", "max_nulled": "100%"})
     job.ingest()
     assert rows(job) == [(0, 1), (1, None), (2, None), (3, None), (4, 4)]
 

@@ -100,7 +100,7 @@ def test_records_nested_too_deep_by_name_are_refused() -> None:
 
 def test_the_page_says_the_same() -> None:
     """Rows of the page's table whose first cell is a schema in JSON, and whose second is the Arrow type."""
-    text = PAGE.read_text().partition("## Avro")[2].partition("\n## ")[0]
+    text = PAGE.read_text().partition("## Avro")[2].partition("\n### ")[0]
     rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", text, re.MULTILINE)
     assert len(rows) > 25
     assert [(schema, of(json.loads(schema))) for schema, _ in rows] == rows

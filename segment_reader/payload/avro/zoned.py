@@ -1,0 +1,120 @@
+"""Debezium's ZonedTimestamp in Avro: an ISO 8601 text with a zone, whose column is an instant.
+
+The decoders read the text (`Logical.ZONED_TIMESTAMP` is a string to them), and here whole columns of texts become
+instants, at any depth. Texts of the usual form are converted by Arrow, all others by the rules of JSON's timestamps.
+Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-temporal-types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kseg.segment_reader.payload.ddl import quoted
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.json.document import Token
+from kseg.segment_reader.payload.json.numbers import Unfit
+from kseg.segment_reader.payload.json.reference import scalar
+from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+from kseg.segment_reader.payload.plain import Engine, Nulling
+
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_USUAL: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+_SHAPE: Final = shape_of(pa.struct([pa.field("at", _INSTANT)]), JsonOptions()).by_name["at"]
+
+Rows = npt.NDArray[np.int64]
+Found = Callable[[int, str, Unfit], None]
+"""Called with the row, the place and the reason of each text that is no timestamp."""
+
+
+class ZonedDecoder:
+    """See `segment_reader.payload.decoder.PayloadDecoder`. own: decodes the same payloads to rows in which instants are
+    texts. type: the rows' type."""
+
+    def __init__(self, own: PayloadDecoder, type: pa.DataType, engine: Engine) -> None:
+        self._own, self._type = own, type
+        self._nulling = engine if isinstance(engine, Nulling) else None
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._type
+
+    def decode(self, payloads: pa.BinaryArray, *, skip: int = 0) -> DecodedPayloads:
+        decoded = self._own.decode(payloads, skip=skip)
+        status = decoded.status.copy()
+
+        def found(row: int, place: str, reason: Unfit) -> None:
+            if self._nulling is not None:
+                self._nulling.places[place] += 1
+            elif status[row] == Status.DECODED:
+                status[row] = reason.status
+
+        rows = _converted(decoded.rows, self._type, np.arange(len(status)), "", found)
+        bad = status != decoded.status
+        if bad.any():
+            rows = rows.take(pa.array(np.arange(len(rows)), mask=bad))
+        return DecodedPayloads(rows, status)
+
+    def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
+        decoded = self._own.decode(pa.array([payload], pa.binary()), skip=skip)
+        if decoded.status[0] != Status.DECODED:
+            return self._own.explain(payload, skip=skip)
+        errors: list[PayloadError] = []
+
+        def found(row: int, place: str, reason: Unfit) -> None:
+            errors.append(PayloadError(reason.status, place, reason.reason))
+
+        _converted(decoded.rows, self._type, np.zeros(1, np.int64), "", found)
+        return errors[0]
+
+
+def _converted(array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found) -> pa.Array:
+    """The array as this type, which differs by instants in place of texts. rows: of each element."""
+    if array.type == kind:
+        return array
+    types = pa.types
+    if types.is_timestamp(kind):
+        return _instants(array, rows, place, found)
+    if types.is_struct(kind):
+        children = [
+            _converted(child, field.type, rows, f"{place}.{quoted(field.name)}".removeprefix("."), found)
+            for child, field in zip(array.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    offsets = np.asarray(array.offsets)
+    below = np.repeat(rows, np.diff(offsets))
+    start, end = int(offsets[0]), int(offsets[-1])
+    moved, mask = pa.array(offsets - start, pa.int32()), array.is_null()
+    if types.is_map(kind):
+        keys, items = array.keys.slice(start, end - start), array.items.slice(start, end - start)
+        items = _converted(items, kind.item_type, below, f"{place}[]", found)
+        made = pa.MapArray.from_arrays(moved, keys, items, kind)
+        return _with_nulls(made, mask)
+    values = _converted(array.values.slice(start, end - start), kind.value_type, below, f"{place}[]", found)
+    return pa.ListArray.from_arrays(moved, values, kind, mask=mask)
+
+
+def _with_nulls(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    return array.take(pa.array(np.arange(len(array)), mask=np.asarray(mask))) if pc.any(mask).as_py() else array
+
+
+def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found) -> pa.Array:
+    usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL), True)
+    if pc.all(usual).as_py() is not False:
+        try:
+            return texts.cast(_INSTANT)
+        except pa.ArrowInvalid:
+            pass  # no day of the calendar, for instance
+    micros: list[int | None] = []
+    for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
+        try:
+            micros.append(None if text is None else scalar(Token.STRING, text, _SHAPE))
+        except Unfit as reason:
+            micros.append(None)
+            found(row, place, reason)
+    return pa.array(micros, pa.int64()).cast(_INSTANT)
