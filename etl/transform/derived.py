@@ -26,6 +26,7 @@ from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.tables.errors import UnlandableRow
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
+from kseg.segment_reader.payload.ddl import type_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +65,7 @@ class DerivedColumn:
             if not self._takes(kind):
                 of = "an integer, string, binary or date" if self.buckets else "a timestamp"
                 of += " or date" if self.function in ("day", "month") else ""
-                message = f"{self.function} is made of {of}, and {self.column} is {kind}"
+                message = f"{self.function} is made of {of}, and {self.column} is {type_name(kind)}"
                 raise ConfigurationError.of(self.place, message, "cast it in the transform, or use another column")
         return pa.field(self.name, {"day": pa.date32(), "bucket": pa.int32()}.get(self.function, pa.string()))
 

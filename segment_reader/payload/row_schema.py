@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.payload.ddl import PRIMITIVES, parse_type
+from kseg.segment_reader.payload.ddl import PRIMITIVES, parse_type, type_name
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema, PayloadSchemaError
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -228,7 +228,7 @@ def _is_text(kind: RowType) -> bool:
 
 
 def _described(kind: RowType) -> str:
-    return "JSON text" if isinstance(kind, JsonText) else str(to_arrow(kind))
+    return "JSON text" if isinstance(kind, JsonText) else type_name(to_arrow(kind))
 
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:

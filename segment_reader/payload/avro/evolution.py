@@ -43,6 +43,7 @@ from kseg.segment_reader.payload.avro.schema import (
 )
 from kseg.segment_reader.payload.avro.shared_types import SharedTypes, named_types
 from kseg.segment_reader.payload.avro.types import arrow_type, is_decimal, joined, members
+from kseg.segment_reader.payload.ddl import type_name
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 
 
@@ -298,5 +299,5 @@ def _with(aliases: tuple[str, ...], name: str, other: str) -> tuple[str, ...]:
 
 
 def _conflict(reader: Schema, writer: Schema, place: str) -> IncompatibleSchemas:
-    reason = f"{describe(writer)} does not fit the column, which is {describe(reader)}: {arrow_type(reader)}"
+    reason = f"{describe(writer)} does not fit the column, which is {describe(reader)}: {type_name(arrow_type(reader))}"
     return IncompatibleSchemas(place, place, reason)

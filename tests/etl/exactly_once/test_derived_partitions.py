@@ -100,5 +100,5 @@ def test_decoded_columns(records: Any, home: Any) -> None:
     producer.produce(name, b'{"id": 9}')
     assert producer.flush(60) == 0
     job.change(sink={"partition_by": [{"hour": "id"}]})
-    with pytest.raises(ConfigurationError, match="hour is made of a timestamp, and id is int64"):
+    with pytest.raises(ConfigurationError, match="hour is made of a timestamp, and id is bigint"):
         job.ingest()

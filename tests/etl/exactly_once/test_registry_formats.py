@@ -85,7 +85,7 @@ def test_documents_of_several_json_schemas_become_one_table(records: Any, home: 
     assert verify(job.job).ok
     changed = json_schema(id=text)
     topic.write(JSONSerializer(changed, topic.client), {"id": "x"})
-    with pytest.raises(Refused, match="id: string does not fit the column, which is int64") as refused:
+    with pytest.raises(Refused, match="id: string does not fit the column, which is bigint") as refused:
         job.ingest()
     assert refused.value.code == "schema-conflict"
 

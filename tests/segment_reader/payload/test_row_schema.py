@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kseg.segment_reader.payload.ddl import type_name
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema
 from kseg.segment_reader.payload.row_schema import (
     Array,
@@ -90,7 +91,10 @@ def test_a_type_that_would_change_is_refused_with_both(reader: RowType, writer: 
     with pytest.raises(IncompatibleSchemas) as refused:
         merged(record(a=record(b=reader)), record(a=record(b=writer)))
     assert refused.value.place == "a.b"
-    assert f"{to_arrow(writer)} does not fit the column, which is {to_arrow(reader)}" in refused.value.reason
+    assert (
+        f"{type_name(to_arrow(writer))} does not fit the column, which is {type_name(to_arrow(reader))}"
+        in refused.value.reason
+    )
 
 
 @pytest.mark.parametrize("wrapped", [lambda kind: kind, Array, lambda kind: Map(TEXT, kind)])

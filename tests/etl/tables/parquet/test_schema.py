@@ -59,7 +59,7 @@ def test_losing_both_addresses_is_bad_configuration():
     with pytest.raises(ConfigurationError) as caught:
         sink_schema(pa.schema([("body", pa.string()), ("offset", pa.int64())]))
     assert caught.value.exit_code is ExitCode.BAD_CONFIGURATION
-    assert "offset int64" in str(caught.value)
+    assert "offset bigint" in str(caught.value)
     assert "sink.addresses: false" in str(caught.value)
 
 
