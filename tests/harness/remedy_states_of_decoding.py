@@ -25,6 +25,13 @@ def undecodable(home: Any, records: Any, **changes: Any) -> State:
 
 
 @state
+def too_many_nulls(home: Any, records: Any, folder: Path) -> State:
+    made = undecodable(home, records)
+    made.job.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    return made
+
+
+@state
 def records_that_cannot_be_decoded(home: Any, records: Any, folder: Path) -> State:
     made = undecodable(home, records)
     made.job.change(sink={"dead_letters": None})
