@@ -130,7 +130,11 @@ def test_a_table_that_had_rows_or_that_somebody_has_changed_keeps_its_shape(targ
     assert renewals.made == 0
 
 
-@pytest.mark.parametrize("maker", [OTHERS, None, "4be1f00c524be1f00c524be1f00c5201"])
+@pytest.mark.parametrize(
+    "maker",
+    [OTHERS, None, "4be1f00c524be1f00c524be1f00c5201"],
+    ids=["another job", "somebody", "a run id of an older release"],
+)
 def test_a_table_that_another_job_or_somebody_else_has_made_keeps_its_shape(target, renewals, maker):
     target.ensure(WRONG, run_id=maker)
     with pytest.raises(IncompatibleSchema):
