@@ -85,7 +85,7 @@ def test_formats_are_those_of_fields_that_are_read() -> None:
 
 
 def test_a_column_of_another_type_does_not_fit() -> None:
-    with pytest.raises(IncompatibleSchemas, match="string does not fit the column, which is int64"):
+    with pytest.raises(IncompatibleSchemas, match="string does not fit the column, which is bigint"):
         decoder_of(document(id=TEXT, more=WHOLE), document(id=WHOLE))
 
 

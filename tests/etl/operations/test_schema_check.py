@@ -82,7 +82,7 @@ def check(job: Job, state: JobState, candidate: Resolved, subject: str = "orders
     [
         (avro(id="long"), avro(id="long", note="string"), (("note", "string"),), (), ""),
         (avro(id="long", note="string"), avro(id="int"), (), ("note",), ""),
-        (avro(id="int"), avro(id="long"), (), (), "Order.id: long does not fit the column, which is int: int32"),
+        (avro(id="int"), avro(id="long"), (), (), "Order.id: long does not fit the column, which is int: int"),
         (avro(a="int"), renamed("a", "b", "int"), (), (), ""),
         (json_schema(id={"type": "integer"}), json_schema(id={"type": "string"}), (), (), "id is bigint, and would be"),
         (proto("int32 id = 1;"), proto("int32 id = 1; string n = 2;"), (("n", "string"),), (), ""),
@@ -158,7 +158,7 @@ def test_schemas_of_a_registry_in_other_formats(tmp_path: Path, format: str) -> 
     reader = grown(part.payload, part.lineage, (), [("first", kept)])
     state = replace(NEW, lineages={"value": Lineage("http://sr", (reader,))})
     assert check(job, state, second) == SchemaCheck("job orders, decode.value", (("new", "string"),), ("note",))
-    assert "id: string does not fit the column, which is int64" in check(job, state, other).refused[0]
+    assert "id: string does not fit the column, which is bigint" in check(job, state, other).refused[0]
     assert [path for path, _ in check(job, NEW, first).added][:2] == ["id", "note"]
 
 

@@ -147,7 +147,7 @@ def test_ids_of_another_registry_are_forgotten() -> None:
 @pytest.mark.parametrize(
     ("newest", "options", "code", "message"),
     [
-        (text(id="string"), {}, "schema-conflict", "the newest .*Order.id: string .* which is long: int64"),
+        (text(id="string"), {}, "schema-conflict", "the newest .*Order.id: string .* which is long: bigint"),
         (text(id="long", a="int", b="int"), {"max_columns": 2}, "too-many-columns", "would have 3 columns"),
     ],
 )
