@@ -116,7 +116,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         raise AssertionError("Spark is started")
 
     def from_now_on() -> None:
-        for way in ("session", "context", "workers"):
+        for way in ("session", "context"):
             monkeypatch.setattr(JobSession, way, refuse)
 
     return from_now_on
@@ -312,7 +312,11 @@ def test_runs_older_than_the_summary_are_compared_with_kafka(
     assert landed.kinds() == {"duplicate": [(1, 4)], "gap": [(0, 7)]}
 
 
-def test_a_table_in_a_catalog_is_compared(land: Callable[..., Landed], spark: Any) -> None:
+def test_a_table_in_a_catalog_is_compared(
+    land: Callable[..., Landed], spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tests' Spark outlives a run, and so does its catalog, which is in memory.
+    monkeypatch.setattr("kseg.etl.spark.job_session.refuse_forgetful", lambda *_: None)
     name = f"spark_catalog.default.verified_{uuid.uuid4().hex[:8]}"
     try:
         landed = land(sink=f"{{table: {name}, single_driver: true}}")
