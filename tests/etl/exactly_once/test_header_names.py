@@ -88,7 +88,7 @@ def test_a_refused_record_is_named_or_quarantined_alone(topic: str, home: Any) -
 
 @pytest.mark.parametrize("names", ["replace", "refuse"])
 def test_names_of_headers_that_a_job_does_not_use_decide_nothing(topic: str, home: Any, names: str) -> None:
-    job = home(topic, decode={**TYPED, "on_error": "set_null"}, source={"header_names": names})
+    job = home(topic, decode={**TYPED, "on_error": "set_null", "max_nulled": "100%"}, source={"header_names": names})
     job.ingest()
     assert sorted(table(job)) == [*range(COUNT)]
     assert verify(job.job).ok
