@@ -68,7 +68,9 @@ def abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         clients = SimpleNamespace(read_state=lambda: state)
         targets = Targets(job, cast("Any", None))
         noted: list[Any] = []
-        lease = SimpleNamespace(check=lambda: None, transition=lambda decide: noted.extend(decide(state)))
+        lease = SimpleNamespace(
+            check=lambda: None, read=lambda: state, transition=lambda decide: noted.extend(decide(state))
+        )
         monkeypatch.setattr(abandon, "report_of", lambda *_, **__: RunReport("job", RUN, "", "abandoned"))
         deadline = RunDeadline(job.run.deadline)
         context = SimpleNamespace(job=job, clients=clients, targets=targets, deadline=deadline)
