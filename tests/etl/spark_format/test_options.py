@@ -125,7 +125,7 @@ def test_where_reading_starts_and_ends(options: dict[str, str], start: Any, end:
         ({"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit", "not supported"),
         ({"kafka.interceptor.classes": "x"}, "kafka.interceptor.classes", "not supported"),
         ({"kafka.isolation.level": "serializable"}, "kafka.isolation.level", "not a level"),
-        ({"kafka.ssl.truststore.location": "x"}, "kafka.ssl.truststore.location", "TLS"),
+        ({"kafka.ssl.truststore.location": "x"}, "kafka.security.protocol", "TLS"),
     ],
 )
 def test_refusals(options: dict[str, str], path: str, message: str) -> None:
