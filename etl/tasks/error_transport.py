@@ -54,12 +54,13 @@ class ErrorTransport:
 
     @contextmanager
     def packing(self) -> Iterator[None]:
-        """In the worker: every exception leaves packed."""
+        """In the worker: every exception leaves packed, also those that are no `Exception`: of libraries that end the
+        process (`sys.exit`), and panics of those that are written in Rust."""
         try:
             yield
-        except TransportedError:
+        except (TransportedError, GeneratorExit, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self.pack(error) from error
 
     def find(self, error: BaseException) -> Exception | None:

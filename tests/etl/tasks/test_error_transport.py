@@ -72,6 +72,22 @@ def test_packing_happens_once() -> None:
     assert str(caught.value).count("kseg-error") == 1
 
 
+@pytest.mark.parametrize("error", [SystemExit("by a library"), BaseException("a panic of Rust")])
+def test_what_is_no_exception_arrives_as_well(error: BaseException) -> None:
+    transport = ErrorTransport()
+    with pytest.raises(TransportedError) as packed, transport.packing():
+        raise error
+    found = transport.find(through_spark(packed.value))
+    assert isinstance(found, WorkerError)
+    assert str(found) == f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("error", [GeneratorExit(), KeyboardInterrupt()])
+def test_what_ends_the_work_itself_is_no_error_of_it(error: BaseException) -> None:
+    with pytest.raises(type(error)), ErrorTransport().packing():
+        raise error
+
+
 def test_what_has_no_token_of_this_read_is_no_error() -> None:
     """Bytes of a record may look like one."""
     transport = ErrorTransport()
