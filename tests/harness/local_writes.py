@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,3 +63,35 @@ class Raises:
         if attempt.number == self.pack:
             raise ValueError("of a writer")
         yield from count(batches, attempt)
+
+
+@dataclass(frozen=True)
+class DiesInItsAnswer:
+    """Counts. The first process is killed when it has sent half of what it returns. marks: a folder for its mark."""
+
+    marks: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        if attempt.attempt_number == 0:
+            (self.marks / f"mark-{os.getpid()}").touch()
+            Connection.send_bytes = _half  # type: ignore[method-assign]
+        yield from count(batches, attempt)
+
+
+def _half(connection: Connection, message: bytes) -> None:
+    """Sends as `send_bytes` does, and dies in the middle of it."""
+    framed = struct.pack("!i", len(message)) + message
+    os.write(connection.fileno(), framed[: 4 + len(message) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Ends its process as command-line libraries do. marks: a folder for a mark of each process."""
+
+    marks: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        (self.marks / f"mark-{os.getpid()}").touch()
+        sys.exit("of a library")
+        yield from batches

@@ -31,6 +31,10 @@ from kseg.etl.tasks.range_results import CollectedResults, RangeResults, watched
 
 _FORK: Final = b"f"
 _END_SECONDS: Final = 5.0
+_START: Final = (
+    "import sys; number, *sys.path = sys.argv[1:]; from kseg.etl.executors.local.server import main; main(int(number))"
+)
+"""The server's program: it finds modules where the driver does, and not first in the working folder, as `-m` would."""
 
 
 class LocalExecutor:
@@ -94,7 +98,7 @@ class LocalExecutor:
                     attempt = working[worker]
                     try:
                         output = _answer(worker)
-                    except (EOFError, ConnectionError):
+                    except (EOFError, OSError):  # OSError: it ended in the middle of a message
                         del working[worker]
                         worker.close()
                         waiting.appendleft(attempt.again(plan, self._attempts))
@@ -118,7 +122,7 @@ class LocalExecutor:
             self.start()
             worker = self._server.fork()
         with suppress(ConnectionError):
-            worker.send_bytes(json.dumps({"path": sys.path, "token": transport.token}).encode())
+            worker.send_bytes(json.dumps({"path": _search_path(), "token": transport.token}).encode())
             worker.send_bytes(pickled)
         return worker
 
@@ -164,7 +168,7 @@ def _order(worker: Connection, attempt: _Attempt, number: int) -> None:
 def _answer(worker: Connection) -> PackOutput | None:
     """The next output of an attempt; None at its end.
 
-    Raises WorkerFailed with the worker's error; EOFError or ConnectionError if the worker ended.
+    Raises WorkerFailed with the worker's error; EOFError or OSError if the worker ended.
     """
     answer: dict[str, Any] = json.loads(worker.recv_bytes())
     if "error" in answer:
@@ -178,6 +182,11 @@ def _answer(worker: Connection) -> PackOutput | None:
 def _connection(ready: object) -> Connection:
     assert isinstance(ready, Connection)
     return ready
+
+
+def _search_path() -> list[str]:
+    """Where the driver looks for modules. It ignores other entries than text itself."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
 
 
 def _cores() -> int:
@@ -196,7 +205,7 @@ class _Server:
     def __init__(self) -> None:
         self._control, other = socket.socketpair()
         with other:
-            command = [sys.executable, "-m", "kseg.etl.executors.local.server", str(other.fileno())]
+            command = [sys.executable, "-c", _START, str(other.fileno()), *_search_path()]
             # In a session of its own: Ctrl-C in a terminal is the driver's, which then ends the workers.
             self._process = subprocess.Popen(
                 command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True

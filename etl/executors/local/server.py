@@ -1,4 +1,4 @@
-"""The process that forks the workers of the local executor: `python -m kseg.etl.executors.local.server FD`.
+"""The process that forks the workers of the local executor.
 
     driver ──control──► server         one byte and a socket: fork a worker that serves this socket
     driver ◄──socket──► worker         see `etl.executors.local.worker`
@@ -14,7 +14,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from typing import Final
 
 from kseg.etl.executors.local.worker import serve
@@ -22,10 +21,14 @@ from kseg.etl.executors.local.worker import serve
 _MESSAGE: Final = 1
 
 
-def main(control: socket.socket) -> None:
-    """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends."""
+def main(fileno: int) -> None:
+    """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends.
+
+    fileno: the control socket's file descriptor.
+    """
     from kseg.etl.tasks.preload import preload
 
+    control = socket.socket(fileno=fileno)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the driver sees a worker's end by its socket
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
         preload()
@@ -38,7 +41,3 @@ def main(control: socket.socket) -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             serve(socket.socket(fileno=files[0]))
         os.close(files[0])
-
-
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))

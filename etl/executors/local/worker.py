@@ -19,6 +19,7 @@ import select
 import socket
 import sys
 import threading
+import traceback
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
@@ -34,6 +35,8 @@ def serve(driver: socket.socket) -> NoReturn:
         code = 0
     except (EOFError, ConnectionError):
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
