@@ -38,6 +38,7 @@ from kseg.etl.run.next_step import Planner, finished, next_step
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
+from kseg.etl.source.errors import WorkersLost
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
 from kseg.etl.telemetry.progress import Progress
 from kseg.segment_reader.log.errors import LogFileError
@@ -269,7 +270,9 @@ def _retry_transient(context: JobContext, step: Callable[[bool], T]) -> T:
 
 
 def _is_transient(failure: BaseException) -> bool:
-    if isinstance(failure, AnotherRunActive) or not isinstance(failure, KsegError | KafkaError | LogFileError):
+    if not isinstance(failure, KsegError | KafkaError | LogFileError):
+        return False
+    if isinstance(failure, AnotherRunActive | WorkersLost):  # of which the latter has been tried again
         return False
     return failure.retriable
 
