@@ -312,6 +312,34 @@ def spark_alone_decides_where_it_can(view: View) -> Iterator[Finding]:
             return
 
 
+def local_tasks_need_no_spark(view: View) -> Iterator[Finding]:
+    """A run would find it out when its plan is pinned already. What tables need by their state, only a run knows."""
+    run = view.raw.get("run")
+    if not isinstance(run, Mapping) or run.get("engine") != "local":
+        return
+    for reason in _needs_spark(view):
+        yield Finding(
+            ("run", "engine"), f"local cannot run this job: {reason}", "use `engine: auto`, or `engine: spark`"
+        )
+        return
+
+
+def _needs_spark(view: View) -> Iterator[str]:
+    steps = view.raw.get("transform")
+    for index, step in enumerate(steps if isinstance(steps, list | tuple) else ()):
+        for kind in STEP_KINDS:
+            if kind not in BATCH_KINDS and isinstance(step, Mapping) and kind in step:
+                yield f"transform[{index}].{kind} is a step that Spark runs"
+    for key in ("cluster_by", "widen"):
+        if view.sound("sink", key) and getattr(view.sink, key):
+            yield f"sink.{key} needs Spark's writer"
+    for _, target in sound_targets(view):
+        if target.table is not None:
+            yield f"the table {target.table} of a catalog has to be written by Spark"
+    if view.given("spark", "remote"):
+        yield "the job runs on a Spark Connect server (spark.remote)"
+
+
 RULES: tuple[Rule, ...] = (
     one_source,
     records_come_from_somewhere,
@@ -340,6 +368,7 @@ RULES: tuple[Rule, ...] = (
     layout_names_columns,
     decoded_rows_have_addresses,
     spark_alone_decides_where_it_can,
+    local_tasks_need_no_spark,
 )
 
 

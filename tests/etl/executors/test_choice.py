@@ -72,13 +72,18 @@ def test_the_executor_follows_from_settings_and_plan(
 
 
 @pytest.mark.parametrize(
-    ("sections", "needs", "reason"),
-    [(REMOTE, None, "spark.remote"), ({}, "transform[0] is a step that Spark runs", r"transform\[0\]")],
+    ("remote", "needs", "reason"),
+    [
+        ("sc://localhost:15002", None, "spark.remote"),
+        (None, "the table t has to be written by Spark", "the table t"),
+    ],
 )
-def test_local_is_rejected_where_spark_is_needed(
-    job: Callable[..., Job], sections: dict[str, Any], needs: str | None, reason: str
+def test_local_is_rejected_where_only_the_run_knows_that_spark_is_needed(
+    job: Callable[..., Job], remote: str | None, needs: str | None, reason: str
 ) -> None:
-    given = job(run={"engine": "local"}, **sections)
+    given = job(run={"engine": "local"})
+    if remote is not None:  # as --remote does
+        given = given.on_remote(remote)
     with pytest.raises(ConfigurationError, match=reason) as caught:
         choose(given, size=1, needs_spark=needs, spark="none")
     assert "engine: auto" in str(caught.value.faults[0].remedy)
