@@ -274,17 +274,6 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"run/lease": True}, "run.lease", "where a duration is expected", "30s"),
     ({"run/deadline": "0s"}, "run.deadline", "shorter than 1s", "1s or more"),
     ({"run/leese": "5s"}, "run.leese", "unknown key", "did you mean lease?"),
-    *(
-        ({"run": {"engine": "local"}} | needs, "run.engine", f"local cannot run this job: {reason}", "`engine: auto`")
-        for needs, reason in (
-            ({"transform": [{"sql": "SELECT * FROM __rows__"}]}, "transform[0].sql is a step"),
-            ({"transform": [{"arrow": "m:f"}, {"python": "m:f"}]}, "transform[1].python is a step"),
-            ({"sink/cluster_by": ["offset"], "sink/single_driver": True}, "sink.cluster_by needs"),
-            ({"sink/widen": True}, "sink.widen needs"),
-            ({"sink": {"table": "lake.orders"}}, "the table lake.orders of a catalog"),
-            ({"spark/remote": "sc://localhost:15002"}, "the job runs on a Spark Connect server"),
-        )
-    ),
     ({"spark/master": 4}, "spark.master", "is a number", "quotes"),
     ({"spark": "local"}, "spark", "is text where a mapping", "pairs"),
     ({"spark/conf": "x"}, "spark.conf", "is text where a mapping", "pairs"),
