@@ -69,7 +69,7 @@ class Nulling:
         return row
 
     def within(self, step: str, call: Callable[..., _T], *arguments: Any) -> _T:
-        self._steps.append(step)
+        self._steps.append("[]" if step.startswith("[") else step)  # a key may be any text, and so end early
         try:
             return call(*arguments)
         finally:

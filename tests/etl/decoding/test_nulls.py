@@ -198,6 +198,7 @@ def in_avro(**changes: Any) -> bytes:
         ({"day": b"\x01\x00"}, {"day": None}, "day"),
         ({"notes": [b"a", b"\xff", b"c"]}, {"notes": ["a", None, "c"]}, "notes[]"),
         ({"by": {"k": b"\xff", "l": b"w"}}, {"by": [("k", None), ("l", "w")]}, "by[]"),
+        ({"by": {'a"] b.[c': b"\xff"}}, {"by": [('a"] b.[c', None)]}, "by[]"),
     ],
 )
 def test_a_value_in_avro_is_null_and_what_follows_it_lands(
@@ -292,6 +293,7 @@ def in_protobuf(**changes: Any) -> bytes:
             "items[].sku",
         ),
         ({"by": {"k": b"\xff", "l": b"w"}}, {"by": [("k", None), ("l", "w")]}, "by[]"),
+        ({"by": {'a"] b.[c': b"\xff"}}, {"by": [('a"] b.[c', None)]}, "by[]"),
     ],
 )
 def test_a_value_in_protobuf_is_null_and_the_others_land(
