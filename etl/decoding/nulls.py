@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.etl.decoding.payload import PayloadPlan
@@ -37,12 +38,15 @@ class FieldNulls:
         self._decoder = replace(plan, engine=self._nulling)
         self._names = dict(plan.rename)
 
-    def of(self, records: pa.RecordBatch, decoded: DecodedPayloads) -> tuple[DecodedPayloads, Counter[str]]:
+    def of(
+        self, records: pa.RecordBatch, decoded: DecodedPayloads, wanted: npt.NDArray[np.bool_]
+    ) -> tuple[DecodedPayloads, Counter[str]]:
         """The rows of all records, and the number of records with nulls in each column.
 
-        A payload whose structure is broken keeps its status, and its row of nulls.
+        wanted: which of the rejected payloads are decoded once more. One whose structure is broken keeps its status,
+        and its row of nulls.
         """
-        failing = np.flatnonzero(decoded.status > Status.NULL)
+        failing = np.flatnonzero(wanted)
         self._nulling.places.clear()
         again = self._decoder.decode(records.take(pa.array(failing)))
         sound = again.status == Status.DECODED

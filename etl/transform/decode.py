@@ -112,9 +112,14 @@ class DecodeStep(BatchStep):
         dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
-        for plan in self.payloads:
-            decoded = plan.decode(batch)
+        of_plans = [(plan, plan.decode(batch)) for plan in self.payloads]
+        for plan, decoded in of_plans:
+            if plan.drop_nulls:
+                dropped |= decoded.status == Status.NULL
+        for plan, decoded in of_plans:
             failing = decoded.status > Status.NULL
+            if self.on_error == "set_null":
+                failing &= ~dropped  # a tombstone that is left out has no nulls
             if failing.any():
                 if self.on_error == "fail":
                     first = int(np.argmax(failing))
@@ -125,10 +130,8 @@ class DecodeStep(BatchStep):
                     bad_records.refuse_nulls(batch, np.flatnonzero(failing).tolist(), why.of_plan(plan, decoded.status))
                     nulled |= failing
                     if plan.rules.nulls_fields:
-                        decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded)
+                        decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded, failing)
                         columns_nulled += of_columns
-            if plan.drop_nulls:
-                dropped |= decoded.status == Status.NULL
             struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
             columns += decoded.rows.flatten() if struct else [decoded.rows]
             own = [field.name for field in typed_columns(plan)]

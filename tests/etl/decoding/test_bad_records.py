@@ -91,6 +91,17 @@ def test_by_the_first_rules_all_of_the_value_is_null_and_no_column_is_counted() 
         assert bad.counts == DecodingCounts(decoded=1, nulled=1, columns=counted)
 
 
+def test_a_tombstone_that_is_left_out_has_no_nulls_of_its_key() -> None:
+    bad = BadRecords(most_nulled=1)
+    step = step_of("set_null", tombstones="drop", key="long")
+    out = step.apply(batch([None, GOOD, None], keys=[b"short", b"short", b"\0" * 8]), ADDRESS, bad)
+    assert (out.column("k").to_pylist(), out.column("id").to_pylist()) == ([None], [1])
+    assert bad.counts == DecodingCounts(decoded=1, dropped=2, nulled=1, columns={"*": 1})
+    assert len(bad.examples) == 1
+    step.apply(batch([None], keys=[b"short"]), ADDRESS, bad)
+    assert bad.counts == DecodingCounts(decoded=1, dropped=3, nulled=1, columns={"*": 1})
+
+
 def test_more_nulls_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
     bad = BadRecords(most_nulled=4)
     step_of("set_null").apply(batch([BAD] * 3), ADDRESS, bad)

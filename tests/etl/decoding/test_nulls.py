@@ -32,7 +32,8 @@ def records(*values: bytes | None) -> pa.RecordBatch:
 def nulled(plan: PayloadPlan, *values: bytes | None) -> tuple[list[Any], dict[str, int], list[Status]]:
     """The rows, the nulls by column, and each payload's status."""
     batch = records(*values)
-    decoded, columns = FieldNulls(plan).of(batch, plan.decode(batch))
+    found = plan.decode(batch)
+    decoded, columns = FieldNulls(plan).of(batch, found, found.status > Status.NULL)
     return decoded.rows.to_pylist(), dict(columns), [Status(int(one)) for one in decoded.status]
 
 
