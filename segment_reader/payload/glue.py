@@ -22,9 +22,9 @@ from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 GLUE_FRAME: Final = 18
 _VERSION: Final = 3
 _AS_IT_IS, _ZLIB = 0, 5
-#: Of one payload, decompressed; a batch of Kafka has a few megabytes.
+#: Of one payload, decompressed, and of all that are decoded together; a batch of Kafka has a few megabytes. A stream of
+#: a kilobyte can become a megabyte.
 _MOST_BYTES: Final = 256 * 1024 * 1024
-_MOST_OF_BATCH: Final = 2**31 - 1
 
 
 def has_glue_frame(payload: bytes) -> bool:
@@ -48,11 +48,8 @@ class GlueDecoder:
         plain, packed = _forms(payloads)
         if plain.all():
             return self._plain.decode(payloads, skip=GLUE_FRAME)
-        inflated = {row: _inflated(payloads[row].as_py()) for row in np.flatnonzero(packed).tolist()}
-        whole = [row for row, body in inflated.items() if body is not None]
-        bodies = [inflated[row] for row in whole]
-        if sum(len(body or b"") for body in bodies) > _MOST_OF_BATCH:
-            raise TooLargeForOneBatch(len(payloads))
+        inflated = _all_inflated(payloads, np.flatnonzero(packed).tolist())
+        whole, bodies = list(inflated), list(inflated.values())
         rest = np.setdiff1d(np.flatnonzero(~plain), whole)
         parts = [
             (np.flatnonzero(plain), self._plain.decode(payloads.filter(pa.array(plain)), skip=GLUE_FRAME)),
@@ -90,6 +87,20 @@ def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray
     framed[some] = data[offsets[:-1][some]] == _VERSION
     form[some] = data[offsets[:-1][some] + 1]
     return null | framed & (form == _AS_IT_IS), framed & (form == _ZLIB)
+
+
+def _all_inflated(payloads: pa.BinaryArray, rows: list[int]) -> dict[int, bytes]:
+    """The bodies of those of these rows that are whole streams. Raises TooLargeForOneBatch."""
+    found: dict[int, bytes] = {}
+    total = 0
+    for row in rows:
+        if (body := _inflated(payloads[row].as_py())) is None:
+            continue
+        total += len(body)
+        if total > _MOST_BYTES and found:
+            raise TooLargeForOneBatch(len(payloads))
+        found[row] = body
+    return found
 
 
 def _inflated(payload: bytes) -> bytes | None:

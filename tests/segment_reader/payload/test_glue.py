@@ -17,6 +17,7 @@ from kseg.segment_reader.payload import glue
 from kseg.segment_reader.payload.avro.decoder import avro_decoder
 from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.glue import GlueDecoder, has_glue_frame
 
 FIELDS = [{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]
@@ -94,3 +95,14 @@ def test_a_stream_of_any_length_takes_only_so_much_memory(monkeypatch: pytest.Mo
     assert DECODER.decode(pa.array([payload], pa.binary())).status.tolist() == [Status.BAD_FRAME]
     assert "of at most 1,000 bytes" in DECODER.explain(payload).message
     assert DECODER.decode(pa.array([encoded(order(900), compressed=True)], pa.binary())).status.tolist() == [0]
+
+
+def test_many_streams_take_only_so_much_memory_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue, "_MOST_BYTES", 1000)
+    inflated: list[int] = []
+    monkeypatch.setattr(glue, "_inflated", lambda payload, own=glue._inflated: (inflated.append(1), own(payload))[1])
+    payloads = pa.array([encoded(order(400), compressed=True)] * 100, pa.binary())
+    with pytest.raises(TooLargeForOneBatch):
+        DECODER.decode(payloads)
+    assert len(inflated) == 3
+    assert DECODER.decode(payloads[:2]).rows.to_pylist() == [order(400)] * 2
