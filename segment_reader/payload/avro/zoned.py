@@ -18,13 +18,17 @@ import pyarrow.compute as pc
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.json.document import Token
+from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.json.numbers import Unfit
 from kseg.segment_reader.payload.json.reference import scalar
 from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
 from kseg.segment_reader.payload.plain import Engine, Nulling
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
-_USUAL: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+#: What Arrow and JSON's rules read alike, but for times beyond the years 1 to 9999 of UTC: zones are up to 18:00 there.
+_USUAL: Final = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-9]{2})$"
+)
 _SHAPE: Final = shape_of(pa.struct([pa.field("at", _INSTANT)]), JsonOptions()).by_name["at"]
 
 Rows = npt.NDArray[np.int64]
@@ -48,13 +52,17 @@ class ZonedDecoder:
         decoded = self._own.decode(payloads, skip=skip)
         status = decoded.status.copy()
 
+        nulls: set[tuple[int, str]] = set()
+
         def found(row: int, place: str, reason: Unfit) -> None:
             if self._nulling is not None:
-                self._nulling.places[place] += 1
+                nulls.add((row, place))
             elif status[row] == Status.DECODED:
                 status[row] = reason.status
 
         rows = _converted(decoded.rows, self._type, np.arange(len(status)), "", found)
+        if self._nulling is not None:
+            self._nulling.places.update(place for _, place in nulls)
         bad = status != decoded.status
         if bad.any():
             rows = rows.take(pa.array(np.arange(len(rows)), mask=bad))
@@ -107,9 +115,12 @@ def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found) -> pa
     usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL), True)
     if pc.all(usual).as_py() is not False:
         try:
-            return texts.cast(_INSTANT)
+            instants = texts.cast(_INSTANT)
         except pa.ArrowInvalid:
             pass  # no day of the calendar, for instance
+        else:
+            if _in_range(instants):
+                return instants
     micros: list[int | None] = []
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
         try:
@@ -118,3 +129,10 @@ def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found) -> pa
             micros.append(None)
             found(row, place, reason)
     return pa.array(micros, pa.int64()).cast(_INSTANT)
+
+
+def _in_range(instants: pa.TimestampArray) -> bool:
+    """Whether all are within the years 1 to 9999."""
+    ends = pc.min_max(instants.view(pa.int64()))
+    first, last = ends["min"].as_py(), ends["max"].as_py()
+    return first is None or (first >= FIRST_MICROS and last <= LAST_MICROS)

@@ -21,6 +21,7 @@ from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.connect_json import CONNECT_OPTIONS, ConnectJsonDecoder
 from kseg.segment_reader.payload.connect_schema import read_connect_schema
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.plain import Nulling
 
@@ -210,3 +211,33 @@ def test_a_column_that_is_there_keeps_its_type() -> None:
     before = parse_schema(record("int"))
     now = parse_schema(record(annotated("int", f"{OF_DEBEZIUM}.Date", {})), connect=True)
     assert merged(before, now) is before
+
+
+AT_THE_EDGES = (
+    *("0000-06-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+    *("9999-12-31T23:59:59-01:00", "2024-01-01T00:00:00+17:59", "2024-01-01T00:00:00-18:00"),
+    *("2024-01-01T00:00:00-23:59", "2024-01-01T24:00:00Z", "2024-02-30T00:00:00Z", "2024-01-01T00:00:60Z"),
+    *("2024-01-01T00:00:00.1234567Z", "2024-01-01T00:00:00.Z", "infinity"),
+)
+
+
+@pytest.mark.parametrize("text", AT_THE_EDGES)
+def test_an_instant_is_the_same_whatever_is_decoded_with_it(text: str, engine: Any) -> None:
+    schema = parse_schema(record(annotated("string", f"{OF_DEBEZIUM}.ZonedTimestamp", {})), connect=True)
+    decoder = avro_decoder(schema, engine=engine)
+    alone, beside = decoder.decode(written("string", text)), decoder.decode(written("string", text, "no time"))
+    assert alone.status[0] == beside.status[0]
+    assert alone.rows.to_pylist()[0] == beside.rows.to_pylist()[0]
+    as_json = json_decoder(pa.struct([("v", pa.timestamp("us", tz="UTC"))]), JsonOptions(unknown_fields="ignore"))
+    in_json = as_json.decode(pa.array([json.dumps({"v": text}).encode()], pa.binary()))
+    assert (alone.status[0] == Status.DECODED) == (in_json.status[0] == Status.DECODED)
+
+
+def test_a_record_with_several_wrong_instants_at_one_place_is_counted_once() -> None:
+    kind = {"type": "array", "items": annotated("string", f"{OF_DEBEZIUM}.ZonedTimestamp", {})}
+    nulling = Nulling()
+    decoder = avro_decoder(parse_schema(record(kind), connect=True), engine=nulling)
+    plain = {"type": "array", "items": "string"}
+    decoded = decoder.decode(written(plain, ["x", "2024-01-01T00:00:00Z", "y"], ["z"]))
+    assert [row["v"].count(None) for row in decoded.rows.to_pylist()] == [2, 1]
+    assert nulling.places == {"v[]": 2}
