@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,6 +54,9 @@ RECORD_COLUMNS: Final = (
     RAW_HEADERS,
 )
 """The columns of a dead letter that come from its record."""
+
+_MOST_ID: Final = 2**31 - 1
+"""Of the column `schema_id`."""
 
 MAX_EXAMPLES: Final = 3
 """Errors that a task lists, for messages."""
@@ -163,10 +166,18 @@ def dead_letters(batch: pa.RecordBatch, found: Sequence[BadRecord]) -> pa.Record
     columns = [
         there.column(field.name).cast(field.type)
         if field.name in there.schema.names
-        else pa.array([getattr(bad, field.name, None) for bad in in_order], field.type)
+        else pa.array([_why(bad, field.name) for bad in in_order], field.type)
         for field in DEAD_LETTERS
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS)
+
+
+def _why(bad: BadRecord, name: str) -> Any:
+    """What a column of a dead letter has of the error. Ids of 8 bytes that the column cannot have are null: the message
+    has those that the registry does not know."""
+    if name == "schema_id" and bad.schema_id is not None and bad.schema_id > _MOST_ID:
+        return None
+    return getattr(bad, name, None)
 
 
 def example(batch: pa.RecordBatch, bad: BadRecord) -> str:

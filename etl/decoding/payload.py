@@ -22,7 +22,6 @@ from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
-from kseg.segment_reader.payload.framing import APICURIO_FRAME, ID_FRAME
 from kseg.segment_reader.payload.glue import GlueDecoder
 from kseg.segment_reader.payload.plain import Engine
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MADE: Final = ("decoder", "by_frames", "_envelopes")
-_FRAMES: Final = {"confluent": ID_FRAME, "apicurio": APICURIO_FRAME}
-"""Bytes of a frame with an id."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +124,13 @@ class PayloadPlan:
         return replace(error, message=error.message + hint) if hint else error
 
     def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
-        """The id of the writer's schema in this record; None if it has none."""
-        payload = records.column(self.source)[row].as_py() if self.framed is not None else None
-        size = _FRAMES.get(self.frame, 0)
-        if payload is None or len(payload) < size or payload[0] != 0:
+        """The id of the writer's schema in this record's frame or header; None if it has none."""
+        if self.framed is None:
             return None
-        found = int.from_bytes(payload[1:size], "big", signed=True)
-        return found if found >= 0 else None
+        one = records.slice(row, 1)
+        frames = self.framed.frames(one.column(self.source), _headers(one), self.source)
+        found = frames.schemas[frames.which[0]] if frames.which[0] >= 0 else None
+        return found if isinstance(found, int) and found >= 0 else None
 
     def records_of(self, records: pa.RecordBatch) -> pa.StringArray:
         """The record name in the schema of each of these payloads; null if there is none."""

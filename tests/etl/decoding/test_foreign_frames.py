@@ -7,6 +7,7 @@ import json
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from collected_letters import CollectedLetters
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import DecodeStep, decode_step
 from kseg.segment_reader.payload.decoder import Status
 
@@ -155,3 +159,20 @@ def test_a_job_that_does_not_name_the_frame_is_told_of_it(step_of: Callable[...,
 def test_a_dead_letter_has_the_schemas_id_of_eight_bytes() -> None:
     plan = PayloadPlan("value", "avro", "value", framed=SCHEMAS, frame="apicurio")
     assert plan.schema_id(records(framed(LARGE)), 0) == LARGE
+
+
+def test_a_dead_letters_id_is_that_of_the_header_or_null_where_the_column_is_too_small() -> None:
+    def found(frame: str, headers: list[dict[str, Any]] | None, payload: bytes) -> list[Any]:
+        plan = PayloadPlan("value", "avro", "value", framed=replace(SCHEMAS, frame=frame), frame=frame)
+        step = DecodeStep((plan,), on_error="dead_letter")
+        letters = CollectedLetters()
+        row = {"topic": "t", "partition": 0, "offset": 1, "value": payload, "headers": headers}
+        step.apply(pa.RecordBatch.from_pylist([row], schema=DecodeOptions().schema), {}, BadRecords(letters))
+        return [(letter["schema_id"], letter["error"]) for letter in letters.rows]
+
+    in_header = [{"key": "__value_schema_id", "value": b"\0\0\0\0\5"}]
+    assert found("confluent", None, b"\0\0\0\0\7x") == [(7, "UNKNOWN_SCHEMA")]
+    assert found("confluent", in_header, b"\0\0\0\0\7x") == [(5, "UNKNOWN_SCHEMA")]
+    assert found("apicurio", None, framed(LARGE)[:9]) == [(None, "TRUNCATED")]
+    assert found("apicurio", None, b"\0" + b"\x7f" * 8) == [(None, "UNKNOWN_SCHEMA")]
+    assert found("apicurio", None, b"\0" + (2**31 - 1).to_bytes(8, "big")) == [(2**31 - 1, "UNKNOWN_SCHEMA")]
