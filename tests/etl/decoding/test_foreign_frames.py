@@ -162,7 +162,7 @@ def test_a_dead_letter_has_the_schemas_id_of_eight_bytes() -> None:
 
 
 def test_a_dead_letters_id_is_that_of_the_header_or_null_where_the_column_is_too_small() -> None:
-    def found(frame: str, headers: list[dict[str, Any]] | None, payload: bytes) -> list[Any]:
+    def found(frame: Any, headers: list[dict[str, Any]] | None, payload: bytes) -> list[Any]:
         plan = PayloadPlan("value", "avro", "value", framed=replace(SCHEMAS, frame=frame), frame=frame)
         step = DecodeStep((plan,), on_error="dead_letter")
         letters = CollectedLetters()
