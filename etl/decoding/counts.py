@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,14 @@ class DecodingCounts:
     warned: int = 0
     columns: dict[str, int] = field(default_factory=dict)
 
-    @model_serializer(mode="wrap")
-    def _to_json(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if name != "columns" or value}
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema  # only the ledger's codec gets here: workers do not load pydantic
+
+        def to_json(counts: DecodingCounts, default: Callable[[DecodingCounts], dict[str, Any]]) -> dict[str, Any]:
+            return {name: value for name, value in default(counts).items() if name != "columns" or value}
+
+        return handler(source) | {"serialization": core_schema.wrap_serializer_function_ser_schema(to_json)}
 
     @property
     def total(self) -> int:

@@ -28,12 +28,14 @@ def maintenance_of(**methods: Any) -> Any:
 
 def job_of(monkeypatch: pytest.MonkeyPatch, tables: Sequence[str], maintenance: Callable[..., Any]) -> Any:
     """A job with these tables and no unfinished run."""
-    state = SimpleNamespace(tables={name: TableState(name, 1) for name in tables}, unfinished_runs=list)
+    state = SimpleNamespace(
+        tables={name: TableState(name, 1) for name in tables}, unfinished_runs=list, table_records={}
+    )
     context = SimpleNamespace(
         job=SimpleNamespace(name="job", sink=SimpleNamespace(single_driver=False)),
         clients=SimpleNamespace(read_state=lambda: state, ledger=SimpleNamespace(id="ledger", jobs=list)),
         lease=lambda *_, **__: nullcontext(SimpleNamespace(read=lambda: None)),
-        targets=SimpleNamespace(check=lambda *_: None, maintenance=maintenance),
+        targets=SimpleNamespace(check=lambda _, known: known.state, maintenance=maintenance),
         progress=SimpleNamespace(phase=lambda _: None),
         stopwatch=SimpleNamespace(seconds=dict),
     )

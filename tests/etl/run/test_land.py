@@ -54,7 +54,7 @@ def test_a_damaged_table_that_the_run_has_landed_in_is_put_back_or_its_run_aband
     state = ev.TableState(id="t", version=1, rows=0)
     commits = {"/t": ev.TableCommit(1, rows=0, after=state, found=True)}
     access = SimpleNamespace(recorded_commit=read)
-    targets = SimpleNamespace(check=read, access=lambda _: access)
+    targets = SimpleNamespace(check_landed=read, access=lambda _: access)
     plan = replace(PLAN, tables={"/t": state})
     job = SimpleNamespace(transform=(), quarantine=None, dead_letters=None)
     landing = _Landing(cast("Any", SimpleNamespace(targets=targets, job=job)), NOTHING, plan, commits, True)
