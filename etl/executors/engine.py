@@ -23,6 +23,7 @@ class Engine:
     spark: JobSession
     _choice: EngineChoice | None = None
     _executor: Executor | None = None
+    _session: object = None
     _local: LocalExecutor | None = None
 
     def choose(self, *, size: float | None, needs_spark: str | None) -> EngineChoice:
@@ -39,9 +40,11 @@ class Engine:
 
     def executor(self) -> Executor:
         """The executor that was chosen, or the one of a command that reads without a plan; it is started here."""
-        if self._executor is None:
-            choice = self._choice or self.choose(size=None, needs_spark=None)
-            self._executor = self._made(choice)
+        choice = self._choice or self.choose(size=None, needs_spark=None)
+        # A session whose Connect server is gone was dropped, and the next one is another.
+        session = self.spark.session() if choice.executor == "connect" else None
+        if self._executor is None or session is not self._session:
+            self._executor, self._session = self._made(choice), session
         return self._executor
 
     def close(self) -> None:
