@@ -193,7 +193,7 @@ def test_added_partitions_are_placed_by_hand_or_by_the_controller(three: Any, un
     assert until(lambda: len(replicas(f"{name}-b")) == 2)
     too_few = create_partitions(three, {name: 5}, assignments={name: [[1, 2]]}, validate_only=True)
     assert too_few.failed()[name].code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert len(replicas(name)) == 3
+    assert until(lambda: len(replicas(name)) == 3)
 
 
 @pytest.mark.rule(296)
