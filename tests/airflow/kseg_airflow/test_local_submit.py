@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+
+import psutil
 
 from airflow_process import wait_for
 from kseg_airflow.drivers.local import LocalDriver
@@ -30,7 +33,8 @@ def test_the_connections_properties_reach_the_driver_and_lie_in_no_file(tmp_path
         assert driver.poll() is None
     finally:
         for process in session_members(driver.session):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
     wait_for(lambda: not session_members(driver.session), "the driver's end")
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path != program]
     assert {"driver.log", "read"} <= {path.name for path in files}

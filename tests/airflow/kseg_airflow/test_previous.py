@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import psutil
 import pytest
 
 from airflow_process import wait_for
@@ -409,5 +411,6 @@ def test_a_result_that_is_read_leaves_no_secrets(tries: Tries) -> None:
 
 def kill(driver: LocalDriver) -> None:
     for process in session_members(driver.session):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that ended since, with the one before it
+            process.kill()
     wait_for(lambda: not session_members(driver.session), "the end of all processes")
