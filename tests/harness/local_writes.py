@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -94,3 +95,33 @@ class Leaves:
     def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
         (self.marks / f"mark-{os.getpid()}").touch()
         sys.exit("of a library")
+
+
+@dataclass(frozen=True)
+class LeavesAChild:
+    """Counts. The first process starts a process that outlives it, in the way given, and is killed. marks: a folder in
+    which the process writes its id."""
+
+    marks: Path
+    way: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+        if attempt.attempt_number == 0:
+            pid = os.fork() if self.way == "fork" else _spawned()
+            if pid == 0:
+                time.sleep(3600)
+            (self.marks / f"mark-{pid}").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from count(batches, attempt)
+
+
+def _spawned() -> int:
+    words = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    return subprocess.Popen(words, close_fds=False, stdin=subprocess.DEVNULL).pid
+
+
+def prints(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+    """Counts, and prints as a user's functions may."""
+    print("printed by a step")
+    os.write(1, b"written by a library\n")
+    yield from count(batches, attempt)

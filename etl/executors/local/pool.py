@@ -205,7 +205,8 @@ class _Server:
     def __init__(self) -> None:
         self._control, other = socket.socketpair()
         with other:
-            command = [sys.executable, "-c", _START, str(other.fileno()), *_search_path()]
+            # Unbuffered: what a step has printed is not lost when its process is ended.
+            command = [sys.executable, "-u", "-c", _START, str(other.fileno()), *_search_path()]
             # In a session of its own: Ctrl-C in a terminal is the driver's, which then ends the workers.
             self._process = subprocess.Popen(
                 command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True

@@ -6,6 +6,8 @@
 It loads what tasks need before the first fork. It is started as a program of its own, never forked from the driver:
 Arrow, numba and the driver's clients have threads, of which a fork copies locks but no threads. It ends with the
 driver, which holds the other end of the control socket.
+
+What a user's code prints goes to the driver's stderr: the driver's stdout is a command's result.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Final
 from kseg.etl.executors.local.worker import serve
 
 _MESSAGE: Final = 1
+_STDOUT: Final = 1
+_STDERR: Final = 2
 
 
 def main(fileno: int) -> None:
@@ -29,6 +33,9 @@ def main(fileno: int) -> None:
     from kseg.etl.tasks.preload import preload
 
     control = socket.socket(fileno=fileno)
+    control.set_inheritable(False)
+    with contextlib.suppress(OSError):  # the driver may have no stderr
+        os.dup2(_STDERR, _STDOUT)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the driver sees a worker's end by its socket
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
         preload()

@@ -19,15 +19,20 @@ import select
 import socket
 import sys
 import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from kseg.etl.tasks.error_transport import ErrorTransport, TransportedError
+
+_CLOSED: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
+_PAUSE_SECONDS: Final = 0.1
 
 
 def serve(driver: socket.socket) -> NoReturn:
     """Run packs until the driver closes the socket. Never returns: the process ends."""
+    _keep_from_children(driver)
     _end_with(driver.fileno())
     code = 1
     try:
@@ -68,13 +73,22 @@ def _send(driver: Connection, message: dict[str, Any]) -> None:
     driver.send_bytes(json.dumps(message).encode())
 
 
+def _keep_from_children(driver: socket.socket) -> None:
+    """Keep the socket out of processes that a step starts: while one of them had it open, the driver would not notice
+    the end of this process."""
+    fileno = driver.fileno()
+    driver.set_inheritable(False)  # of programs; a socket that was received is inheritable
+    os.register_at_fork(after_in_child=lambda: os.close(fileno))
+
+
 def _end_with(fileno: int) -> None:
     """End this process when the other end of the socket is closed."""
 
     def watch() -> None:
         closed = select.poll()
-        closed.register(fileno, 0)  # POLLHUP is always reported
-        closed.poll()
+        closed.register(fileno, select.POLLHUP)  # macOS reports it only if it is asked for
+        while not any(events & _CLOSED for _, events in closed.poll()):
+            time.sleep(_PAUSE_SECONDS)  # macOS may return for other reasons
         os._exit(1)
 
     threading.Thread(target=watch, name="kseg-driver-watch", daemon=True).start()

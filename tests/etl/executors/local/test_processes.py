@@ -3,6 +3,8 @@ records are in log files."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,3 +71,26 @@ def test_processes_find_modules_where_the_driver_does(
     monkeypatch.chdir(elsewhere)
     monkeypatch.setattr(sys, "path", [*(entry for entry in sys.path if entry), tmp_path])
     assert len(executor.run(read)) == 1
+
+
+@pytest.mark.parametrize("way", ["fork", "program"])
+def test_a_process_that_a_step_has_started_does_not_hide_the_end_of_its_worker(
+    executor: LocalExecutor, read: Read, tmp_path: Path, way: str
+) -> None:
+    try:
+        [result] = executor.run(replace(read, write=local_writes.LeavesAChild(tmp_path, way)))
+    finally:
+        for mark in tmp_path.glob("mark-*"):
+            os.kill(int(mark.name.removeprefix("mark-")), signal.SIGKILL)
+    assert [fact["attempt"] for batch in result.outputs for fact in batch.to_pylist()] == [1]
+
+
+def test_what_a_step_prints_goes_to_stderr(
+    executor: LocalExecutor, read: Read, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The driver's stdout is a command's result, such as its JSON."""
+    assert len(executor.run(replace(read, write=local_writes.prints))) == 1
+    executor.close()
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["printed by a step", "written by a library"]
