@@ -255,16 +255,22 @@ def read(
 
 
 def prepare_spark(job: Job) -> None:
-    """Choose a Java for a Spark that this process starts; with the local engine, Spark Connect or spark-submit none is
-    needed.
+    """Choose a Java for a Spark that this process starts; with Spark Connect or spark-submit none is needed.
 
     Raises:
-        JavaMissing: there is no Java that Spark works with.
+        JavaMissing: there is no Java that Spark works with, and `run.engine` is `spark`. With another engine, Spark may
+            not be needed; if it is, its start raises ConfigurationError.
     """
-    if job.run.engine != "local" and job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        from kseg.jobs.broker.java import use_java
+    from kseg.jobs.broker.errors import JavaMissing
+    from kseg.jobs.broker.java import use_java
 
+    if job.spark.remote is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    try:
         use_java()
+    except JavaMissing:
+        if job.run.engine == "spark":
+            raise
 
 
 def _bound_texts(bound: Bound | None) -> Sequence[str]:

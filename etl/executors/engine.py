@@ -74,6 +74,6 @@ class Engine:
 def _spark_here() -> SparkHere:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return "submitted"
-    pyspark = sys.modules.get("pyspark")
-    running = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
-    return "running" if running else "none"
+    # The module may be half imported, or that of `pyspark-client`, which has no SparkContext.
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return "none" if getattr(context, "_active_spark_context", None) is None else "running"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ from kseg.etl.operations.verdicts import (
 )
 from kseg.etl.run.context import JobContext
 from kseg.etl.spark.dataframe import rows
+from kseg.etl.spark.session import parallelism
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tasks.range_results import NoAccumulator, RangeResults
@@ -150,8 +151,7 @@ class SparkComparison:
 
         context = self.context
         spark = context.spark.session(delta=True)
-        cores = context.engine.executor().parallelism
-        reading = self.expected.reading(part, self._arrow, columns, self.partition_by, cores=cores)
+        reading = self.expected.reading(part, self._arrow, columns, self.partition_by, cores=self._cores)
         gathered = NoAccumulator() if context.spark.remote else None
         origin = context.clients.task_origin
         frame, results = rows(spark, reading.tasks, origin, reading.options, reading.steps, gathered=gathered)
@@ -163,6 +163,10 @@ class SparkComparison:
             names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
             frame = frame.join(side_table(context, wanted, names), is_within(part.address, "_kseg_a"), "left_semi")
         return frame
+
+    @cached_property
+    def _cores(self) -> int:
+        return parallelism(self.context.spark.session(delta=True))
 
     def _arrow(self, columns: list[str]) -> pa.Schema:
         from pyspark.sql.pandas.types import to_arrow_schema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
@@ -14,8 +13,6 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.source.log_size import mean_sizes
 from kseg.etl.transform.transform import transform_of
 from kseg.segment_reader.log.errors import LogFileError
-
-_BYTES_OF_AN_OFFSET: Final = 1000.0
 
 
 def choose_engine(context: JobContext, ranges: Sequence[ev.PlannedRange], by_spark: Collection[str]) -> EngineChoice:
@@ -44,5 +41,5 @@ def _estimated_bytes(context: JobContext, ranges: Sequence[ev.PlannedRange]) -> 
         known = context.clients.logs.sizes(partitions)
     except (KafkaError, LogFileError):  # no permission, or a broker that is away: an estimate is no reason to fail
         known = {}
-    sizes = mean_sizes(known, partitions) if known else dict.fromkeys(partitions, _BYTES_OF_AN_OFFSET)
+    sizes = mean_sizes(known, partitions)
     return sum(planned.length * sizes[TopicPartition(planned.topic, planned.partition)] for planned in ranges)

@@ -10,9 +10,12 @@ that is still on the leader's disk.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
+
+ASSUMED_BYTES: Final = 1000.0
+"""Bytes of an offset, if no log shows more."""
 
 
 class LogSize(NamedTuple):
@@ -25,7 +28,8 @@ class LogSize(NamedTuple):
 def mean_sizes(
     sizes: Mapping[TopicPartition, LogSize], partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, float]:
-    """Estimated bytes of an offset of each partition; where a size is not known, the largest of the others."""
-    means = {tp: size.bytes / size.offsets for tp, size in sizes.items() if size.offsets > 0}
-    largest = max(means.values(), default=1.0)
+    """Estimated bytes of an offset of each partition. If its log is not known or empty, as with tiered storage: the
+    largest of the others, or `ASSUMED_BYTES`."""
+    means = {tp: size.bytes / size.offsets for tp, size in sizes.items() if size.offsets > 0 and size.bytes > 0}
+    largest = max(means.values(), default=ASSUMED_BYTES)
     return {tp: means.get(tp, largest) for tp in partitions}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -77,7 +78,7 @@ def open_session(job: Job, *, delta: bool = False) -> SparkSession:
         conf = _defaults(job.spark.master, jvm.options()) | conf
     for key, value in (conf | _but_redaction(given)).items():
         builder = builder.config(key, value)
-    with own_interrupt(), nullcontext() if started else without_incubator_warning():
+    with own_interrupt(), nullcontext() if started else _starting():
         session = builder.getOrCreate()
     leave_at_once(session.sparkContext)
     session.sparkContext.setLogLevel(given.get("spark.log.level", "ERROR"))
@@ -130,7 +131,7 @@ def local_context(name: str, master: str, conf: Mapping[str, str], java_options:
     _without_pandas()
     settings = SparkConf().setAppName(name).setMaster(master)
     settings.setAll([*(_defaults(master, java_options) | dict(conf)).items()])
-    with own_interrupt(), nullcontext() if is_started() else without_incubator_warning():
+    with own_interrupt(), nullcontext() if is_started() else _starting():
         context = SparkContext.getOrCreate(settings)
     leave_at_once(context)
     context.setLogLevel(conf.get("spark.log.level", "ERROR"))
@@ -153,6 +154,30 @@ def _without_pandas() -> None:
 
     NumpyScalarConverter.can_convert = is_scalar  # type: ignore[method-assign, assignment]
     NumpyArrayConverter.can_convert = is_vector  # type: ignore[method-assign, assignment]
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Around the start of a JVM. Raises ConfigurationError where there is no Java that it starts with."""
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        with without_incubator_warning():
+            yield
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED" or _has_java():
+            raise
+        raise ConfigurationError.of(
+            "JAVA_HOME",
+            "Spark is needed here, and there is no Java to start it with",
+            "install Java 17 or newer, or set JAVA_HOME to one: `kseg doctor` shows what it finds",
+        ) from error
+
+
+def _has_java() -> bool:
+    """Whether there is a `java` where Spark's launcher looks for it."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=f"{home}/bin" if home else None) is not None
 
 
 def is_started() -> bool:

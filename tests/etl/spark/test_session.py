@@ -116,3 +116,12 @@ def test_a_secret_of_spark_conf_is_in_neither_the_event_log_nor_the_ui(kind: str
 def test_a_driver_without_sql_loads_no_pandas_and_still_hands_numpys_values_to_the_jvm() -> None:
     done = subprocess.run([sys.executable, "-c", OF_NUMPY], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.splitlines() == ["1 loaded", "[1, 2] 3"]
+
+
+def test_a_start_without_java_is_an_error_that_says_so(tmp_path: Path) -> None:
+    program = "from kseg.etl.spark.session import local_context\nlocal_context('j', 'local[1]', {}, ())"
+    here = os.environ | {"JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=here, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "ConfigurationError: JAVA_HOME: Spark is needed here, and there is no Java" in done.stderr

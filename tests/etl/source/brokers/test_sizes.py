@@ -10,7 +10,7 @@ from kseg.client import EARLIEST, TopicPartition, list_offsets
 from kseg.client.offsets import EARLIEST_LOCAL
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.etl.source.files.logs import FileLogs
-from kseg.etl.source.log_size import LogSize, mean_sizes
+from kseg.etl.source.log_size import ASSUMED_BYTES, LogSize, mean_sizes
 from kseg.etl.source.origin import LogFiles
 
 
@@ -44,4 +44,11 @@ def test_a_size_that_is_not_known_is_the_largest_of_the_others() -> None:
     first, second, third = (TopicPartition("t", number) for number in range(3))
     sizes = {first: LogSize(1000, 10), second: LogSize(50, 10)}
     assert mean_sizes(sizes, [first, second, third]) == {first: 100.0, second: 5.0, third: 100.0}
-    assert mean_sizes({}, [first]) == {first: 1.0}
+
+
+def test_an_empty_log_says_nothing_about_sizes() -> None:
+    """With tiered storage, leaders' disks may have nothing of a partition but its offsets."""
+    first, second = (TopicPartition("t", number) for number in range(2))
+    for empty in ({}, {first: LogSize(0, 0)}, {first: LogSize(0, 5)}):
+        assert mean_sizes(empty, [first]) == {first: ASSUMED_BYTES}
+        assert mean_sizes(empty | {second: LogSize(50, 10)}, [first, second]) == {first: 5.0, second: 5.0}
