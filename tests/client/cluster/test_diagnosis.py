@@ -57,7 +57,7 @@ def one_broker() -> Iterator[EmbeddedKafka]:
 
 @pytest.mark.broker
 def test_a_transaction_log_that_needs_more_brokers_than_there_are(one_broker: Any, connect: Any) -> None:
-    error = begin(connect(one_broker.bootstrap_servers, default_api_timeout_ms=2500))
+    error = begin(connect(one_broker.bootstrap_servers, default_api_timeout_ms=5000))
     assert error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (error.setting, error.retriable) == (FACTOR, False)
     assert "__transaction_state cannot be created, since it needs 3 brokers" in str(error)
