@@ -59,7 +59,7 @@ def gone_with(run: RunState, landed_in: Collection[str]) -> dict[TopicPartition,
     as well. No other run can have landed them since, because this run reserved its offsets.
     """
     gone = dict(run.added)
-    if run.mode == "backfill-replace":
+    if run.plan.replaces:
         replaced = {*run.landed, *landed_in}
         for tp, offsets in offsets_of(r for r in run.plan.ranges if r.table in replaced).items():
             taken = offsets.subtract((run.kept or {}).get(tp, EMPTY))

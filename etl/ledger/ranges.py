@@ -220,6 +220,13 @@ def union_of(several: Iterable[Mapping[TopicPartition, OffsetSet]]) -> dict[Topi
     return {tp: OffsetSet.of(of_one) for tp, of_one in intervals.items()}
 
 
+def common(
+    one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition, OffsetSet]
+) -> dict[TopicPartition, OffsetSet]:
+    """By partition, the offsets that are in both; partitions without any are left out."""
+    return {tp: both for tp, offsets in one.items() if (both := offsets.intersect(other.get(tp, EMPTY)))}
+
+
 def total_length(ranges: Iterable[SomeRange]) -> int:
     """Number of offsets in these ranges; an offset in two of them counts twice."""
     return sum(one.end - one.start for one in ranges)

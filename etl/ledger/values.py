@@ -395,6 +395,11 @@ class RunPlan(Strict):
         return frozenset(table for table in (self.quarantine, self.dead_letters) if table is not None)
 
     @property
+    def replaces(self) -> bool:
+        """Whether the run's commits remove rows of earlier runs."""
+        return self.mode == "backfill-replace"
+
+    @property
     def routed(self) -> tuple[str, ...]:
         """The tables for which each range may have rows, in the order of routes; () if each range has one table."""
         return tuple(dict.fromkeys(self.routes.values()))

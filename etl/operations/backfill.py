@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kseg.etl.config.job import Job
+from kseg.etl.dispositions.replace import adopted_jobs
 from kseg.etl.planning.backfill import (
     MODES,
     BackfillPlanner,
@@ -18,7 +19,6 @@ from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.preflight import read_without_lease
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.pipeline import pursue
-from kseg.etl.run.replacement import adopted_jobs
 from kseg.etl.run.report import RunReport
 from kseg.etl.telemetry.progress import Progress
 

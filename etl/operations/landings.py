@@ -23,12 +23,10 @@ from typing import Literal
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.dispositions.registry import disposition_of
 from kseg.etl.errors import ConfigurationError, listed
-from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
+from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, common, union_of
 from kseg.etl.ledger.state import NO_END, JobState, RunState
-
-REPLACE = "backfill-replace"
-APPEND = "backfill-append"
 
 ByPartition = dict[TopicPartition, OffsetSet]
 
@@ -97,6 +95,11 @@ class TableLandings:
         self._move(offsets, self.standing, self.replaced)
         self._move(offsets, self.kept, self.replaced)
 
+    def remove(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
+        """As `replace`; rows of runs whose ranges a summary has dropped may be gone as well."""
+        self.replace(offsets)
+        _add(self.older_replaced, offsets)
+
     def keep(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
         """Rows of earlier runs stay at these offsets, because the offsets could not be read again."""
         self._move(offsets, self.standing, self.kept)
@@ -105,9 +108,9 @@ class TableLandings:
     def _move(
         self, offsets: Mapping[TopicPartition, OffsetSet], of: dict[str, ByPartition], to: dict[str, ByPartition]
     ) -> None:
-        meeting = _common(offsets, self._covered)
+        meeting = common(offsets, self._covered)
         for run_id, partitions in of.items() if meeting else ():
-            for tp, moved in _common(meeting, partitions).items():
+            for tp, moved in common(meeting, partitions).items():
                 partitions[tp] = partitions[tp].subtract(moved)
                 _add(to.setdefault(run_id, {}), {tp: moved})
 
@@ -157,19 +160,9 @@ def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
                 of_table.open_runs.append(run.run_id)
                 undecided.append(here)
                 continue
-            if run.mode == REPLACE and (not run.abandoned or names.landed(run, table)):
-                kept = _common(here, run.kept or {})
-                here = {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in here.items()}
-                of_table.replace(here)
-                of_table.keep(kept)
-                _add(of_table.older_replaced, here)
-            elif not run.abandoned:
-                # The offsets that it was the first to land have no older rows: an abandoned replacement removed them.
-                of_table.replace(_common(run.added, here))
-            if not run.abandoned:
-                of_table.land(run.run_id, here)
-                if before:
-                    of_table.superseded[run.run_id] = before
+            disposition_of(run.plan).claim(of_table, run, here, in_table=names.landed(run, table))
+            if before and not run.abandoned:
+                of_table.superseded[run.run_id] = before
     _older(job, state, found, names, union_of(first_landed))
     still_open = union_of(undecided)
     for of_table in found.values():
@@ -186,7 +179,7 @@ def _older(
     job: Job, state: JobState, found: dict[str, TableLandings], names: _Names, first_landed: ByPartition
 ) -> None:
     archived = [run for run in state.runs.values() if run.archived and not run.abandoned]
-    once = not state.lost_ledgers and not any(run.mode == APPEND for run in archived)
+    once = not state.lost_ledgers and not any(disposition_of(run.plan).adds_copies for run in archived)
     landed_in = {names.of(table) for table in state.archive.landed}
     landed_in |= {names.of(table) for run in archived for table in run.landed}
     moved = bool(landed_in - set(names.tables) - {job.quarantine, job.dead_letters} - names.beside)
@@ -221,10 +214,6 @@ def _older(
             if tp in of_table.older_superseded:
                 taken = older.union(replaced)
                 of_table.older_superseded[tp] = of_table.older_superseded[tp].subtract(taken)
-
-
-def _common(one: Mapping[TopicPartition, OffsetSet], other: Mapping[TopicPartition, OffsetSet]) -> ByPartition:
-    return {tp: both for tp, offsets in one.items() if (both := offsets.intersect(other.get(tp, EMPTY)))}
 
 
 def _add(sums: ByPartition, more: Mapping[TopicPartition, OffsetSet]) -> None:
@@ -319,7 +308,7 @@ def miscounted(
     groups = _Groups()
     landed: dict[str, tuple[int, int]] = {}
     vague: set[str] = set()
-    replaces = [run for run in state.runs.values() if run.mode == REPLACE]
+    replaces = [run for run in state.runs.values() if disposition_of(run.plan).removes]
     for run in state.runs.values():
         commits = [commit for table, commit in run.landed.items() if names.of(table) == found.table]
         rows, removed = sum(c.rows for c in commits), sum(c.removed for c in commits)
@@ -328,16 +317,12 @@ def miscounted(
             continue
         groups.add(run.run_id)
         landed[run.run_id] = (0 if run.abandoned else rows), removed
+        removes = disposition_of(run.plan).removes
         undecided = not run.ended and (run.accounted is None or run.abandoning)
         superseded = run.run_id in found.superseded
-        if (
-            undecided
-            or superseded
-            or (run.archived and replaces)
-            or (run.mode == REPLACE and run.abandoned and not commits)
-        ):
+        if undecided or superseded or (run.archived and replaces) or (removes and run.abandoned and not commits):
             vague.add(run.run_id)
-        if run.mode == REPLACE and (commits or run.abandoned):
+        if removes and (commits or run.abandoned):
             for other in state.runs.values():
                 if other is run:
                     break

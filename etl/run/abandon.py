@@ -109,6 +109,6 @@ def _landing(access: TableAccess, plan: ev.RunPlan, table: str) -> CommitRecord 
 
 def _kept(context: JobContext, run: RunState, table: str) -> str | None:
     """The digest of the offsets whose rows an unrecorded landing has kept (`TableCommit.kept`)."""
-    access = context.targets.access(table) if run.mode == "backfill-replace" else None
+    access = context.targets.access(table) if run.plan.replaces else None
     landing = None if access is None else _landing(access, run.plan, table)
     return None if landing is None else landing.details.get("kept")

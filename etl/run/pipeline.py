@@ -215,13 +215,13 @@ def execute(
 
         def land(first: bool) -> LandingResult:
             now = planned if first else context.clients.read_state().runs[run_id]
-            again = not (new and first)
+            earlier = not (new and first)
             while True:
                 try:
-                    return land_and_account(context, lease, now, again=again)
+                    return land_and_account(context, lease, now, earlier_attempt=earlier)
                 except UnknownSchemas as unknown:
                     # None of the written files is committed. The loop ends: each time the run knows more schemas.
-                    now, again = learn_schemas(context, lease, now, unknown), True
+                    now, earlier = learn_schemas(context, lease, now, unknown), True
 
         landed = _retry_transient(context, land)
         run, throttled, notes = landed.run, landed.throttled, landed.notes

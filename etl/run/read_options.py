@@ -35,7 +35,7 @@ def read_options(job: Job, plan: ev.RunPlan | None = None) -> DecodeOptions:
         limits=Limits(max_batch_bytes=job.source.max_batch_bytes),
         on_data_loss=job.source.on_data_loss,
         on_corruption=job.source.on_corruption,
-        max_gaps=ALL_GAPS if plan is not None and plan.mode == "backfill-replace" else MAX_GAPS,
+        max_gaps=ALL_GAPS if plan is not None and plan.replaces else MAX_GAPS,
     )
 
 

@@ -12,10 +12,11 @@ ranges.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from kseg.etl.dispositions.port import Disposition
 from kseg.etl.ledger.values import RangeAccount, RangeCounts, RunPlan, TableCommit
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.errors import table_older_than_ledger
@@ -137,25 +138,29 @@ def allowed_rows(
     dead_letters: str | None,
     *,
     transformed: bool,
+    disposition: Callable[[str], Disposition],
 ) -> dict[str, tuple[int, int]]:
-    """The minimum and maximum number of rows of each table by its ranges; unknown after a transform.
+    """The minimum and maximum number of rows of each table's commit by its ranges; unknown after a transform.
 
     landed_now: tables that landed with the attempt whose counts these are; an earlier attempt may have read records
-    that are gone now. dead_letters: the table of the dead letters of all ranges.
+    that are gone now. dead_letters: the table of the dead letters of all ranges. disposition: of a table's rows.
     """
     allowed: dict[str, tuple[int, int]] = {}
     if not transformed:
         for table, counts in decoded_by_table(plan, accounts).items():
-            allowed[table] = _at_least(counts.rows, counts, now=table in landed_now)
+            due = disposition(table).rows_due(counts.rows)
+            allowed[table] = _at_least(due, counts, now=table in landed_now)
     if dead_letters is not None:
         total = sum((account.counts for account in accounts), RangeCounts())
         dead = total.decoding.dead if total.decoding is not None else 0
-        allowed[dead_letters] = _at_least(dead, total, now=dead_letters in landed_now)
+        due = disposition(dead_letters).rows_due(dead)
+        allowed[dead_letters] = _at_least(due, total, now=dead_letters in landed_now)
     return allowed
 
 
-def _at_least(rows: int, counts: RangeCounts, *, now: bool) -> tuple[int, int]:
-    return rows, rows + (0 if now else counts.absent + counts.dead_lettered)
+def _at_least(due: tuple[int, int], counts: RangeCounts, *, now: bool) -> tuple[int, int]:
+    least, most = due
+    return least, most + (0 if now else counts.absent + counts.dead_lettered)
 
 
 def rows_of_table(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -171,6 +172,10 @@ class Target(ABC):
 
     name: str
 
+    @abstractmethod
+    def enter(self, table: str, targets: TargetsByWriter) -> None:
+        """Enter the target among those with its way of writing. table: its name in the plan."""
+
     @contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
         """Exclude other runs while the table is changed, if the store cannot prevent two writers from overwriting
@@ -182,6 +187,16 @@ class Target(ABC):
             AnotherRunActive: another run has the table.
         """
         yield
+
+    def found_commit(self, run: RunCommit) -> FoundCommit | None:
+        """The commit that an attempt of this run has made; None if there is no commit or no table, or if this is found
+        only by the next commit. Writes nothing.
+
+        Raises:
+            Refused: the table has a later run of this app (`ledger-older-than-table`), or its properties let app
+                transactions expire.
+        """
+        return None
 
     @abstractmethod
     def remove_run(self, run: RunCommit) -> TableCommit:
@@ -197,6 +212,9 @@ class Target(ABC):
 
 class FileTarget(Target):
     """A table whose data files a run's tasks write, and which the driver commits."""
+
+    def enter(self, table: str, targets: TargetsByWriter) -> None:
+        targets.by_tasks[table] = self
 
     @abstractmethod
     def ensure(
@@ -225,15 +243,6 @@ class FileTarget(Target):
         """
 
     @abstractmethod
-    def found_commit(self, run: RunCommit) -> FoundCommit | None:
-        """The commit that an attempt of this run has made; None if there is no commit or no table. Writes nothing.
-
-        Raises:
-            Refused: the table has a later run of this app (`ledger-older-than-table`), or its properties let app
-                transactions expire.
-        """
-
-    @abstractmethod
     def commit(
         self,
         files: Sequence[WrittenFile],
@@ -257,6 +266,9 @@ class FileTarget(Target):
 
 class FrameTarget(Target):
     """A table that Spark's own writer writes and commits."""
+
+    def enter(self, table: str, targets: TargetsByWriter) -> None:
+        targets.by_spark[table] = self
 
     @abstractmethod
     def ensure(
@@ -311,6 +323,22 @@ class FrameTarget(Target):
     @abstractmethod
     def frame(self) -> DataFrame:
         """The table's rows, as Spark reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsByWriter:
+    """The targets of a run, by who writes their data files: the run's tasks, or Spark's own writer."""
+
+    by_tasks: dict[str, FileTarget] = field(default_factory=dict)
+    by_spark: dict[str, FrameTarget] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, targets: Mapping[str, Target]) -> TargetsByWriter:
+        """targets: by table."""
+        found = cls()
+        for table, target in targets.items():
+            target.enter(table, found)
+        return found
 
 
 class Maintenance(ABC):

@@ -14,6 +14,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
 from kseg.etl.run.account import ReadCounts
+from kseg.etl.run.attempt import Attempt
 from kseg.etl.run.land import _Landing, land_and_account
 from kseg.etl.run.row_counts import TaskRows
 from kseg.etl.run.spark_jobs import Written
@@ -26,19 +27,21 @@ PLAN = ev.RunPlan("r", "incremental", ev.INCREMENTAL, "kseg/l/j", 1, "", "{}", N
 
 def test_a_run_whose_account_was_written_though_the_store_did_not_say_so_has_landed() -> None:
     run = RunState(PLAN, datetime.now(UTC), accounted=ev.Accounted(run_id="r", ranges=(), rows_in=0, rows_out=0))
-    assert land_and_account(NOTHING, NOTHING, run, again=True).run is run
+    assert land_and_account(NOTHING, NOTHING, run, earlier_attempt=True).run is run
 
 
 def test_rows_that_a_writer_lost_stop_the_run_before_anything_lands() -> None:
     """Behind a transform nothing would tell of them once the table has landed, and its tasks are not repeated."""
     noted: list[Any] = []
     lease = SimpleNamespace(transition=lambda decide: noted.extend(decide(None)))
-    landing = _Landing(cast("Any", SimpleNamespace(progress=NULL_PROGRESS)), cast("Any", lease), PLAN, {}, False)
+    job = SimpleNamespace(transform=())
+    context = SimpleNamespace(progress=NULL_PROGRESS, job=job)
+    landing = _Landing(Attempt(cast("Any", context), cast("Any", lease), PLAN, {}, False))
     reading = ReadCounts(accounts=(), gaps=(), lost=(), rows_in=10)
-    landing._check_tasks(Written(tasks=(TaskRows(0, None, 10, 10, (1,)),)), reading)
+    landing._check_rows_before_commits(Written(tasks=(TaskRows(0, None, 10, 10, (1,)),)), reading)
     assert not noted
     with pytest.raises(Refused) as caught:
-        landing._check_tasks(Written(tasks=(TaskRows(0, None, 10, 9, (1,)),)), reading)
+        landing._check_rows_before_commits(Written(tasks=(TaskRows(0, None, 10, 9, (1,)),)), reading)
     assert caught.value.code == "account-failed"
     (event,) = noted
     assert (event.KIND, event.equation) == ("account_failed", "rows")
@@ -57,9 +60,9 @@ def test_a_damaged_table_that_the_run_has_landed_in_is_put_back_or_its_run_aband
     targets = SimpleNamespace(check_landed=read, access=lambda _: access)
     plan = replace(PLAN, tables={"/t": state})
     job = SimpleNamespace(transform=(), quarantine=None, dead_letters=None)
-    landing = _Landing(cast("Any", SimpleNamespace(targets=targets, job=job)), NOTHING, plan, commits, True)
+    attempt = Attempt(cast("Any", SimpleNamespace(targets=targets, job=job)), NOTHING, plan, commits, True)
     reading = ReadCounts(accounts=(), gaps=(), lost=(), rows_in=0)
-    step = landing._find_earlier_commits if earlier else partial(landing._table_rows, reading)
+    step = attempt.find_earlier_commits if earlier else partial(_Landing(attempt)._table_rows, reading)
     with pytest.raises(Refused) as caught:
         step()
     remedy = str(caught.value.remedy)

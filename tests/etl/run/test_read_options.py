@@ -58,9 +58,9 @@ def test_rows_that_a_transform_gets_carry_their_address_twice() -> None:
 
 
 def test_late_marks_are_as_the_plan_says_whatever_the_job_file_says_by_now() -> None:
-    marked = SimpleNamespace(mode="interval", marks_late=True, late_before_ms=5)
+    marked = SimpleNamespace(mode="interval", replaces=False, marks_late=True, late_before_ms=5)
     assert options(plan=marked) == DecodeOptions(marks_late=True, late_before=5)
-    unmarked = SimpleNamespace(mode="interval", marks_late=False, late_before_ms=None)
+    unmarked = SimpleNamespace(mode="interval", replaces=False, marks_late=False, late_before_ms=None)
     assert options(plan=unmarked, interval={"max_wait": "2h"}) == DecodeOptions()
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.dispositions.port import Disposition
+from kseg.etl.dispositions.registry import APPEND
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.values import PlannedRange, RangeAccount, RangeCounts, RunPlan
 from kseg.etl.run.row_counts import (
@@ -176,6 +178,10 @@ def test_a_table_has_no_row_of_what_decoding_left_out_and_the_dead_letters_have_
     assert allowed(counts, now=now, dead_letters="d", transformed=True) == {"d": (2, 2 + more)}
 
 
+def appended(_: str) -> Disposition:
+    return APPEND
+
+
 def allowed(
     counts: RangeCounts, *, now: bool, dead_letters: str | None = None, transformed: bool = False
 ) -> dict[str, tuple[int, int]]:
@@ -183,7 +189,7 @@ def allowed(
     plan = RunPlan("r", "incremental", "incremental", "a", 1, "", "", None, {}, (planned,), {})
     accounts = [RangeAccount("orders", 0, 0, counts.total, counts)]
     landed_now = {"t", "d"} if now else set()
-    return allowed_rows(plan, accounts, landed_now, dead_letters, transformed=transformed)
+    return allowed_rows(plan, accounts, landed_now, dead_letters, transformed=transformed, disposition=appended)
 
 
 def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:
@@ -216,8 +222,11 @@ def test_each_table_of_a_routed_run_has_what_was_routed_to_it() -> None:
     decoding = DecodingCounts(decoded=7, dead=2)
     plan, accounts = routed(data=9, control=1, absent=3, dead_lettered=1, decoding=decoding, routed={"x": 7})
     # What an earlier attempt could read, and this one could not, may have been of any table.
-    assert allowed_rows(plan, accounts, {"x"}, None, transformed=False) == {"x": (7, 7), "y": (0, 4)}
-    assert allowed_rows(plan, accounts, set(), None, transformed=True) == {}
+    assert allowed_rows(plan, accounts, {"x"}, None, transformed=False, disposition=appended) == {
+        "x": (7, 7),
+        "y": (0, 4),
+    }
+    assert allowed_rows(plan, accounts, set(), None, transformed=True, disposition=appended) == {}
     assert rows_mismatch((), [TableRows("y", (1, 1), 0, 0, 0)]) is not None
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.dispositions.replace import MOST_RANGES_IN_SQL, Replace, Replacement
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.account import ReadCounts, account_for
-from kseg.etl.run.replacement import MOST_RANGES_IN_SQL, Replacement
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 
@@ -43,7 +43,7 @@ def ranges(*intervals: tuple[int, int]) -> tuple[OffsetRange, ...]:
 
 
 def after(plan: ev.RunPlan, **read: Any) -> Replacement:
-    return Replacement.after(None, plan, ReadCounts((), read.pop("gaps", ()), read.pop("lost", ()), 0, **read))  # type: ignore[arg-type]
+    return Replace().decide(plan, ReadCounts((), read.pop("gaps", ()), read.pop("lost", ()), 0, **read), None)  # type: ignore[arg-type]
 
 
 def test_offsets_that_hold_nothing_that_can_be_read_keep_their_rows() -> None:
@@ -51,7 +51,9 @@ def test_offsets_that_hold_nothing_that_can_be_read_keep_their_rows() -> None:
         plan(), lost=ranges((0, 10)), gaps=ranges((20, 22)), damaged=ranges((95, 120)), compacted=ranges((30, 31))
     )
     assert list(found.kept[TP]) == [(0, 10), (20, 22), (30, 31), (95, 100)]
-    assert found.event().kept == found.kept
+    [event] = found.events()
+    assert isinstance(event, ev.Replacing)
+    assert event.kept == found.kept
 
 
 def test_rows_of_compacted_records_go_where_that_is_asked_for() -> None:
@@ -70,7 +72,7 @@ def test_predicates_for_spark_have_an_end() -> None:
     wide = plan()
     object.__setattr__(wide, "ranges", (ev.PlannedRange("orders", 0, 0, 10_000, table="t"),))
     with pytest.raises(Refused) as caught:
-        after(wide, compacted=gaps).removal("t", OWN_ADDRESS, by_sql=True)
+        after(wide, compacted=gaps).of("t", OWN_ADDRESS, by_sql=True)
     assert caught.value.code == "too-many-gaps"
 
 

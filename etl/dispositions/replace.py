@@ -21,27 +21,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
+from kseg.etl.dispositions.port import ByPartition, Claims, Disposition, Records, Unread
+from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, common
 from kseg.etl.ledger.row_owner import SourceRows
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.run.account import ReadCounts, account_for, differing_accounts
-from kseg.etl.run.context import JobContext
 from kseg.etl.tables.parquet.schema import AddressColumns
 from kseg.etl.tables.removal import OfAddresses
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from kseg.etl.run.spark_jobs import SparkJobs
-    from kseg.etl.tasks.range_results import RangeResults
 
 MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""
@@ -52,22 +45,14 @@ def _fewer(run_id: str) -> str:
     return f"`kseg repair JOB --abandon {run_id}`, and replace fewer offsets at once"
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """The removal of one run. kept: planned offsets whose rows stay."""
+class Replace(Disposition):
+    """Puts rows in place of those that the job's source has in the table at the same offsets."""
 
-    context: JobContext
-    plan: ev.RunPlan
-    kept: Mapping[TopicPartition, OffsetSet]
+    removes: ClassVar[bool] = True
 
-    @classmethod
-    def after(cls, context: JobContext, plan: ev.RunPlan, reading: ReadCounts) -> Replacement:
-        """The replacement of a run that has read its ranges.
-
-        Raises:
-            Refused: the tasks have not listed all offsets that they could not read.
-        """
-        complete = {"too-much-damage": reading.damage_complete, "too-many-gaps": reading.gaps_complete}
+    def decide(self, plan: ev.RunPlan, unread: Unread, records: Records) -> Replacement:
+        """See `Disposition.decide`. Raises Refused: the tasks have not listed all offsets that they could not read."""
+        complete = {"too-much-damage": unread.damage_complete, "too-many-gaps": unread.gaps_complete}
         for code, all_known in complete.items():
             if not all_known:
                 raise Refused(
@@ -77,46 +62,41 @@ class Replacement:
                     remedy=f"lower source.max_records_per_task and repeat the command; or {_fewer(plan.run_id)}",
                     run=plan.run_id,
                 )
-        unread = [*reading.lost, *reading.damaged, *reading.gaps]
+        without_record = [*unread.lost, *unread.damaged, *unread.gaps]
         if not requested(plan).drop_compacted:
-            unread += reading.compacted
+            without_record += unread.compacted
         intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
-        for found in unread:
+        for found in without_record:
             intervals.setdefault(found.tp, []).append((found.start, found.end))
         planned = plan.offsets()
         kept = {tp: OffsetSet.of(of_one).intersect(planned.get(tp, EMPTY)) for tp, of_one in intervals.items()}
-        return cls(context, plan, {tp: offsets for tp, offsets in kept.items() if offsets})
+        return Replacement(records, plan, {tp: offsets for tp, offsets in kept.items() if offsets})
 
-    def event(self) -> ev.Replacing:
-        return ev.Replacing(run_id=self.plan.run_id, kept=dict(self.kept))
+    def claim(self, claims: Claims, run: RunState, here: ByPartition, *, in_table: bool) -> None:
+        if run.abandoned and not in_table:
+            return
+        kept = common(here, run.kept or {})
+        taken = {tp: offsets.subtract(kept.get(tp, EMPTY)) for tp, offsets in here.items()}
+        claims.remove(taken)
+        claims.keep(kept)
+        if not run.abandoned:
+            claims.land(run.run_id, taken)
 
-    def read_to_disk(
-        self, frame: DataFrame, range_results: RangeResults, spark_jobs: SparkJobs, reading: ReadCounts, table: str
-    ) -> DataFrame:
-        """The rows, read to the workers' disks: what the log loses from here on is not removed without its new row.
 
-        Raises:
-            RetriableFailure: the log has lost records since the removal was decided.
-        """
-        from pyspark import StorageLevel
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The removals of one attempt. kept: planned offsets whose rows stay."""
 
-        kept = frame.persist(StorageLevel.DISK_ONLY)
-        with spark_jobs.watching(range_results), range_results.typed_errors():
-            kept.count()
-        again = account_for(self.plan, range_results.resolve(), self.context.clients.logs)
-        fault = differing_accounts(reading, again, {r for r in self.plan.ranges if r.table == table})
-        if fault is not None:
-            raise RetriableFailure(
-                f"the log lost records while rows were being replaced: {fault}", run=self.plan.run_id
-            )
-        return kept
+    records: Records
+    plan: ev.RunPlan
+    kept: Mapping[TopicPartition, OffsetSet]
 
-    def removal(self, table: str, address: AddressColumns, *, by_sql: bool = False) -> OfAddresses:
-        """The rows that the run's commit to a table removes.
+    def events(self) -> tuple[ev.Event, ...]:
+        """The offsets whose rows stay: they are still landed if the run is abandoned."""
+        return (ev.Replacing(run_id=self.plan.run_id, kept=dict(self.kept)),)
 
-        Raises:
-            Refused: a predicate for Spark would be too long.
-        """
+    def of(self, table: str, address: AddressColumns, *, by_sql: bool = False) -> OfAddresses:
+        """See `Removals.of`. Raises Refused: a predicate for Spark would be too long."""
         topics = {r.topic for r in self.plan.ranges if r.table == table}
         offsets = {
             tp: planned.subtract(self.kept.get(tp, EMPTY))
@@ -136,8 +116,7 @@ class Replacement:
         return OfAddresses(address, offsets, self._owner(table))
 
     def _owner(self, table: str) -> SourceRows:
-        clients = self.context.clients
-        ours = clients.read_state()
+        ours = self.records.ours()
         lost = tuple(
             JobState(job=ours.job, ledger_id=ledger, topics=ours.topics, reopened=ours.reopened)
             for ledger in ours.lost_ledgers
@@ -145,13 +124,13 @@ class Replacement:
         adopted = (*lost, *adopted_jobs(requested(self.plan)))
         known = {(state.ledger_id, state.job) for state in (ours, *adopted)}
         others: dict[str, frozenset[str] | None] = {}
-        access = self.context.targets.access(table)
+        access = self.records.access(table)
         now = access.state() if access is not None else None
         apps = access.transactions(APP_ROOT, now) if access is not None and now is not None else ()
         for ledger_id, job in app_owners(apps):
             if (ledger_id, job) not in known:
                 # Another job of this ledger says which topics it has read; of another ledger nothing is known.
-                topics = frozenset(clients.ledger.read(job).topics) if ledger_id == ours.ledger_id else None
+                topics = frozenset(self.records.of_job(job).topics) if ledger_id == ours.ledger_id else None
                 others[f"job {job} of ledger {ledger_id}"] = topics
         everything = requested(self.plan).drop_older_generations
         return SourceRows(table, ours, self.plan.topics, adopted, others, all_generations=everything)
