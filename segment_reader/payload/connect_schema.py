@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
 from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError, UnsupportedSchema
-from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, ISO, JSON_TEXT
-from kseg.segment_reader.payload.json.shape import INTEGERS, Kind, Shape
+from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, IN_STRING, ISO, JSON_TEXT
+from kseg.segment_reader.payload.json.shape import INTEGERS, NUMBERS, Kind, Shape
 
 DEEPEST = 100
 
@@ -231,6 +231,8 @@ def _agree(written: ConnectType, declared: Shape) -> bool:
     kind, base = declared.kind, written.base
     if kind is Kind.STRING:
         return base == "string"
+    if kind in NUMBERS and declared.format is not None and declared.format.name == IN_STRING:
+        return base == "string" or base in _NUMBERS
     if kind in INTEGERS or kind in (Kind.FLOAT, Kind.DOUBLE):
         return base in _NUMBERS
     if kind is Kind.BOOLEAN or kind is Kind.BINARY:

@@ -5,6 +5,7 @@
     epoch_seconds    timestamps: a number (1709206200.25 too), also epoch_millis and epoch_micros
     json             texts: the value as it is written, of any type
     base64           decimals: strings too, base64 of the unscaled number (big-endian two's complement), as in Connect
+    string           numbers: strings too, with the number as JSON writes it
     a pattern        letters of Spark's patterns: yyyy M MM d dd H HH m mm s ss S… (fraction), X XX XXX (zone), 'text'
 
 A `timestamp` is an instant: a text without a zone needs the declared one. A `timestamp_ntz` is none: a text with a zone
@@ -29,6 +30,7 @@ EPOCHS = {"epoch_seconds": 6, "epoch_millis": 3, "epoch_micros": 0}
 EPOCH_DAYS = "epoch_days"
 JSON_TEXT = "json"
 BASE64 = "base64"
+IN_STRING = "string"
 
 #: No instant before the year 1 or after 9999, however it is written: micros taken for millis are an error, no date.
 FIRST_MICROS = -62_135_596_800_000_000

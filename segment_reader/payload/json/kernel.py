@@ -25,6 +25,7 @@ from kseg.segment_reader.payload.json.table import (
     GROW_SCRATCH,
     GROW_SLOTS,
     GROW_TEXT,
+    IN_TEXT,
     L_INDEX,
     L_KEY,
     L_KEY_END,
@@ -63,7 +64,7 @@ from kseg.segment_reader.payload.json.table import (
 )
 from kseg.segment_reader.payload.json.times import put_date_or_timestamp
 from kseg.segment_reader.payload.json.words import store16
-from kseg.segment_reader.payload.json.written import put_base64_decimal, put_json
+from kseg.segment_reader.payload.json.written import put_base64_decimal, put_json, put_number_in_text
 from kseg.segment_reader.payload.memory import load8, load32, store8, store32, store64
 
 BOOLEAN, INT64, DECIMAL, STRING, BINARY = (
@@ -312,6 +313,10 @@ def decode(
                                 p = -WRONG_TYPE
                                 if c != 34:
                                     p = put_number(start, e, t, child, at, powers, tens, unsigned_tens)
+                                elif t[child, N_FORMAT] == IN_TEXT:
+                                    p = put_number_in_text(
+                                        start + 1, e, limit, t, child, at, powers, tens, unsigned_tens, s
+                                    )
                                 elif of == DECIMAL and t[child, N_FORMAT]:
                                     p = put_base64_decimal(start + 1, e, limit, t, child, at, s)
                             else:

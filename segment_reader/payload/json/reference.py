@@ -11,6 +11,7 @@ sound documents. Of two errors the first counts.
     binary                                   base64 (RFC 4648, section 4, with its padding)
     integers, decimals                       exact: 1e3 is 1000, 1.5 is INEXACT
     float, double                            the nearest one; too large is OUT_OF_RANGE
+    any of these, with the format `string`   the same of the text of a string, which has nothing but the number
     date, timestamp                          see `formats`
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -26,9 +28,16 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, Value, bad, parse
-from kseg.segment_reader.payload.json.formats import FIRST_DAY, LAST_DAY, days_of, instant_in_range, micros_of
+from kseg.segment_reader.payload.json.formats import (
+    FIRST_DAY,
+    IN_STRING,
+    LAST_DAY,
+    days_of,
+    instant_in_range,
+    micros_of,
+)
 from kseg.segment_reader.payload.json.numbers import Unfit, decimal, double, integer, scaled, shown, single
-from kseg.segment_reader.payload.json.shape import INTEGERS, JsonOptions, Kind, Shape, row_type, shape_of
+from kseg.segment_reader.payload.json.shape import INTEGERS, NUMBERS, JsonOptions, Kind, Shape, row_type, shape_of
 from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, nullable
 
 
@@ -116,13 +125,21 @@ def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[
     return pairs
 
 
+#: RFC 8259, section 6.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
 def scalar(token: Token, text: str, shape: Shape) -> Any:
     """A value of no nested type. Dates are days, timestamps microseconds. Raises Unfit."""
     kind, name = shape.kind, type_name(shape)
     if kind is Kind.BOOLEAN and token in (Token.TRUE, Token.FALSE):
         return token is Token.TRUE
-    if token is Token.STRING and kind is Kind.DECIMAL and shape.format is not None:
-        return _base64_decimal(text, shape)
+    if token is Token.STRING and kind in NUMBERS and shape.format is not None:
+        if shape.format.name != IN_STRING:
+            return _base64_decimal(text, shape)
+        if _NUMBER.fullmatch(text) is None:
+            raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no number: a {name} of format string is expected")
+        token = Token.NUMBER
     if token is Token.STRING and kind in _OF_TEXT:
         return _OF_TEXT[kind](text, shape)
     if token is Token.NUMBER and kind is not Kind.STRING and kind is not Kind.BINARY:

@@ -17,6 +17,7 @@ from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.formats import (
     BASE64,
+    IN_STRING,
     ISO,
     JSON_TEXT,
     Format,
@@ -51,6 +52,7 @@ class Kind(IntEnum):
 
 
 INTEGERS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
+NUMBERS = (*INTEGERS, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def shape_of(declared: pa.StructType, options: JsonOptions) -> Shape:
     builder = _Builder(options)
     shape = builder.shape(declared, "", 1)
     if unused := set(options.formats) - builder.formats_used:
-        raise InvalidSchema(sorted(unused)[0], "formats names no date, timestamp, decimal or string")
+        raise InvalidSchema(sorted(unused)[0], "formats names no date, timestamp, number or string")
     if options.unknown_fields == "rescue" and options.rescued in shape.names:
         raise InvalidSchema(options.rescued, "a column of this name is declared: choose another for rescued fields")
     return shape
@@ -173,21 +175,22 @@ class _Builder:
             written = replace(written, cut=self._options.nanoseconds == "truncate")
             return Shape(Kind.TIMESTAMP if kind.tz else Kind.TIMESTAMP_NTZ, kind, path, format=written)
         if pa.types.is_decimal128(kind) and kind.scale >= 0:
-            return Shape(Kind.DECIMAL, kind, path, format=self._written(path, "decimal", BASE64))
+            return Shape(Kind.DECIMAL, kind, path, format=self._written(path, "decimal", BASE64, IN_STRING))
         if pa.types.is_string(kind):
             return Shape(Kind.STRING, kind, path, format=self._written(path, "string", JSON_TEXT))
         found = _SCALARS.get(kind)
         if found is None:
             raise InvalidSchema(path, f"{kind} is no type that JSON is read to")
-        return Shape(found, kind, path)
+        return Shape(found, kind, path, format=self._written(path, "number", IN_STRING) if found in NUMBERS else None)
 
-    def _written(self, path: str, word: str, known: str) -> Format | None:
+    def _written(self, path: str, word: str, *known: str) -> Format | None:
         name = self._options.formats.get(path)
         if name is None:
             return None
         self.formats_used.add(path)
-        if name != known:
-            raise InvalidSchema(path, f"{name} is no format of a {word}: {known} is the only one")
+        if name not in known:
+            others = f"{known[0]} is the only one" if len(known) == 1 else f"{' and '.join(known)} are the only ones"
+            raise InvalidSchema(path, f"{name} is no format of a {word}: {others}")
         return Format(name)
 
     def _name(self, path: str, default: str) -> str:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kseg.segment_reader.payload.json.formats import EPOCH_DAYS, ISO, local_offsets
-from kseg.segment_reader.payload.json.shape import Kind, Shape
+from kseg.segment_reader.payload.json.formats import EPOCH_DAYS, IN_STRING, ISO, local_offsets
+from kseg.segment_reader.payload.json.shape import NUMBERS, Kind, Shape
 
 # -- a node's row of the table
 
@@ -45,8 +45,10 @@ TEXT: Final = 0  # ISO 8601
 NUMBER: Final = 1
 PATTERN: Final = 2
 
-#: A text's format, or a decimal's, other than the usual one: JSON as it is written; base64 of its digits.
+#: A text's format, or a number's, other than the usual one: JSON as it is written, or base64 of a decimal's digits; a
+#: number in a string.
 AS_WRITTEN: Final = 1
+IN_TEXT: Final = 2
 
 NO_OFFSET: Final = 1 << 40  # of texts without a zone: the reference reads them
 LOCAL: Final = 1 << 41  # texts have no zone: timestamp_ntz
@@ -197,8 +199,8 @@ class Nodes:
     def _format(self, shape: Shape, row: list[int]) -> None:
         written = shape.format
         assert written is not None
-        if shape.kind in (Kind.STRING, Kind.DECIMAL):
-            row[N_FORMAT] = AS_WRITTEN
+        if shape.kind is Kind.STRING or shape.kind in NUMBERS:
+            row[N_FORMAT] = IN_TEXT if written.name == IN_STRING else AS_WRITTEN
             bound = 10 ** row[N_PRECISION]
             low = bound & _WORD
             row[N_BOUND_HIGH], row[N_BOUND_LOW] = bound >> 64, low - (low >> 63 << 64)

@@ -1,4 +1,5 @@
-"""Compiled: values that keep the form in which they are written: JSON as text, and base64 of a decimal's digits.
+"""Compiled: values that keep the form in which they are written: JSON as text, base64 of a decimal's digits, and
+numbers in strings.
 
 Addresses and answers: see `strings`.
 """
@@ -12,8 +13,8 @@ import numpy as np
 from kseg.segment_reader.decode.jit import compiled
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.floats import U64
-from kseg.segment_reader.payload.json.grammar import skip_value
-from kseg.segment_reader.payload.json.scalars import base64_in_place
+from kseg.segment_reader.payload.json.grammar import skip_number, skip_value
+from kseg.segment_reader.payload.json.scalars import base64_in_place, put_number
 from kseg.segment_reader.payload.json.strings import SLACK, TOO_SMALL, copy_string
 from kseg.segment_reader.payload.json.table import (
     GROW_SCRATCH,
@@ -91,3 +92,29 @@ def put_base64_decimal(p: Any, e: Any, limit: Any, t: Any, node: Any, slot: Any,
     store64(data, np.int64(low))
     store64(data + 8, np.int64(high))
     return p
+
+
+@compiled
+def put_number_in_text(
+    p: Any,
+    e: Any,
+    limit: Any,
+    t: Any,
+    node: Any,
+    slot: Any,
+    powers: Any,
+    tens: Any,
+    unsigned_tens: Any,
+    s: Any,
+) -> Any:
+    """The string whose first character is at p: a number and nothing else. UNSURE leaves it to the reference."""
+    start = s[S_SCRATCH]
+    p, end = copy_string(p, e, limit, start, start + s[S_SCRATCH_SIZE])
+    if p == TOO_SMALL:
+        return -GROW_SCRATCH
+    if p < 0:
+        return p
+    if end == start or skip_number(start, end) != end:
+        return WRONG_TYPE
+    answer = put_number(start, end, t, node, slot, powers, tens, unsigned_tens)
+    return answer if answer < 0 else p

@@ -114,6 +114,34 @@ def test_formats_within_an_envelope_are_those_of_the_row() -> None:
     assert caught.value.path == "after.at"
 
 
+@pytest.mark.parametrize("format", ["json", "connect_json", "json_schema"])
+@pytest.mark.parametrize("envelope", ["none", "debezium"])
+def test_numbers_in_strings_are_numbers_where_the_job_says_so(tmp_path: Path, format: str, envelope: str) -> None:
+    """Of Debezium with decimal.handling.mode=string, and of serializers that write a large `long` as a string."""
+    columns = {"id": "bigint", "price": "double" if format == "json_schema" else "decimal(10,2)"}
+    schema: dict[str, Any] = {"columns": columns}
+    if format == "json_schema":
+        state: dict[str, Any] = {
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "price": {"type": "number"}},
+        }
+        if envelope == "debezium":
+            states = {"before": state, "after": state, "op": {"type": "string"}}
+            state = {"type": "object", "properties": states}
+        file = tmp_path / "orders.json"
+        file.write_text(json.dumps(state))
+        schema = {"file": str(file)}
+    row = {"id": "9007199254740993", "price": "12.50"}
+    document: Any = row if envelope == "none" else {"op": "c", "after": row}
+    if format == "connect_json":
+        document = {"schema": None, "payload": document}
+    formats = {"id": "string", "price": "string"}
+    (found,) = applied(step_of(format=format, schema=schema, envelope=envelope, formats=formats), document)
+    assert (found["id"], found["price"]) == (2**53 + 1, Decimal("12.50"))
+    with pytest.raises(UndecodablePayload, match="WRONG_TYPE"):
+        applied(step_of(format=format, schema=schema, envelope=envelope), document)
+
+
 def test_what_is_wrong_with_a_schema_is_said_before_anything_is_read(tmp_path: Path) -> None:
     file = tmp_path / "row.json"
     file.write_text(json.dumps(ROW))

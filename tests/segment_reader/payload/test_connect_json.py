@@ -109,6 +109,36 @@ def test_a_schema_that_contradicts_the_declared_one_is_an_error_with_its_path() 
     assert "decimal128(38, 2)" in error.message
 
 
+def test_numbers_in_strings_agree_with_a_schema_of_strings_or_numbers_and_no_other() -> None:
+    columns = {"amount": "decimal(12,2)", "id": "decimal(20,0)", "share": "double"}
+    options = replace(CONNECT_OPTIONS, formats=dict.fromkeys(columns, "string"))
+
+    def schema(kind: str) -> dict[str, Any]:
+        return {"type": "struct", "fields": [{"field": name, "type": kind, "optional": True} for name in columns]}
+
+    texts = {"amount": "-12.50", "id": "18446744073709551615", "share": "0.1"}
+    expected = {"amount": Decimal("-12.50"), "id": Decimal(2**64 - 1), "share": 0.1}
+    numbers = {"amount": -12.5, "id": 18446744073709551615, "share": 0.1}
+    found = read(
+        parse_columns(columns),
+        message(texts, schema("string")),
+        message(numbers, schema("double")),
+        message(texts, None),
+        message(texts, schema("boolean")),
+        message({"amount": "1250"}, SCHEMA),  # base64 with its schema, a number with the job file
+        message({"amount": "NAN"}, schema("string")),
+        options=options,
+    )
+    assert found[:3] == [(Status.DECODED, expected)] * 3
+    assert [status for status, _ in found[3:]] == [
+        Status.INCOMPATIBLE_SCHEMA,
+        Status.INCOMPATIBLE_SCHEMA,
+        Status.WRONG_TYPE,
+    ]
+    (undeclared,) = read(parse_columns(columns), message({"share": None}, schema("string")))
+    assert undeclared == (Status.INCOMPATIBLE_SCHEMA, None)
+
+
 def test_an_error_in_the_payload_has_its_path_in_the_document() -> None:
     decoder = ConnectJsonDecoder(parse_columns(COLUMNS))
     error = decoder.explain(message({"id": "x"}))

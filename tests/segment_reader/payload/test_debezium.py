@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -217,6 +218,33 @@ def test_formats_of_a_row_s_fields_count_in_both_states() -> None:
     assert first[1]["at"] == second[1]["at"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert json.loads(first[1]["_kseg_rescued"])["source"]["lsn"] == 5
     assert (second[1]["_kseg_rescued"], second[1]["_kseg_source_ts"]) == (None, None)
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("connect", [True, False])
+def test_decimals_of_decimal_handling_mode_string_are_decimals(engine: Any, connect: bool) -> None:
+    """As Debezium writes them: `BigDecimal.toString`, with and without the converter's schemas."""
+    fields = [{"field": "id", "type": "int64"}, {"field": "price", "type": "string", "optional": True}]
+    states = [{"field": name, "type": "struct", "optional": True, "fields": fields} for name in ("before", "after")]
+    schema = {"type": "struct", "fields": [*states, {"field": "op", "type": "string"}], "name": "orders.Envelope"}
+    options = JsonOptions(formats=envelope_formats({"price": "string"}), unknown_fields="ignore")
+    declared = envelope_type(parse_columns({"id": "bigint", "price": "decimal(12,4)"}))
+    make = ConnectJsonDecoder if connect else json_decoder
+    decoder = DebeziumDecoder(make(declared, options, engine=engine))
+    texts = ["12.5000", "-0.0001", "0E-4", "1E+3", None]
+    events = [envelope("c", None, {"id": 1, "price": text}) for text in texts]
+    events.append(envelope("d", {"id": 1, "price": "99999999.9999"}))
+    written = [json.dumps({"schema": schema, "payload": event} if connect else event).encode() for event in events]
+    found = read(decoder, *written)
+    assert [row["price"] for _, row in found] == [
+        *(Decimal(text) for text in ("12.5000", "-0.0001", "0.0000", "1000.0000")),
+        None,
+        Decimal("99999999.9999"),
+    ]
+    refused = envelope("c", None, {"id": 1, "price": "NAN"})
+    document = json.dumps({"schema": schema, "payload": refused} if connect else refused).encode()
+    assert read(decoder, document) == [(Status.WRONG_TYPE, None)]
+    assert "'NAN' is no number: a decimal(12,4) of format string is expected" in str(decoder.explain(document))
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,9 @@ UNSOUND: list[tuple[pa.StructType, dict[str, Any], str]] = [
     (pa.struct([("_kseg_rescued", pa.int32())]), {}, "_kseg_rescued: a column of this name is declared"),
     (pa.struct([("a", pa.list_(pa.list_(pa.int32())))]), {"max_depth": 2}, "a[]: the type is nested deeper than"),
     (
-        pa.struct([("a", pa.int32())]),
+        pa.struct([("a", pa.bool_())]),
         {"formats": {"a": "iso8601"}},
-        "a: formats names no date, timestamp, decimal or string",
+        "a: formats names no date, timestamp, number or string",
     ),
 ]
 
