@@ -138,7 +138,8 @@ class Payload(Section):
     it is about. into: records become columns of the table, or one struct column. rename: fields to other column
     names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
     registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf and JSON, what
-    times below a microsecond are. The rest is for JSON alone.
+    times below a microsecond are. out_of_range_times: what times are that no column holds. The rest is for JSON alone
+    too.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -157,6 +158,7 @@ class Payload(Section):
     max_columns: HowItRuns[AtContinuation[Annotated[int, Field(ge=1, le=100_000)]]] = 1000
     message: DecidesRowsIfGiven[Text | None] = None
     nanoseconds: DecidesRowsIfGiven[Literal["fail", "truncate"]] = "fail"
+    out_of_range_times: DecidesRowsIfGiven[Literal["fail", "set_null"]] = "fail"
     timestamp_format: DecidesRowsIfGiven[Text | None] = None
     date_format: DecidesRowsIfGiven[Text | None] = None
     formats: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
@@ -282,7 +284,7 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
     return {("decode",): decode}
 
 
-_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
+_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone", "out_of_range_times")
 _OF_PROTOBUF = ("message",)
 #: Which forms of `schema` a format takes, the usual one first; other formats take none.
 _SCHEMAS = {

@@ -97,6 +97,8 @@ def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
         options = {name: given for name in names if (given := getattr(payload, name)) is not None}
         if payload.nanoseconds != "fail":
             options["nanoseconds"] = payload.nanoseconds
+        if payload.out_of_range_times != "fail":
+            options["out_of_range_times"] = payload.out_of_range_times
         return JsonSchemas(tuple(options.items()), rescue)
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)

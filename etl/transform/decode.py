@@ -251,6 +251,8 @@ def _plan(
     options["unknown_fields"] = payload.unknown
     if payload.nanoseconds != "fail":
         options["nanoseconds"] = payload.nanoseconds
+    if payload.out_of_range_times != "fail":
+        options["out_of_range_times"] = payload.out_of_range_times
     framed = schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip("."))
     if framed is not None and payload.frame != "glue":
         framed = replace(framed, frame=payload.frame)

@@ -106,9 +106,11 @@ class Columns:
                 self._note(below)
 
     def put(self, node: int, slot: int, value: Any) -> None:
-        """A value that compiled code has left out: never null, and of no text."""
+        """A value that compiled code has left out, of no text. None: it is null."""
         kind = self._kinds[node]
-        if kind is Kind.DECIMAL:
+        if value is None:
+            self._valid[node][slot] = 0
+        elif kind is Kind.DECIMAL:
             sign, digits, _ = value.as_tuple()
             unscaled = int("".join(map(str, digits)))
             number = (-unscaled if sign else unscaled).to_bytes(16, "little", signed=True)

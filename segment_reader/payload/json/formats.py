@@ -11,6 +11,10 @@
 A `timestamp` is an instant: a text without a zone needs the declared one. A `timestamp_ntz` is none: a text with a zone
 is refused. Where clocks are set back, the declared zone has a local time twice, and the earlier instant is taken; where
 they are set forward it lacks some, and these are refused.
+
+No date or timestamp has a year below 1 or above 9999. Databases have such times, and write them as numbers, as texts of
+ISO 8601 with a sign or more digits (`+10000-01-01T00:00:00Z`), or as `infinity` and `-infinity`: these are errors, or
+nulls (`Format.nulls_far`).
 """
 
 from __future__ import annotations
@@ -74,7 +78,8 @@ class Step(NamedTuple):
 @dataclass(frozen=True)
 class Format:
     """One column's: a pattern for texts, or the power of ten for numbers. name: as declared. steps: a pattern's. cut:
-    digits below a microsecond are left out: the microsecond that the time is in."""
+    digits below a microsecond are left out: the microsecond that the time is in. nulls_far: times that are not within
+    the years 1 to 9999 are nulls."""
 
     name: str
     pattern: re.Pattern[str] | None = None
@@ -82,6 +87,7 @@ class Format:
     zone: Zone | None = None
     steps: tuple[Step, ...] = ()
     cut: bool = False
+    nulls_far: bool = False
 
 
 def date_format(name: str, place: str) -> Format:
@@ -200,6 +206,21 @@ def local_offsets(zone: Zone) -> tuple[tuple[int, int | None], ...]:
 
 
 Reason = Literal["format", "no zone", "zone", "gap", "fraction", "range"]
+
+
+INFINITIES = ("infinity", "-infinity")
+"""As PostgreSQL writes times that are later or earlier than all others."""
+
+_FAR_YEAR = re.compile(r"([+-]?\d{4,9})(?=-\d\d-\d\d(?!\d))", re.ASCII)
+
+
+def near_text(text: str, format: Format) -> str | None:
+    """A text of ISO 8601 whose year is below 1 or above 9999, in a year from 2000 to 2399 with the same calendar; None:
+    the text is none."""
+    match = _FAR_YEAR.match(text) if format.name == ISO else None
+    if match is None or 1 <= int(match[1]) <= 9999:
+        return None
+    return f"{2000 + int(match[1]) % 400}{text[match.end() :]}"
 
 
 def days_of(text: str, format: Format) -> int | Reason:

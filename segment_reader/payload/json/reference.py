@@ -12,7 +12,7 @@ sound documents. Of two errors the first counts.
     integers, decimals                       exact: 1e3 is 1000, 1.5 is INEXACT
     float, double                            the nearest one; too large is OUT_OF_RANGE
     any of these, with the format `string`   the same of the text of a string, which has nothing but the number
-    date, timestamp                          see `formats`
+    date, timestamp                          see `formats`; null for a time beyond the calendar, if so declared
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import binascii
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,10 +32,13 @@ from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, 
 from kseg.segment_reader.payload.json.formats import (
     FIRST_DAY,
     IN_STRING,
+    INFINITIES,
     LAST_DAY,
+    Format,
     days_of,
     instant_in_range,
     micros_of,
+    near_text,
 )
 from kseg.segment_reader.payload.json.numbers import Unfit, decimal, double, integer, scaled, shown, single
 from kseg.segment_reader.payload.json.shape import INTEGERS, NUMBERS, JsonOptions, Kind, Shape, row_type, shape_of
@@ -156,12 +160,23 @@ def scalar(token: Token, text: str, shape: Shape) -> Any:
     raise Unfit(Status.WRONG_TYPE, f"{token.value} is no {name}{_hint(token, shape)}")
 
 
-def _epoch(text: str, shape: Shape) -> int:
+_TO_NULL = ": out_of_range_times: set_null makes it null"
+
+
+def _epoch(text: str, shape: Shape) -> int | None:
     assert shape.format is not None
     name = f"{shape.format.name} of a {type_name(shape)}"
-    value = scaled(text, shape.format.shift, 19, name, cut=shape.format.cut)
+    try:
+        value = scaled(text, shape.format.shift, 19, name, cut=shape.format.cut)
+    except Unfit as unfit:
+        if unfit.status is Status.OUT_OF_RANGE and shape.format.nulls_far:
+            return None
+        raise
     if not (FIRST_DAY <= value <= LAST_DAY if shape.kind is Kind.DATE else instant_in_range(value)):
-        raise Unfit(Status.OUT_OF_RANGE, f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999")
+        if shape.format.nulls_far:
+            return None
+        reason = f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999{_TO_NULL}"
+        raise Unfit(Status.OUT_OF_RANGE, reason)
     return value
 
 
@@ -185,19 +200,24 @@ def _base64_decimal(text: str, shape: Shape) -> Decimal:
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -shape.type.scale))
 
 
-def _date(text: str, shape: Shape) -> int:
+def _date(text: str, shape: Shape) -> int | None:
     assert shape.format is not None
     days = days_of(text, shape.format)
     if isinstance(days, str):
+        if shape.format.nulls_far and _is_far(text, shape.format, days_of):
+            return None
         raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no date of format {shape.format.name}")
     return days
 
 
-def _timestamp(text: str, shape: Shape) -> int:
+def _timestamp(text: str, shape: Shape) -> int | None:
     assert shape.format is not None
-    micros = micros_of(text, shape.format, instant=shape.kind is Kind.TIMESTAMP)
+    found = partial(micros_of, instant=shape.kind is Kind.TIMESTAMP)
+    micros = found(text, shape.format)
     if not isinstance(micros, str):
         return micros
+    if shape.format.nulls_far and (micros == "range" or _is_far(text, shape.format, found)):
+        return None
     written, name = repr(shown(text)), type_name(shape)
     status, reason = {
         "format": (Status.WRONG_TYPE, f"{written} is no {name} of format {shape.format.name}"),
@@ -208,9 +228,17 @@ def _timestamp(text: str, shape: Shape) -> int:
             Status.INEXACT,
             f"{written} has digits below a microsecond: nanoseconds: truncate leaves them out",
         ),
-        "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC"),
+        "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC{_TO_NULL}"),
     }[micros]
     raise Unfit(status, reason)
+
+
+def _is_far(text: str, format: Format, found: Callable[[str, Format], int | str]) -> bool:
+    """Whether the text is sound but for its year, or says that there is no end."""
+    near = near_text(text, format)
+    return text in INFINITIES or (
+        near is not None and found(near, format) not in ("format", "zone", "no zone", "fraction")
+    )
 
 
 _OF_TEXT: dict[Kind, Callable[[str, Shape], Any]] = {

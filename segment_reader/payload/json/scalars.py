@@ -20,8 +20,10 @@ from kseg.segment_reader.payload.json.table import (
     N_CUT,
     N_DATA,
     N_KIND,
+    N_NULLS_FAR,
     N_PRECISION,
     N_SHIFT,
+    N_VALID,
     UNSURE,
 )
 from kseg.segment_reader.payload.json.words import high_product, store16
@@ -240,17 +242,23 @@ def _put_decimal(p: Any, e: Any, t: Any, node: Any, slot: Any, unsigned_tens: An
 def put_epoch(p: Any, e: Any, t: Any, node: Any, slot: Any, unsigned_tens: Any) -> Any:
     """A number into a column of dates or timestamps."""
     p, value = _integer(p, e, t[node, N_SHIFT], unsigned_tens)
-    if p == INEXACT and t[node, N_CUT]:
+    if (p == INEXACT and t[node, N_CUT]) or (p == OUT_OF_RANGE and t[node, N_NULLS_FAR]):
         return ASKED
     if p < 0:
         return p
+    first = FIRST_MICROS
+    last = LAST_MICROS
     if t[node, N_KIND] == DATE:
-        if value < FIRST_DAY or value > LAST_DAY:
+        first = FIRST_DAY
+        last = LAST_DAY
+    if value < first or value > last:
+        if t[node, N_NULLS_FAR] == 0:
             return OUT_OF_RANGE
+        store8(t[node, N_VALID] + slot, 0)
+        value = 0
+    if t[node, N_KIND] == DATE:
         store32(t[node, N_DATA] + 4 * slot, value)
     else:
-        if value < FIRST_MICROS or value > LAST_MICROS:
-            return OUT_OF_RANGE
         store64(t[node, N_DATA] + 8 * slot, value)
     return p
 

@@ -61,6 +61,7 @@ class JsonOptions:
 
     timestamp_format, date_format: of all such columns; formats: of those at a path (see `formats`, and above).
     nanoseconds: whether digits of timestamps below a microsecond are an error, or are cut off.
+    out_of_range_times: whether dates and timestamps that are not within the years 1 to 9999 are an error, or nulls.
     time_zone: of timestamp texts that have none (`UTC`, `+02:00`, `Europe/Berlin`); None refuses them.
     unknown_fields: what becomes of fields that no type declares. rescue: the column `rescued` holds them as JSON, as
         they are written, at the place where they were; ignore: they are validated and dropped.
@@ -72,6 +73,7 @@ class JsonOptions:
     formats: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
+    out_of_range_times: Literal["fail", "set_null"] = "fail"
     unknown_fields: Literal["ignore", "rescue"] = "rescue"
     rescued: str = "_kseg_rescued"
     max_depth: int = 128
@@ -138,6 +140,7 @@ class _Builder:
     def __init__(self, options: JsonOptions) -> None:
         self._options = options
         self._zone: Zone | None = None if options.time_zone is None else time_zone(options.time_zone)
+        self._nulls_far = options.out_of_range_times == "set_null"
         self.formats_used: set[str] = set()
 
     def shape(self, kind: pa.DataType, path: str, depth: int) -> Shape:
@@ -168,11 +171,12 @@ class _Builder:
 
     def _scalar(self, kind: pa.DataType, path: str) -> Shape:
         if kind == pa.date32():
-            return Shape(Kind.DATE, kind, path, format=date_format(self._name(path, self._options.date_format), path))
+            day = date_format(self._name(path, self._options.date_format), path)
+            return Shape(Kind.DATE, kind, path, format=replace(day, nulls_far=self._nulls_far))
         if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
             name = self._name(path, self._options.timestamp_format)
             written = timestamp_format(name, self._zone if kind.tz else None, path)
-            written = replace(written, cut=self._options.nanoseconds == "truncate")
+            written = replace(written, cut=self._options.nanoseconds == "truncate", nulls_far=self._nulls_far)
             return Shape(Kind.TIMESTAMP if kind.tz else Kind.TIMESTAMP_NTZ, kind, path, format=written)
         if pa.types.is_decimal128(kind) and kind.scale >= 0:
             return Shape(Kind.DECIMAL, kind, path, format=self._written(path, "decimal", BASE64, IN_STRING))

@@ -38,7 +38,8 @@ N_STEPS: Final = 19  # where a pattern's steps begin
 N_BOUND_HIGH: Final = 20  # 10^precision of a decimal in base64, in two words
 N_BOUND_LOW: Final = 21
 N_CUT: Final = 22  # 1: a timestamp's digits below a microsecond are left out
-N_SIZE_OF_ROW: Final = 23
+N_NULLS_FAR: Final = 23  # 1: times that are not within the years 1 to 9999 are nulls
+N_SIZE_OF_ROW: Final = 24
 
 # -- how dates and timestamps are written
 TEXT: Final = 0  # ISO 8601
@@ -209,6 +210,7 @@ class Nodes:
         row[N_FORMAT] = NUMBER if number else TEXT if written.name == ISO else PATTERN
         row[N_SHIFT] = 0 if written.name == EPOCH_DAYS else written.shift
         row[N_CUT] = int(written.cut)
+        row[N_NULLS_FAR] = int(written.nulls_far)
         row[N_STEPS] = len(self._steps)
         for step in written.steps:
             self._steps += [(STEP_BYTE, byte, 0) for byte in step.text]

@@ -17,6 +17,7 @@ from kseg.segment_reader.payload.json.table import (
     N_DATA,
     N_FORMAT,
     N_KIND,
+    N_NULLS_FAR,
     N_OFFSET,
     N_STEPS,
     NO_OFFSET,
@@ -277,7 +278,7 @@ def put_date_or_timestamp(
     written = t[node, N_FORMAT]
     if written == NUMBER:
         if c == 34:
-            return WRONG_TYPE
+            return ASKED if t[node, N_NULLS_FAR] else WRONG_TYPE
         return put_epoch(p, e, t, node, slot, tens)
     if c != 34:
         return WRONG_TYPE

@@ -37,6 +37,21 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
             "decode.value.nanoseconds",
             "no meaning for string",
         ),
+        (
+            {"value": {"format": "avro", "schema": "registry", "out_of_range_times": "set_null"}},
+            "decode.value.out_of_range_times",
+            "no meaning for avro",
+        ),
+        (
+            {"value": {"format": "long", "out_of_range_times": "set_null"}},
+            "decode.value.out_of_range_times",
+            "no meaning for long",
+        ),
+        (
+            {"value": {**JSON, "out_of_range_times": "text"}},
+            "decode.value.out_of_range_times",
+            "is not fail or set_null",
+        ),
         ({"value": {"format": "connect_json"}}, "decode.value.schema", "is missing"),
         ({"value": {**JSON, "format": "json_schema"}}, "decode.value.schema", "is none of json_schema"),
         ({"value": {**JSON, "format": "json", "envelope": "debezium2"}}, "decode.value.envelope", "is not none or"),

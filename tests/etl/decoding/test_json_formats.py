@@ -142,6 +142,23 @@ def test_numbers_in_strings_are_numbers_where_the_job_says_so(tmp_path: Path, fo
         applied(step_of(format=format, schema=schema, envelope=envelope), document)
 
 
+@pytest.mark.parametrize("on_error", ["fail", "set_null"])
+def test_far_times_are_nulls_that_are_not_counted_as_errors(tmp_path: Path, on_error: str) -> None:
+    file = tmp_path / "orders.json"
+    properties = {"at": {"type": "string", "format": "date-time"}, "day": {"type": "string", "format": "date"}}
+    file.write_text(json.dumps({"type": "object", "properties": properties}))
+    section = {"format": "json_schema", "schema": {"file": str(file)}, "out_of_range_times": "set_null"}
+    step = decode_step(Decode.model_validate({"value": section, "on_error": on_error}))
+    far = {"at": "infinity", "day": "+10000-01-01"}
+    values = [json.dumps(value).encode() for value in (far, {"at": "2024-02-29T12:00:00Z", "day": "2024-02-29"})]
+    rows = [{"topic": "orders", "partition": 1, "offset": n, "value": value} for n, value in enumerate(values)]
+    out = step.apply(pa.RecordBatch.from_pylist(rows, schema=ROWS), ADDRESS).to_pylist()
+    assert [(row["at"] is None, row["day"] is None) for row in out] == [(True, True), (False, False)]
+    refusing = step_of(**{**section, "out_of_range_times": "fail"})
+    with pytest.raises(UndecodablePayload):
+        applied(refusing, far)
+
+
 def test_what_is_wrong_with_a_schema_is_said_before_anything_is_read(tmp_path: Path) -> None:
     file = tmp_path / "row.json"
     file.write_text(json.dumps(ROW))

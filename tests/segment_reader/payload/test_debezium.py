@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from kseg.segment_reader.payload.avro.decoder import avro_decoder
 from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.connect_json import ConnectJsonDecoder
+from kseg.segment_reader.payload.connect_schema import read_connect_schema
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.debezium import DebeziumDecoder, envelope_formats, envelope_type
 from kseg.segment_reader.payload.decoder import PayloadDecoder, Status
@@ -218,6 +220,40 @@ def test_formats_of_a_row_s_fields_count_in_both_states() -> None:
     assert first[1]["at"] == second[1]["at"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert json.loads(first[1]["_kseg_rescued"])["source"]["lsn"] == 5
     assert (second[1]["_kseg_rescued"], second[1]["_kseg_source_ts"]) == (None, None)
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("by_schema", [True, False])
+def test_postgresql_s_infinities_are_nulls_where_the_job_says_so(engine: Any, by_schema: bool) -> None:
+    """As `PostgresValueConverter` writes them: numbers of the JDBC driver, and texts of `java.time`."""
+    kinds = {"day": ("int32", "Date"), "at": ("int64", "MicroTimestamp"), "zoned": ("string", "ZonedTimestamp")}
+    fields = [
+        {"field": name, "type": base, "name": f"io.debezium.time.{logical}", "optional": True}
+        for name, (base, logical) in kinds.items()
+    ]
+    states = [{"field": name, "type": "struct", "optional": True, "fields": fields} for name in ("before", "after")]
+    schema = {"type": "struct", "fields": [*states, {"field": "op", "type": "string"}], "name": "orders.Envelope"}
+    row_schema = read_connect_schema(json.dumps({"type": "struct", "fields": fields}))
+    declared, formats = row_schema.type, dict(row_schema.formats())
+    if not by_schema:
+        declared = parse_columns({"day": "date", "at": "timestamp_ntz", "zoned": "timestamp"})
+        formats = {"day": "epoch_days", "at": "epoch_micros", "zoned": "iso8601"}
+    options = JsonOptions(formats=envelope_formats(formats), unknown_fields="ignore", out_of_range_times="set_null")
+    rows = [
+        {"day": -2147472692, "at": 9223372036825200000, "zoned": "+292278994-08-16T23:00:00Z"},
+        {"day": 2147483647, "at": -9223372036832400000, "zoned": "-292275055-05-16T23:00:00Z"},
+        {"day": 0, "at": 1, "zoned": "1970-01-01T00:00:00Z"},
+    ]
+    written = [json.dumps({"schema": schema, "payload": envelope("c", None, row)}).encode() for row in rows]
+    epoch = datetime(1970, 1, 1)
+    ends = {"day": None, "at": None, "zoned": None}
+    usual = {"day": epoch.date(), "at": epoch.replace(microsecond=1), "zoned": epoch.replace(tzinfo=UTC)}
+    decoder = DebeziumDecoder(ConnectJsonDecoder(envelope_type(declared), options, engine=engine))
+    found = [{name: row[name] for name in kinds} for _, row in read(decoder, *written)]
+    assert found == [ends, ends, usual]
+    strict = replace(options, out_of_range_times="fail")
+    decoder = DebeziumDecoder(ConnectJsonDecoder(envelope_type(declared), strict, engine=engine))
+    assert [status is Status.DECODED for status, _ in read(decoder, *written)] == [False, False, True]
 
 
 @pytest.mark.parametrize("engine", ["fast", "reference"])
