@@ -135,7 +135,8 @@ class Payload(Section):
 
     as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. frame: whose serializer
     wrote what is before a payload. envelope: what is around a record, whose columns are then those of the row that
-    it is about. into: records become columns of the table, or one struct column. rename: fields to other column
+    it is about. unavailable: of an envelope, what values are that the connector did not have; None is as they are
+    written. into: records become columns of the table, or one struct column. rename: fields to other column
     names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
     registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf and JSON, what
     times below a microsecond are. out_of_range_times: what times are that no column holds. The rest is for JSON alone
@@ -149,6 +150,7 @@ class Payload(Section):
     schema_: DecidesRowsIfGiven[AnySchema | None] = Field(default=None, alias="schema")
     frame: DecidesRowsIfGiven[Literal["confluent", "apicurio", "glue"]] = "confluent"
     envelope: DecidesRowsIfGiven[Literal["none", "debezium"]] = "none"
+    unavailable: DecidesRowsIfGiven[Literal["null", "text", "mark"] | None] = None
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
@@ -352,7 +354,9 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
             yield from _without_meaning(payload, place, ("nanoseconds",))
     if possible is None:
         yield from _without_meaning(
-            payload, place, ("schema", "frame", "envelope", "into", "rename", "unknown_fields", *_OF_JSON)
+            payload,
+            place,
+            ("schema", "frame", "envelope", "unavailable", "into", "rename", "unknown_fields", *_OF_JSON),
         )
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
@@ -366,6 +370,8 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     yield from _frame_findings(payload, (*place, "frame"))
     if payload.envelope != "none" and place[-1] == "key":
         yield Finding((*place, "envelope"), "is around values", "remove it")
+    if payload.envelope == "none":
+        yield from _without_meaning(payload, place, ("unavailable",), "records without an envelope")
     if not payload.by_registry:
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
     elif payload.format != "avro":

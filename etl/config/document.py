@@ -57,13 +57,15 @@ _Loader.yaml_implicit_resolvers = {
 class Document:
     """A parsed file: `value` (None where it could not be parsed), faults found on the way, and lines by path.
 
-    booleans: those of the file with their text. anchored: scalars with an anchor, or that are an alias.
+    booleans: those of the file with their text. nulls: values that are written as `null` or `~`, and not left empty.
+    anchored: scalars with an anchor, or that are an alias.
     """
 
     value: Any = None
     faults: list[Fault] = field(default_factory=list)
     lines: dict[PathKey, int] = field(default_factory=dict)
     booleans: dict[PathKey, tuple[bool, str]] = field(default_factory=dict)
+    nulls: set[PathKey] = field(default_factory=set)
     anchored: set[PathKey] = field(default_factory=set)
 
     def line(self, path: PathKey) -> int | None:
@@ -182,6 +184,8 @@ class _Builder:
             value = self._scalar(node, path)
             if isinstance(value, bool):
                 self._document.booleans[path] = value, node.value
+            if value is None and node.value:
+                self._document.nulls.add(path)
             if id(node) in self._loader.anchored:
                 self._document.anchored.add(path)
             return value

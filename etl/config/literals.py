@@ -4,6 +4,7 @@
     lists of `decode.expect`                                                      the text in the file; in tables whose
                                                                                   rows have the first version of the
                                                                                   rules of decoding, YAML's value
+    `decode.value.unavailable: null`                                              the word `null`
 
 Every place that holds such values takes them from `source_text`.
 """
@@ -53,14 +54,15 @@ def with_literals(
 ) -> dict[Any, Any]:
     """A part of `decode:` with the literals of its lists in both readings: `expect` has YAML's, `expect_texts` those of
     the file where they differ. found: takes what is no literal."""
+    section = _with_words(section, path, document)
     if TEXTS in section and not document.lines:
-        return dict(section)  # pinned, and given as values
+        return section  # pinned, and given as values
     if TEXTS in section:
         found.append(Finding((*path, TEXTS), "is unknown", "remove it"))
         return {key: part for key, part in section.items() if key != TEXTS}
     expect = section.get("expect")
     if not isinstance(expect, Mapping):
-        return dict(section)
+        return section
     read, texts = dict(expect), {}
     for column, condition in expect.items():
         if not isinstance(condition, list | tuple):
@@ -75,6 +77,14 @@ def with_literals(
         if written != read[column]:
             texts[str(column)] = written
     return {**section, "expect": read, **({TEXTS: texts} if texts else {})}
+
+
+def _with_words(section: Mapping[Any, Any], path: PathKey, document: Document) -> dict[Any, Any]:
+    """The section where `unavailable: null` is a word, and not a key without a value."""
+    value, place = section.get("value"), (*path, "value", "unavailable")
+    if isinstance(value, Mapping) and value.get("unavailable") is None and place in document.nulls:
+        return {**section, "value": {**value, "unavailable": "null"}}
+    return dict(section)
 
 
 def _faults(values: list[Any] | tuple[Any, ...], place: PathKey, document: Document) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
 from kseg.segment_reader.decode.schema import RAW_HEADERS
-from kseg.segment_reader.payload.debezium import ENVELOPE_COLUMNS
+from kseg.segment_reader.payload.debezium import envelope_columns
 
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", RAW_HEADERS)
 
@@ -76,7 +76,7 @@ def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> lis
                 words = f"columns {other} and {field.name} are one name to Delta"
                 faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
             seen[field.name.lower()] = field.name
-            ours = (f"{RESERVED_PREFIX}rescued", *(ENVELOPE_COLUMNS if plan.envelope == "debezium" else ()))
+            ours = (f"{RESERVED_PREFIX}rescued", *_of_envelope(plan))
             if field.name.startswith(RESERVED_PREFIX) and field.name not in ours:
                 words = f"column {field.name}: names that begin with {RESERVED_PREFIX} are Kafka's own columns"
                 faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
@@ -97,6 +97,10 @@ def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> lis
                 for path, words in _without_values(field.type, field.name)
             ]
     return faults
+
+
+def _of_envelope(plan: PayloadPlan) -> tuple[str, ...]:
+    return envelope_columns(plan.unavailable_values) if plan.envelope == "debezium" else ()
 
 
 def _is_parquet_name(name: str) -> bool:

@@ -17,7 +17,13 @@ import pyarrow as pa
 from kseg.segment_reader.payload.connect_json import ConnectJsonDecoder
 from kseg.segment_reader.payload.connect_schema import read_connect_schema
 from kseg.segment_reader.payload.ddl import parse_columns
-from kseg.segment_reader.payload.debezium import DebeziumDecoder, Envelope, envelope_formats, envelope_type
+from kseg.segment_reader.payload.debezium import (
+    AS_WRITTEN,
+    DebeziumDecoder,
+    Envelope,
+    envelope_formats,
+    envelope_type,
+)
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.framed import FramedDecoder
 from kseg.segment_reader.payload.json.decoder import json_decoder
@@ -25,6 +31,7 @@ from kseg.segment_reader.payload.json.formats import EPOCH_DAYS
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.json_schema import read_json_schema
 from kseg.segment_reader.payload.plain import Engine
+from kseg.segment_reader.payload.unavailable import Unavailable
 
 JSON_FORMATS = ("json", "connect_json", "json_schema")
 _CONNECT = {"timestamp_format": "epoch_millis", "date_format": EPOCH_DAYS}
@@ -37,15 +44,18 @@ def json_format_decoder(
     options: Mapping[str, Any],
     *,
     debezium: bool,
+    unavailable: Unavailable = AS_WRITTEN,
     engine: Engine = "fast",
 ) -> PayloadDecoder:
     """columns: DDL types by name, where there is no schema_text. options: of `JsonOptions`, as far as they are given.
-    debezium: the documents are its envelopes. Raises InvalidSchema, UnsupportedSchema."""
+    debezium: the documents are its envelopes. unavailable: as of `Envelope`.
+
+    Raises InvalidSchema, UnsupportedSchema."""
     declared, formats = _declared(format, columns, schema_text)
     own = dict(options.get("formats", {}))
     if debezium:
         if schema_text is not None:
-            Envelope(declared)
+            Envelope(declared, unavailable=unavailable)
             declared = declared.field("after").type
             formats = {path.removeprefix("after."): how for path, how in formats.items() if path.startswith("after.")}
         declared, formats = envelope_type(declared), envelope_formats({**formats, **own})
@@ -58,7 +68,7 @@ def json_format_decoder(
     decoder: PayloadDecoder = make(declared, made, engine=engine)
     if format == "json_schema":
         decoder = FramedDecoder(decoder)
-    return DebeziumDecoder(decoder, engine) if debezium else decoder
+    return DebeziumDecoder(decoder, engine, unavailable) if debezium else decoder
 
 
 def _declared(

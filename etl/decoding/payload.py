@@ -24,6 +24,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder,
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.glue import GlueDecoder
 from kseg.segment_reader.payload.plain import Engine
+from kseg.segment_reader.payload.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from kseg.segment_reader.payload.debezium import Envelope
@@ -40,7 +41,8 @@ class PayloadPlan:
     by name. column: the column's name for a value that is not a record, or a record that stays a struct.
     into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the path
     of the section with keys and values in the job file, or empty. message, nanoseconds: for Protobuf. envelope: the
-    format around records; the columns are those of the records in it. framed: schemas of a registry whose ids are in
+    format around records; the columns are those of the records in it. unavailable: what values are there that the
+    connector did not have. framed: schemas of a registry whose ids are in
     payloads. frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of decoding.
     """
 
@@ -57,6 +59,7 @@ class PayloadPlan:
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
     envelope: Literal["none", "debezium"] = "none"
+    unavailable: Literal["null", "text", "mark"] | None = None
     framed: FramedSchemas | None = None
     frame: Literal["confluent", "apicurio", "glue"] = "confluent"
     engine: Engine = "fast"
@@ -176,7 +179,12 @@ class PayloadPlan:
             return None
         from kseg.segment_reader.payload.debezium import Envelope
 
-        return Envelope(self.by_frames.type, self.engine)
+        return Envelope(self.by_frames.type, self.engine, self.unavailable_values)
+
+    @property
+    def unavailable_values(self) -> Unavailable:
+        """What becomes of values that a connector did not have."""
+        return Unavailable(self.unavailable, dict(self.rename) if self.into_columns else {})
 
     @property
     def lineage(self) -> str:
@@ -203,6 +211,7 @@ class PayloadPlan:
                 self.schema_text,
                 dict(self.json),
                 debezium=debezium,
+                unavailable=self.unavailable_values,
                 engine=self.engine,
             )
         if self.format == "avro":
@@ -233,7 +242,7 @@ class PayloadPlan:
             return decoder
         from kseg.segment_reader.payload.debezium import DebeziumDecoder
 
-        return DebeziumDecoder(decoder, self.engine)
+        return DebeziumDecoder(decoder, self.engine, self.unavailable_values)
 
     def __getstate__(self) -> dict[str, Any]:
         # The decoder is made where it runs: it holds compiled code and buffers.

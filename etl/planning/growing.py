@@ -187,10 +187,11 @@ class Growing:
         """How many there are. Raises PayloadSchemaError where there can be none."""
         from kseg.segment_reader.payload.avro.evolution import columns_of
         from kseg.segment_reader.payload.debezium import Envelope
+        from kseg.segment_reader.payload.unavailable import Unavailable
 
         kind = self._format.type(reader)
         if self._payload.envelope == "debezium":
-            kind = Envelope(kind).type
+            kind = Envelope(kind, unavailable=Unavailable(self._payload.unavailable)).type
         return columns_of(kind)
 
     def widen(self, texts: Iterable[SchemaText]) -> None:

@@ -270,6 +270,7 @@ def _plan(
         message=payload.message,
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
+        unavailable=payload.unavailable,
         frame=payload.frame,
         framed=framed,
         rules=rules,

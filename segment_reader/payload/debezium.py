@@ -9,14 +9,15 @@ MongoDB's connector writes documents as JSON text: the row has one column, `docu
 `change_streams_update_full` updates have no document, and without pre-images deletions have none: it is null there.
 
 Beside the row's own columns there are `_kseg_op`, and the times in `source.ts_ms` and `ts_ms` as `_kseg_source_ts` and
-`_kseg_connector_ts`. Columns are taken and cast whole: no row becomes a Python object.
+`_kseg_connector_ts`. What becomes of values that the connector did not have is told by `unavailable`. Columns are taken
+and cast whole: no row becomes a Python object.
 Source: https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events
 https://debezium.io/documentation/reference/stable/connectors/mongodb.html#mongodb-events
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,11 @@ from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.plain import Engine, Nulling
 from kseg.segment_reader.payload.rescue import RESCUED
+from kseg.segment_reader.payload.unavailable import UNAVAILABLE, Unavailable, marks, nulled, unavailable
 
 OP, SOURCE_TS, CONNECTOR_TS = "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"
-ENVELOPE_COLUMNS = (OP, SOURCE_TS, CONNECTOR_TS)
+AS_WRITTEN = Unavailable()
+_Judge = Callable[[npt.NDArray[np.bool_], Status, str], None]
 _DOCUMENT = pa.struct([pa.field("document", pa.string())])
 """The row of an envelope whose `before` and `after` are texts."""
 
@@ -45,6 +48,12 @@ _REASONS = {
     "source.ts_ms": "is not within the years 1 to 9999, as milliseconds",
     "ts_ms": "is not within the years 1 to 9999, as milliseconds",
 }
+_NOT_TEXT = "is Debezium's placeholder of a value that the connector did not have, and the column is no text"
+
+
+def envelope_columns(unavailable: Unavailable = AS_WRITTEN) -> tuple[str, ...]:
+    """The envelope's own columns, which stand behind those of the row."""
+    return (OP, SOURCE_TS, CONNECTOR_TS, *((UNAVAILABLE,) if unavailable.marks else ()))
 
 
 def envelope_type(row: pa.StructType) -> pa.StructType:
@@ -67,11 +76,13 @@ def envelope_formats(formats: Mapping[str, str]) -> dict[str, str]:
 
 class DebeziumDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. envelopes: decodes payloads to structs with `before`,
-    `after` and `op`. Raises InvalidSchema where it does not."""
+    `after` and `op`. unavailable: as of `Envelope`. Raises InvalidSchema where it does not."""
 
-    def __init__(self, envelopes: PayloadDecoder, engine: Engine = "fast") -> None:
+    def __init__(
+        self, envelopes: PayloadDecoder, engine: Engine = "fast", unavailable: Unavailable = AS_WRITTEN
+    ) -> None:
         self._envelopes = envelopes
-        self._unwrap = Envelope(envelopes.type, engine)
+        self._unwrap = Envelope(envelopes.type, engine, unavailable)
 
     @property
     def type(self) -> pa.StructType:
@@ -86,10 +97,12 @@ class DebeziumDecoder:
 
 
 class Envelope:
-    """Rows out of decoded envelopes of one type. Raises InvalidSchema where the type is none."""
+    """Rows out of decoded envelopes of one type. unavailable: what becomes of values that the connector did not have.
+    Raises InvalidSchema where the type is none."""
 
-    def __init__(self, kind: pa.DataType, engine: Engine = "fast") -> None:
+    def __init__(self, kind: pa.DataType, engine: Engine = "fast", unavailable: Unavailable = AS_WRITTEN) -> None:
         self._nulling = engine if isinstance(engine, Nulling) else None
+        self._unavailable = unavailable
         fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
         row = fields.get("after")
         self._of_documents = row == pa.string()
@@ -103,12 +116,15 @@ class Envelope:
             raise InvalidSchema("", "is no envelope of Debezium: `before` and `after` are not records of one type")
         if not pa.types.is_string(fields["op"]):
             raise InvalidSchema("op", "is no envelope of Debezium: `op` is no string")
-        if taken := [field.name for field in row if field.name in ENVELOPE_COLUMNS]:
+        if taken := [field.name for field in row if field.name in envelope_columns(unavailable)]:
             raise InvalidSchema(f"after.{quoted(taken[0])}", "is the name of one of the envelope's own columns")
         self._names = [field.name for field in kind]
+        self._row = [field.name for field in row]
         self._rescues = RESCUED in fields
         rescued = [pa.field(RESCUED, pa.string())] if self._rescues else []
         own = [pa.field(OP, pa.string()), pa.field(SOURCE_TS, _TIME), pa.field(CONNECTOR_TS, _TIME)]
+        if unavailable.marks:
+            own.append(pa.field(UNAVAILABLE, pa.list_(pa.string())))
         self.type: pa.StructType = pa.struct([*row, *rescued, *own])
 
     def rows(self, decoded: DecodedPayloads) -> DecodedPayloads:
@@ -123,7 +139,7 @@ class Envelope:
         columns, status, place = self._columns(decoded)
         if not place[0]:
             return None
-        reason = _REASONS[place[0]]
+        reason = _REASONS.get(place[0], _NOT_TEXT)
         if status[0] == Status.UNKNOWN_SYMBOL:
             reason = f"{columns[self.type.get_field_index(OP)][0].as_py()!r} is none of {', '.join(_OPS)}"
         return PayloadError(Status(int(status[0])), place[0], reason)
@@ -152,9 +168,38 @@ class Envelope:
                 self._nulling.places[column] += int(wrong.sum())
         after = _as_row(parts["after"])
         before = _as_row(parts["before"]) if "before" in parts else pa.nulls(len(op), after.type)
-        rows = _chosen(before, after, np.asarray(pc.fill_null(pc.equal(op, "d"), False)))
+        deleted = np.asarray(pc.fill_null(pc.equal(op, "d"), False))
+        columns, lacking = self._available(_chosen(before, after, deleted).flatten())
+        if self._unavailable.how == "text":
+            self._judged(lacking, deleted, judge)
         rescued = [parts[RESCUED]] if self._rescues else []
-        return [*rows.flatten(), *rescued, op, source_ts, connector_ts], status, place
+        marked = [self._marks(lacking, len(op))] if self._unavailable.marks else []
+        return [*columns, *rescued, op, source_ts, connector_ts, *marked], status, place
+
+    def _available(self, columns: list[pa.Array]) -> tuple[list[pa.Array], dict[str, npt.NDArray[np.bool_]]]:
+        """A row's columns with nulls in place of placeholders, and by name where these were."""
+        how, kept = self._unavailable.how, list(columns)
+        lacking: dict[str, npt.NDArray[np.bool_]] = {}
+        for at, name in enumerate(self._row if how is not None else ()):
+            if how == "text" and pa.types.is_string(columns[at].type):
+                continue
+            found = unavailable(columns[at])
+            if found.any():
+                kept[at], lacking[name] = nulled(columns[at], found), found
+        return kept, lacking
+
+    def _judged(self, lacking: dict[str, npt.NDArray[np.bool_]], deleted: npt.NDArray[np.bool_], judge: _Judge) -> None:
+        """Placeholders that are to stay text, in columns that are none."""
+        for name, found in lacking.items():
+            if self._nulling is not None:
+                self._nulling.places[f"after.{quoted(name)}"] += int(found.sum())
+                continue
+            for state, rows in ("before", found & deleted), ("after", found & ~deleted):
+                judge(rows, Status.WRONG_TYPE, f"{state}.{quoted(name)}")
+
+    def _marks(self, lacking: dict[str, npt.NDArray[np.bool_]], n: int) -> pa.ListArray:
+        names = self._unavailable.names
+        return marks({names.get(name, name): rows for name, rows in lacking.items()}, n)
 
 
 def _as_row(state: pa.Array) -> pa.StructArray:

@@ -48,7 +48,7 @@ DECODED_COLUMNS = frozenset(
         *("key", "value", "timestamp", "timestampType", "headers", "rescued", "late"),
         *("leaderEpoch", "producerId", "producerEpoch", "sequence", "transactional", "batchBaseOffset"),
         *("file", "position"),
-        *("op", "source_ts", "connector_ts"),
+        *("op", "source_ts", "connector_ts", "unavailable"),
     )
 )
 ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())

@@ -57,6 +57,13 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {**JSON, "format": "json", "envelope": "debezium2"}}, "decode.value.envelope", "is not none or"),
         ({"key": {**JSON, "envelope": "debezium"}}, "decode.key.envelope", "is around values"),
         ({"value": {"format": "long", "envelope": "debezium"}}, "decode.value.envelope", "has no meaning for long"),
+        ({"value": {**JSON, "unavailable": "mark"}}, "decode.value.unavailable", "no meaning for records without an"),
+        ({"value": {"format": "long", "unavailable": "null"}}, "decode.value.unavailable", "has no meaning for long"),
+        (
+            {"value": {**JSON, "envelope": "debezium", "unavailable": "drop"}},
+            "decode.value.unavailable",
+            "'drop' is not one of",
+        ),
         ({"value": {"format": "long", "into": "struct"}}, "decode.value.into", "has no meaning for long"),
         ({"value": {"format": "long", "schema": {"columns": {"a": "int"}}}}, "decode.value.schema", "no meaning"),
         ({"value": {**JSON, "as": "x"}}, "decode.value.as", "names no column"),

@@ -134,6 +134,37 @@ def test_a_step_reads_literals_by_its_rules(load: Load) -> None:
     assert by == {1: ("x", "false"), 2: ("x", "NO")}
 
 
+def with_unavailable(load: Load, written: str, *, by_topic: bool = False) -> Job:
+    decode = f"{{value: {{format: json, envelope: debezium, schema: {{columns: {{c: string}}}}{written}}}}}"
+    return load(
+        text_of("DECODE", "y").rpartition("decode:")[0] + f"decode: {f'{{orders: {decode}}}' if by_topic else decode}"
+    )
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *[(f", unavailable: {null}", "null") for null in ("null", "Null", "~", "'null'")],
+        *[(f", unavailable: {word}", word) for word in ("text", "mark")],
+        (", unavailable: ", None),
+        ("", None),
+    ],
+)
+def test_null_is_a_word_where_values_are_unavailable(
+    load: Load, written: str, meant: str | None, by_topic: bool
+) -> None:
+    job = with_unavailable(load, written, by_topic=by_topic)
+    for found in (job, job_from_document(job.pinned())):
+        decode = found.decode["orders"] if isinstance(found.decode, dict) else found.decode
+        assert decode is not None
+        assert decode.value is not None
+        assert decode.value.unavailable == meant
+        assert found.config_hash == job.config_hash
+    plain = with_unavailable(load, "", by_topic=by_topic)
+    assert (job.config_hash == plain.config_hash) is (meant is None)
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
     [

@@ -66,6 +66,13 @@ def test_envelopes_and_formats() -> None:
     assert found.names == ["at", "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts", *ADDRESS]
 
 
+def test_values_that_a_connector_did_not_have() -> None:
+    options = {"value.format": "json", "value.envelope": "debezium", "value.schema": "at string"}
+    names = {word: schema(**options, **{"value.unavailable": word}).names for word in ("null", "text", "mark")}
+    assert names["null"] == names["text"] == ["at", "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts", *ADDRESS]
+    assert names["mark"] == [*names["null"][:4], "_kseg_unavailable", *ADDRESS]
+
+
 @pytest.mark.parametrize(
     ("options", "place", "message"),
     [
