@@ -196,24 +196,29 @@ def test_debezium_s_changes_land_as_rows(records: Any, home: Any) -> None:
     amount = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
     row = {
         "type": "struct",
-        "fields": [{"field": "id", "type": "int64"}, {"field": "amount", "type": "bytes", **amount}],
+        "fields": [
+            {"field": "id", "type": "int64"},
+            {"field": "amount", "type": "bytes", **amount},
+            {"field": "note", "type": "string", "optional": True},
+        ],
     }
     states = [{**row, "field": "before"}, {**row, "field": "after"}]
     schema = {"type": "struct", "fields": [*states, {"field": "op", "type": "string"}]}
-    first, second = {"id": 2**53 + 1, "amount": "AfQ="}, {"id": 2**53 + 1, "amount": "/w=="}
+    first = {"id": 2**53 + 1, "amount": "AfQ=", "note": "long"}
+    second = {"id": 2**53 + 1, "amount": "/w==", "note": "__debezium_unavailable_value"}
     changes = [
         {"op": "c", "after": first, "source": {"ts_ms": 1_700_000_000_123}},
         {"op": "u", "before": first, "after": second},
-        {"op": "d", "before": second},
+        {"op": "d", "before": {**second, "note": None}},
     ]
     producer = Producer(records.settings)
     for change in changes:
         producer.produce(topic, value=json.dumps({"schema": schema, "payload": change}))
     producer.produce(topic, value=None)
     assert producer.flush(60) == 0
-    columns = {"id": "bigint", "amount": "decimal(12,2)"}
+    columns = {"id": "bigint", "amount": "decimal(12,2)", "note": "string"}
     value = {"format": "connect_json", "envelope": "debezium", "schema": {"columns": columns}, "tombstones": "drop"}
-    job = home(topic, decode={"value": value})
+    job = home(topic, decode={"value": {**value, "unavailable": "mark"}})
     job.ingest()
     rows = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
     assert [(row["id"], row["amount"], row["_kseg_op"]) for row in rows] == [
@@ -221,5 +226,6 @@ def test_debezium_s_changes_land_as_rows(records: Any, home: Any) -> None:
         (2**53 + 1, Decimal("-0.01"), "u"),
         (2**53 + 1, Decimal("-0.01"), "d"),
     ]
+    assert [(row["note"], row["_kseg_unavailable"]) for row in rows] == [("long", None), (None, ["note"]), (None, None)]
     assert rows[0]["_kseg_source_ts"] == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
     assert verify(job.job).ok

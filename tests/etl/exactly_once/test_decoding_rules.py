@@ -114,6 +114,31 @@ def test_literals_are_yamls_values_in_tables_of_an_earlier_release(records: Any,
     assert countries == {0: "DE", 1: "NO", 2: None}
 
 
+def test_a_table_with_rows_gets_marks_where_its_job_says_so(home: Any, records: Any) -> None:
+    """Of values that Debezium's connector did not have: tables of an earlier release have the placeholder."""
+    topic = records.topic(1)
+    lacking = "__debezium_unavailable_value"
+    write(records, topic, json.dumps({"op": "c", "after": {"id": 1, "bio": "long"}}))
+    value = {"format": "json", "envelope": "debezium", "schema": {"columns": {"id": "bigint", "bio": "string"}}}
+    job = home(topic, decode={"value": {**value, "unavailable": "text"}})
+    job.ingest()
+    of_an_earlier_release(job)
+    job.change(decode={"value": {"unavailable": None}})
+    write(records, topic, json.dumps({"op": "u", "after": {"id": 1, "bio": lacking}}))
+    job.ingest()
+    assert "_kseg_unavailable" not in job.table("first").to_pyarrow_table().column_names
+    job.change(decode={"value": {"unavailable": "mark"}})
+    write(records, topic, json.dumps({"op": "u", "after": {"id": 1, "bio": lacking}}))
+    job.ingest()
+    rows = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
+    assert [(row["bio"], row["_kseg_unavailable"]) for row in rows] == [
+        ("long", None),
+        (lacking, None),
+        (None, ["bio"]),
+    ]
+    assert planned(job) == [FIRST.version] * 2
+
+
 def test_connects_logical_types_in_avro_are_columns_of_a_new_table(home: Any, records: Any) -> None:
     topic = records.topic(1)
 
