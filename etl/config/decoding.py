@@ -135,8 +135,8 @@ class Payload(Section):
 
     as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. frame: whose serializer
     wrote what is before a payload. envelope: what is around a record, whose columns are then those of the row that
-    it is about. unavailable: of an envelope, what values are that the connector did not have; None is as they are
-    written. into: records become columns of the table, or one struct column. rename: fields to other column
+    it is about. unavailable: of an envelope, what values are that the connector did not have; None is by the
+    rules of decoding. into: records become columns of the table, or one struct column. rename: fields to other column
     names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
     registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf and JSON, what
     times below a microsecond are. out_of_range_times: what times are that no column holds. The rest is for JSON alone
@@ -184,6 +184,11 @@ class Payload(Section):
     def unknown(self) -> Literal["ignore", "rescue", "add"]:
         """What becomes of fields that the table does not have."""
         return self.unknown_fields or ("add" if self.by_registry else "ignore")
+
+    def unavailable_by(self, rules: DecodingRules) -> Literal["null", "text", "mark"] | None:
+        """What values are that the connector did not have, by these rules; None is as they are written."""
+        marks = self.envelope == "debezium" and rules.marks_unavailable
+        return self.unavailable or ("mark" if marks else None)
 
     @property
     def several(self) -> bool:

@@ -6,6 +6,10 @@
     2          is null at its depth, and          are those of `connect_json`         are their text in the file
                `decode.max_nulled` limits them
 
+               Debezium's placeholder of a value that its connector did not have
+    1          lands as it is written
+    2          lands as null, and `_kseg_unavailable` has the column's name
+
 A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
 by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
 (`rules.nulls_fields`), never for a number.
@@ -29,6 +33,7 @@ class DecodingRules:
     limits_nulled: `decode.max_nulled` limits the records with such nulls.
     connect_logical_types: Avro types with Connect's and Debezium's names have the columns that they have in JSON.
     literals_by_source_text: literals in `decode.expect` and the like are their text in the job file.
+    marks_unavailable: `decode.value.unavailable` is `mark` where a job file with an envelope does not say it.
     """
 
     version: int
@@ -36,6 +41,7 @@ class DecodingRules:
     limits_nulled: bool
     connect_logical_types: bool
     literals_by_source_text: bool
+    marks_unavailable: bool
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -44,12 +50,22 @@ class DecodingRules:
 
 
 FIRST: Final = DecodingRules(
-    1, nulls_fields=False, limits_nulled=False, connect_logical_types=False, literals_by_source_text=False
+    1,
+    nulls_fields=False,
+    limits_nulled=False,
+    connect_logical_types=False,
+    literals_by_source_text=False,
+    marks_unavailable=False,
 )
 """Of all plans and tables that do not name a version."""
 
 NEWEST: Final = DecodingRules(
-    2, nulls_fields=True, limits_nulled=True, connect_logical_types=True, literals_by_source_text=True
+    2,
+    nulls_fields=True,
+    limits_nulled=True,
+    connect_logical_types=True,
+    literals_by_source_text=True,
+    marks_unavailable=True,
 )
 """Of new tables."""
 

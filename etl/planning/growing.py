@@ -191,7 +191,8 @@ class Growing:
 
         kind = self._format.type(reader)
         if self._payload.envelope == "debezium":
-            kind = Envelope(kind, unavailable=Unavailable(self._payload.unavailable)).type
+            how = self._payload.unavailable_by(self._rules)
+            kind = Envelope(kind, unavailable=Unavailable(how)).type
         return columns_of(kind)
 
     def widen(self, texts: Iterable[SchemaText]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.decoding import sections_of
 from kseg.etl.config.job import Job
-from kseg.etl.decoding.rules import NEWEST, DecodingRules, rules_of
+from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState
@@ -57,6 +57,8 @@ def has_same_columns(job: Job) -> bool:
         return True
     sections = sections_of(job.decode).values()
     payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+    if any(payload.unavailable_by(FIRST) != payload.unavailable_by(NEWEST) for payload in payloads):
+        return False  # one has `_kseg_unavailable`
     texts = [text for payload in payloads if payload.format == "avro" and (text := payload.declared.text) is not None]
     if not texts:
         return True

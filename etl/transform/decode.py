@@ -270,7 +270,7 @@ def _plan(
         message=payload.message,
         nanoseconds=payload.nanoseconds,
         envelope=payload.envelope,
-        unavailable=payload.unavailable,
+        unavailable=payload.unavailable_by(rules),
         frame=payload.frame,
         framed=framed,
         rules=rules,

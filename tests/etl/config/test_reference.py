@@ -66,6 +66,8 @@ def test_defaults_are_told(path: str) -> None:
         assert told == "`{topic}-value`"
     elif path == "decode.value.unknown_fields":
         assert told == "`add` with a registry, else `ignore`"
+    elif path == "decode.value.unavailable":
+        assert told == "`mark` in new tables"
     elif info.is_required():
         assert told == "required"
     else:

@@ -9,9 +9,9 @@ from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY, rules_of
 
 def test_a_version_stands_for_its_capabilities() -> None:
     assert rules_of(1) == FIRST
-    assert not any((FIRST.nulls_fields, FIRST.limits_nulled, FIRST.connect_logical_types))
+    assert not any((FIRST.nulls_fields, FIRST.limits_nulled, FIRST.connect_logical_types, FIRST.marks_unavailable))
     assert rules_of(NEWEST.version) == NEWEST
-    assert all((NEWEST.nulls_fields, NEWEST.limits_nulled, NEWEST.connect_logical_types))
+    assert all((NEWEST.nulls_fields, NEWEST.limits_nulled, NEWEST.connect_logical_types, NEWEST.marks_unavailable))
 
 
 @pytest.mark.parametrize("version", [0, NEWEST.version + 1])

@@ -19,6 +19,7 @@ from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.nulls import FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.decoding.schema_formats import AvroSchemas
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
@@ -34,8 +35,9 @@ COLUMNS = {"columns": {"id": "bigint", "bio": "string", "photo": "binary"}}
 VALUE = {"format": "connect_json", "envelope": "debezium", "schema": COLUMNS}
 
 
-def step_of(**value: Any) -> DecodeStep:
-    return pickle.loads(pickle.dumps(decode_step(Decode.model_validate({"value": {**VALUE, **value}}))))
+def step_of(rules: DecodingRules = NEWEST, **value: Any) -> DecodeStep:
+    decode = Decode.model_validate({"value": {**VALUE, **value}})
+    return pickle.loads(pickle.dumps(decode_step(decode, rules=rules)))
 
 
 def applied(step: DecodeStep, *payloads: bytes) -> list[dict[str, Any]]:
@@ -67,11 +69,20 @@ def test_the_marks_of_a_struct_name_its_fields() -> None:
 
 
 def test_only_marks_have_a_column() -> None:
-    for word in ("null", "text", None):
-        step = step_of(**({"unavailable": word} if word else {}))
+    for word in ("null", "text"):
+        step = step_of(unavailable=word)
         assert "_kseg_unavailable" not in step.output_schema(ROWS).names
         (row,) = applied(step, changed(id=1, bio=LACK, photo=b"\1"))
         assert row["bio"] == (None if word == "null" else LACK)
+
+
+def test_without_a_choice_new_tables_have_marks_and_others_what_is_written() -> None:
+    payload = changed(id=1, bio=LACK, photo=LACK.encode())
+    (new,), (old,) = applied(step_of(), payload), applied(step_of(FIRST), payload)
+    assert (new["bio"], new["photo"], new["_kseg_unavailable"]) == (None, None, ["bio", "photo"])
+    assert (old["bio"], old["photo"], "_kseg_unavailable" in old) == (LACK, LACK.encode(), False)
+    (chosen,) = applied(step_of(FIRST, unavailable="mark"), payload)
+    assert chosen == new, "what the job file says holds by all rules"
 
 
 def test_text_in_a_column_that_is_none_is_an_error_with_its_place() -> None:

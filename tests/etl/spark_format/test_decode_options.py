@@ -63,7 +63,7 @@ def test_envelopes_and_formats() -> None:
         value__schema="at timestamp_ntz",
         value__formats='{"at": "epoch_micros"}',
     )
-    assert found.names == ["at", "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts", *ADDRESS]
+    assert found.names == ["at", "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts", "_kseg_unavailable", *ADDRESS]
 
 
 def test_values_that_a_connector_did_not_have() -> None:
