@@ -127,7 +127,7 @@ def test_a_table_with_rows_gets_marks_where_its_job_says_so(home: Any, records: 
     write(records, topic, json.dumps({"op": "u", "after": {"id": 1, "bio": lacking}}))
     job.ingest()
     assert "_kseg_unavailable" not in job.table("first").to_pyarrow_table().column_names
-    job.change(decode={"value": {"unavailable": "mark"}})
+    job.change(decode={"value": {"unavailable": "mark"}}, sink={"merge_schema": True})
     write(records, topic, json.dumps({"op": "u", "after": {"id": 1, "bio": lacking}}))
     job.ingest()
     rows = sorted(job.table("first").to_pyarrow_table().to_pylist(), key=lambda row: row["_kseg_offset"])
