@@ -138,10 +138,14 @@ class BadRecords:
 
         explain: as of `dead`; called for examples.
         """
+        if self._most_nulled is not None and (nulled := self._counts.nulled + len(rows)) > self._most_nulled:
+            self.show_nulls(batch, rows, explain)
+            raise TooManyNulled(nulled, self._most_nulled, self.examples)
+
+    def show_nulls(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
+        """Keep the first of these rows of a batch as examples of nulls. explain: as of `dead`."""
         for row in rows[: MAX_EXAMPLES - len(self.examples)]:
             self.examples.append(example(batch, explain(row)))
-        if self._most_nulled is not None and (nulled := self._counts.nulled + len(rows)) > self._most_nulled:
-            raise TooManyNulled(nulled, self._most_nulled, self.examples)
 
     def count(self, counts: DecodingCounts) -> None:
         self._counts += counts

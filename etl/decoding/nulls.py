@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.plain import Nulling
 
 WHOLE: Final = "*"
@@ -45,14 +46,14 @@ class FieldNulls:
 
         wanted: which of the rejected payloads are decoded once more. One whose structure is broken keeps its status,
         and its row of nulls.
+
+        Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
         """
         failing = np.flatnonzero(wanted)
         self._nulling.places.clear()
         again = self._decoder.decode(records.take(pa.array(failing)))
         sound = again.status == Status.DECODED
-        order = np.arange(len(decoded.status))
-        order[failing[sound]] = len(order) + np.flatnonzero(sound)
-        rows = pa.concat_arrays([decoded.rows, again.rows]).take(pa.array(order))
+        rows = with_rows(decoded.rows, failing[sound], again.rows, np.flatnonzero(sound))
         status = decoded.status.copy()
         status[failing[sound]] = Status.DECODED
         places = self._nulling.places
@@ -74,6 +75,21 @@ class FieldNulls:
         place = self._names.get(first, first) + place[len(first) :]
         own = self._plan.column if not self._plan.into_columns else ""
         return ".".join(filter(None, (own, place))) or self._plan.column
+
+
+def with_rows(
+    rows: pa.Array, places: npt.NDArray[np.int64], others: pa.Array, which: npt.NDArray[np.int64]
+) -> pa.Array:
+    """The rows with some of the others in their places: the row `which[n]` at `places[n]`.
+
+    Raises TooLargeForOneBatch: they are more than 2 GiB, or 2^31 elements, of one column.
+    """
+    order = np.arange(len(rows))
+    order[places] = len(rows) + which
+    try:
+        return pa.concat_arrays([rows, others]).take(pa.array(order))
+    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+        raise TooLargeForOneBatch(len(rows)) from None
 
 
 def _without(place: str, *steps: str) -> str:

@@ -112,6 +112,7 @@ class DecodeStep(BatchStep):
         dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
+        with_nulls_in: list[tuple[list[int], Callable[[int], BadRecord]]] = []
         of_plans = [(plan, plan.decode(batch)) for plan in self.payloads]
         for plan, decoded in of_plans:
             if plan.drop_nulls:
@@ -127,7 +128,9 @@ class DecodeStep(BatchStep):
                 if self.on_error == "dead_letter":
                     dead |= why.undecodable(plan, decoded.status)
                 else:
-                    bad_records.refuse_nulls(batch, np.flatnonzero(failing).tolist(), why.of_plan(plan, decoded.status))
+                    found = np.flatnonzero(failing).tolist(), why.of_plan(plan, decoded.status)
+                    bad_records.refuse_nulls(batch, *found)
+                    with_nulls_in.append(found)
                     nulled |= failing
                     if plan.rules.nulls_fields:
                         decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded, failing)
@@ -166,6 +169,8 @@ class DecodeStep(BatchStep):
                 columns[at] = with_nulls(columns[at], broken)
                 nulled |= broken
                 columns_nulled[column] += int(broken.sum())
+        for rows, explain in with_nulls_in:
+            bad_records.show_nulls(batch, rows, explain)
         bad_records.dead(batch, np.flatnonzero(dead).tolist(), why.of)
         dropped &= ~dead
         left_out = dropped | dead

@@ -8,15 +8,19 @@ import json
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.framed import FramedSchemas
-from kseg.etl.decoding.nulls import WHOLE, FieldNulls
-from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.nulls import WHOLE, FieldNulls, with_rows
+from kseg.etl.decoding.payload import PayloadPlan, in_parts
 from kseg.etl.decoding.schema_formats import ProtobufSchemas
+from kseg.etl.transform.decode import DecodeStep
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 ENGINES = ("fast", "reference")
@@ -318,3 +322,48 @@ def test_frames_of_a_registry_are_read_for_nulls_as_well(engine: Any) -> None:
     plan = PayloadPlan("value", "protobuf", "value", framed=framed, engine=engine)
     (row,), columns, _ = nulled(plan, b"\0\0\0\0\1\0" + in_protobuf(note=b"\xff"))
     assert (row["note"], row["last"], columns) == (None, 7, {"note": 1})
+
+
+# --- rows that do not fit into one array
+
+
+def texts(size: int) -> pa.Array:
+    """Rows of one text of so many bytes, which take no memory before somebody reads them."""
+    offsets = pa.py_buffer(np.array([0, size], np.int32))
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(np.zeros(size, np.uint8))])
+    return pa.StructArray.from_arrays([text], ["note"])
+
+
+def test_rows_with_nulls_that_do_not_fit_into_one_array_are_decoded_in_parts() -> None:
+    """`ArrowInvalid` ended the run, at the same batch for ever."""
+    none = np.array([], np.int64)
+    with pytest.raises(TooLargeForOneBatch, match="1 payloads decode to more than 2 GiB"):
+        with_rows(texts(5 << 28), none, texts(5 << 28), none)
+    replaced = with_rows(pa.array([1, None, 3]), np.array([1]), pa.array([7, 8]), np.array([1]))
+    assert replaced.to_pylist() == [1, 8, 3]
+
+
+def test_a_batch_that_is_decoded_in_parts_shows_each_null_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key and value are decoded together: what the key's nulls are was noted before the value was too large."""
+    plans = [
+        PayloadPlan(source, "json", source, (("id", "bigint"),), json=IGNORE, into_columns=False)
+        for source in ("key", "value")
+    ]
+    step = DecodeStep(tuple(plans), on_error="set_null")
+    real = FieldNulls.of
+
+    def once(self: FieldNulls, batch: pa.RecordBatch, *rest: Any) -> Any:
+        if self._plan.source == "value" and len(batch) > 1:
+            raise TooLargeForOneBatch(len(batch))
+        return real(self, batch, *rest)
+
+    monkeypatch.setattr(FieldNulls, "of", once)
+    bad = BadRecords()
+    wrong = pa.array([b'{"id": "a"}', b'{"id": "b"}'], pa.binary())
+    count = pa.array([0, 0], pa.int32())
+    batch = pa.record_batch(
+        {"key": wrong, "value": wrong, "topic": pa.array(["t", "t"]), "partition": count, "offset": pa.array([5, 6])}
+    )
+    rows = [row for part in in_parts(batch, lambda part: step.apply(part, {}, bad)) for row in part.to_pylist()]
+    assert [(row["key"]["id"], row["value"]["id"]) for row in rows] == [(None, None)] * 2
+    assert (bad.counts.nulled, len(bad.examples), len(set(bad.examples))) == (2, 3, 3)
