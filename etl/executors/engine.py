@@ -38,6 +38,11 @@ class Engine:
             self.spark.progress.event(EngineChosen(choice.executor, choice.why))
         return choice
 
+    @property
+    def chosen(self) -> EngineChoice | None:
+        """The last choice; None if there was none."""
+        return self._choice
+
     def executor(self) -> Executor:
         """The executor that was chosen, or the one of a command that reads without a plan; it is started here."""
         choice = self._choice or self.choose(size=None, needs_spark=None)
@@ -71,8 +76,13 @@ class Engine:
         return SparkExecutor(self.spark.context())
 
 
+def is_submitted() -> bool:
+    """Whether spark-submit has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _spark_here() -> SparkHere:
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if is_submitted():
         return "submitted"
     # The module may be half imported, or that of `pyspark-client`, which has no SparkContext.
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)

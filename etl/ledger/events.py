@@ -205,11 +205,19 @@ class OffsetsCommitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
-    """The run is complete. seconds: by phase, for people."""
+    """The run is complete. seconds: by phase, for people.
+
+    engine, engine_reason: where its tasks worked, and why; None if the attempt that finished the run read nothing, or
+    if `run.engine` is `spark`.
+    """
 
     KIND = "finished"
 
     seconds: dict[str, float] = field(default_factory=dict)
+    engine: str | None = None
+    engine_reason: str | None = None
+
+    _to_json = left_out("engine", "engine_reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

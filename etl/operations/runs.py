@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kseg.etl.config.job import Job
-from kseg.etl.ledger.events import INCREMENTAL, RunRefused
+from kseg.etl.ledger.events import INCREMENTAL, Finished, RunRefused
 from kseg.etl.ledger.fold import Entry
 from kseg.etl.ledger.state import RunState
 from kseg.etl.ledger.store import Ledger
@@ -33,8 +33,9 @@ class RunHistory:
 
     seconds: from the plan to the end, attempts that failed and the time between them included; None before the end.
     mode: None for an attempt of a backfill, data interval or redrive that has no run yet, since the ledger does not say
-    which of them it was. offsets, rows_in, rows_out: None before they are known. errors: of its attempts, the first one
-    first.
+    which of them it was. engine, engine_reason: where its tasks worked, and why; None if `run.engine` was `spark`, and
+    when the ledger no longer has the run's events. offsets, rows_in, rows_out: None before they are known. errors: of
+    its attempts, the first one first.
     """
 
     run: str | None
@@ -46,6 +47,8 @@ class RunHistory:
     offsets: int | None = None
     rows_in: int | None = None
     rows_out: int | None = None
+    engine: str | None = None
+    engine_reason: str | None = None
     errors: list[RunError] = field(default_factory=list)
 
 
@@ -76,13 +79,15 @@ def history(job: Job, limit: int = 20, *, failed: bool = False) -> HistoryReport
     state = ledger.read(job.name)
     errors: dict[str, list[RunError]] = {}
     unplanned: list[RunHistory] = []
-    for event, error in _errors(ledger.events(job.name, [RunRefused])):
+    entries = ledger.events(job.name, [RunRefused, Finished])
+    finished = {entry.event.run_id: entry.event for entry in entries if isinstance(entry.event, Finished)}
+    for event, error in _errors(entries):
         if event.run_id:
             errors.setdefault(event.run_id, []).append(error)
         else:
             mode = _mode(event.chain, state.runs)
             unplanned.append(RunHistory(None, mode, "not planned", error.at, error.at, errors=[error]))
-    found = [*unplanned, *(_history(run, errors.get(run.run_id, [])) for run in state.runs.values())]
+    found = [*unplanned, *(_history(run, errors, finished) for run in state.runs.values())]
     found.sort(key=lambda one: one.began, reverse=True)
     wanted = [one for one in found if one.errors] if failed else found
     return HistoryReport(job.name, wanted[:limit], max(0, len(wanted) - limit) + (0 if failed else state.archive.runs))
@@ -101,7 +106,8 @@ def _mode(chain: str, runs: Mapping[str, RunState]) -> str | None:
     return runs[chain].mode if chain in runs else None
 
 
-def _history(run: RunState, errors: list[RunError]) -> RunHistory:
+def _history(run: RunState, errors: Mapping[str, list[RunError]], finished: Mapping[str, Finished]) -> RunHistory:
+    end = finished.get(run.run_id)
     return RunHistory(
         run=run.run_id,
         mode=run.mode,
@@ -112,7 +118,9 @@ def _history(run: RunState, errors: list[RunError]) -> RunHistory:
         offsets=sum(offsets.length for offsets in run.plan.offsets().values()),
         rows_in=run.accounted.rows_in if run.accounted else None,
         rows_out=run.accounted.rows_out if run.accounted else None,
-        errors=errors,
+        engine=end.engine if end else None,
+        engine_reason=end.engine_reason if end else None,
+        errors=errors.get(run.run_id, []),
     )
 
 

@@ -17,10 +17,11 @@ from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.check_planned import check_planned_rows, checked_at_plan
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.engine_choice import foreseen_engine
 from kseg.etl.run.live_view import LiveView
 from kseg.etl.run.next_step import Foreseen, Planner, foresee
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
-from kseg.etl.run.report import RunReport, Status
+from kseg.etl.run.report import EngineReport, RunReport, Status
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.telemetry.progress import Progress
 from kseg.etl.transform.plan_warnings import sql_warnings
@@ -106,6 +107,8 @@ class _DryRun:
             assert step.run is not None
             status: Status = "dry-run" if step.kind == "continue" else "nothing-to-do"
             report = report_of(self._job, step.run, status=status)
+            if step.kind == "continue" and not step.run.accounted:
+                report.engine = self._engine(step.run.plan)
             report.notes.append(
                 f"run {step.run.run_id} is unfinished ({step.run.phase}) and would continue"
                 if step.kind == "continue"
@@ -130,6 +133,11 @@ class _DryRun:
             *sql_warnings(transform_of(self._inputs.job)),
             *unchecked,
         ]
+        report.engine = self._engine(plan)
         report.held_back = open_transaction_lags(self._inputs.logs, plan.held_back)
         report.seconds = self._stopwatch.seconds()
         return report
+
+    def _engine(self, plan: ev.RunPlan) -> EngineReport:
+        choice = foreseen_engine(self._context, plan)
+        return EngineReport(choice.executor, choice.why)

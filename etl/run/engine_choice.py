@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
-from kseg.etl.executors.choice import EngineChoice
+from kseg.etl.executors.choice import EngineChoice, choose
+from kseg.etl.executors.engine import is_submitted
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.source.log_size import mean_sizes
@@ -22,6 +23,21 @@ def choose_engine(context: JobContext, ranges: Sequence[ev.PlannedRange], by_spa
     """
     size = _estimated_bytes(context, ranges) if context.job.run.engine == "auto" else None
     return context.engine.choose(size=size, needs_spark=needs_spark(context.job, by_spark))
+
+
+def foreseen_engine(context: JobContext, plan: ev.RunPlan) -> EngineChoice:
+    """The choice that a run of this plan would make in a process of its own. Nothing is started.
+
+    Raises ConfigurationError: as `choose_engine`.
+    """
+    size = _estimated_bytes(context, plan.ranges) if context.job.run.engine == "auto" else None
+    by_spark = context.targets.by_spark(plan.tables, removing=plan.mode == "backfill-replace")
+    return choose(
+        context.job,
+        size=size,
+        needs_spark=needs_spark(context.job, by_spark),
+        spark="submitted" if is_submitted() else "none",
+    )
 
 
 def needs_spark(job: Job, by_spark: Collection[str]) -> str | None:

@@ -36,7 +36,7 @@ from kseg.etl.run.group_commit import as_events, commit_frontier
 from kseg.etl.run.live_view import LiveView
 from kseg.etl.run.next_step import Planner, finished, next_step
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
-from kseg.etl.run.report import RunReport
+from kseg.etl.run.report import EngineReport, RunReport
 from kseg.etl.run.report_from_ledger import group_report, null_notes, report_of
 from kseg.etl.source.errors import WorkersLost
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, RunPlanned
@@ -229,13 +229,15 @@ def execute(
     if run.plan.commit_offsets and context.job.commits_offsets and run.offsets_committed is None:
         _retry_transient(context, lambda _: _commit(context, lease, run, accept_group_offsets))
     context.observe("finish:before")
-    state = lease.transition(lambda _: [ev.Finished(run_id=run_id, seconds=context.stopwatch.seconds())])
+    state = lease.transition(lambda _: [_finished(context, run_id)])
     context.observe("finish:after")
     _report_frontiers(context.progress, state)
     run = state.runs[run_id]
     report = report_of(context.job.name, run, status="done", state=state)
     report.held_back = open_transaction_lags(context.clients.logs, run.plan.held_back)
     report.throttled = dict(throttled)
+    if choice := context.engine.chosen:
+        report.engine = EngineReport(choice.executor, choice.why)
     report.notes.extend([*notes, *null_notes(report), *literal_notes(context.job, run)])
     report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
@@ -360,6 +362,17 @@ def _group(context: JobContext) -> str:
     """The group whose offsets are committed."""
     assert context.job.group is not None
     return context.job.group
+
+
+def _finished(context: JobContext, run_id: str) -> ev.Finished:
+    # With the default engine, ledgers have what earlier releases know.
+    choice = context.engine.chosen if context.job.run.engine != "spark" else None
+    return ev.Finished(
+        run_id=run_id,
+        seconds=context.stopwatch.seconds(),
+        engine=choice.executor if choice else None,
+        engine_reason=choice.why if choice else None,
+    )
 
 
 def _report_frontiers(progress: Progress, state: JobState) -> None:

@@ -109,6 +109,14 @@ class GroupReport:
     offsets: dict[str, dict[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """Where a run's tasks work: `spark`, `connect` or `local`, and the reason for it."""
+
+    name: str
+    why: str
+
+
 @dataclass(slots=True)
 class RunReport:
     """One run of a job, as `kseg ingest --json` prints it.
@@ -119,6 +127,7 @@ class RunReport:
     report: the path of the run's page; None if no page was requested.
     freshness: after the run; None if `reporting.freshness` is not set.
     unread: offsets that the run's cap left to later runs; None without a cap, or if an earlier attempt made the plan.
+    engine: where its tasks work; None if nothing was read, or if only the ledger knows the run.
     lost_rows: of `kseg repair --abandon`, the rows that nothing can land again (`gone`), and those of which that is not
     known (`unknown`), with the reason (`why`); None of all other commands.
     """
@@ -143,6 +152,7 @@ class RunReport:
     report: str | None = None
     freshness: Freshness | None = None
     unread: int | None = None
+    engine: EngineReport | None = None
     lost_rows: dict[str, Any] | None = None
 
     @property
@@ -180,6 +190,7 @@ class RunReport:
             "unconfirmed": [asdict(u) for u in self.unconfirmed],
             "given_up": [asdict(g) for g in self.given_up],
             "unread": self.unread,
+            "engine": asdict(self.engine) if self.engine else None,
             **({"lost_rows": self.lost_rows} if self.lost_rows is not None else {}),
             "notes": list(self.notes),
             "throttled": {str(broker): round(seconds, 3) for broker, seconds in sorted(self.throttled.items())},

@@ -45,6 +45,8 @@ def _readable(document: dict[str, Any]) -> dict[str, Any]:
     from kseg.jobs.output.durations import duration
 
     rows, errors = [], []
+    engines = {f"{run['engine']}: {run['engine_reason']}": None for run in document["runs"] if run["engine"]}
+    shown = ("engine",) if engines else ()
     for run in document["runs"]:
         name = run["run"] or "–"
         rows.append(
@@ -57,6 +59,7 @@ def _readable(document: dict[str, Any]) -> dict[str, Any]:
                 "offsets": run["offsets"],
                 "rows": run["rows_out"],
                 "errors": len(run["errors"]),
+                **{name: run[name] or "–" for name in shown},
             }
         )
         errors += [
@@ -64,4 +67,9 @@ def _readable(document: dict[str, Any]) -> dict[str, Any]:
             + (f"\n    do: {error['remedy']}" if error["remedy"] and run["ended"] is None else "")
             for error in run["errors"]
         ]
-    return {"runs": rows, "errors": errors, "older": f"{document['older']} more" if document["older"] else None}
+    return {
+        "runs": rows,
+        "engines": [*engines],
+        "errors": errors,
+        "older": f"{document['older']} more" if document["older"] else None,
+    }
