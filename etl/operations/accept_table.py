@@ -23,8 +23,8 @@ from kseg.etl.operations.verdicts import Finding
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
 from kseg.etl.run.context import JobContext
+from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import land_again
-from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.telemetry.progress import Progress
@@ -106,7 +106,7 @@ def _known_name(state: JobState, table: str) -> str:
         return table
     place = TableLocation.of(table).place
     for name in state.tables:
-        if not is_name(name) and TableLocation.of(name).place == place:
+        if resolve(name).location is not None and TableLocation.of(name).place == place:
             return name
     raise Refused(
         "no-such-table",

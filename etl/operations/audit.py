@@ -20,7 +20,7 @@ from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import standing_of
 from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.names import is_name
+from kseg.etl.tables.catalogs import resolve
 
 COMMITS_CHECKED = 200
 """How many of each table's newest landings are compared with the commits in its log."""
@@ -95,7 +95,7 @@ def _of(refused: Refused) -> Difference:
 def _tables(context: JobContext, state: JobState, report: AuditReport) -> Iterator[Difference]:
     report.checked["tables"] = report.checked["commits"] = 0
     for table in current_names(state.tables):
-        if is_name(table):
+        if resolve(table).location is None:
             report.notes.append(f"{table}: not checked, only Spark can read a table in a catalog")
             continue
         report.checked["tables"] += 1

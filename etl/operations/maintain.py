@@ -32,8 +32,8 @@ from kseg.etl.ledger.table_names import current_names
 from kseg.etl.ledger.values import TableRecord, TableState
 from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
 from kseg.etl.run.context import JobContext, Observer
+from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import VacuumOfNested
-from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount, KnownTable
@@ -295,11 +295,13 @@ class OtherJobs:
     def planning(self, table: str, known: TableState | None) -> Iterator[RunState]:
         """The unfinished runs that have planned this table, by any of its names. known: the table in the ledger."""
         self._read()
-        place = None if is_name(table) else TableLocation.of(table).place
+        place = None if resolve(table).location is None else TableLocation.of(table).place
         for run in self.runs:
             for name, planned in run.plan.tables.items():
                 same = planned is not None and known is not None and planned.id == known.id
-                at_place = place is not None and not is_name(name) and TableLocation.of(name).place == place
+                at_place = (
+                    place is not None and resolve(name).location is not None and TableLocation.of(name).place == place
+                )
                 if name == table or same or at_place:
                     yield run
                     break

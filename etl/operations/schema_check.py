@@ -33,8 +33,8 @@ from kseg.etl.planning.growing import grown
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.planning.table_rules import rules_in_ledger
+from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import IncompatibleSchema
-from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parquet.align import align, type_changes
 from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
 from kseg.etl.tables.parquet.widening import can_widen
@@ -322,7 +322,7 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
     if part.records:
         tables = tuple(dict.fromkeys(str(job.sink.targets[record]) for record in part.records))
     for table in tables:
-        if is_name(table):
+        if resolve(table).location is None:
             notes.append(f"table {table} is in a catalog: it was not compared")
             continue
         access = table_at(table)

@@ -23,7 +23,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended, nulled_columns
-from kseg.etl.tables.names import is_name
+from kseg.etl.tables.catalogs import resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _partitions(
 def _table(context: JobContext, state: JobState, table: str) -> tuple[TableLine, Problem | None]:
     known = state.tables.get(table)
     now, text, problem = None, None, None
-    if is_name(table):
+    if resolve(table).location is None:
         text = "in a catalog: only Spark can read it"
         return TableLine(table, None, known.version if known else None, None, text), None
     try:

@@ -53,8 +53,8 @@ class TargetTables(Protocol):
     def layout_notes(self, tables: Iterable[str]) -> list[str]:
         """Which of these tables exist and are not clustered as the job file says."""
 
-    def refuse_spark_beside(self, table: str, setting: str) -> None:
-        """Raises ConfigurationError where a table beside the rows needs Spark's own writer."""
+    def refuse_spark_side_table(self, table: str, setting: str) -> None:
+        """Raises ConfigurationError where a side table needs Spark's own writer."""
 
 
 @dataclass(frozen=True, slots=True)

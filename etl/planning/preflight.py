@@ -22,8 +22,8 @@ from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.planning.table_rules import rules_of_tables
+from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
-from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -53,7 +53,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
         target_tables.refuse_spark(sorted(tables))
     for setting, table in (("sink.dead_letters", job.dead_letters), ("sink.quarantine", job.quarantine)):
         if table is not None:
-            target_tables.refuse_spark_beside(table, setting)
+            target_tables.refuse_spark_side_table(table, setting)
             tables.add(table)
     _refuse_unwritable(job, tables)
     if not state.bases and not accept_group_offsets:
@@ -80,7 +80,7 @@ def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:
     if job.spark.remote is not None:  # the server may write where this process only reads
         return
     for table in sorted(tables):
-        if not is_name(table):
+        if resolve(table).location is not None:
             refuse_unwritable(table, setting="sink", table=table)
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.errors import ConfigurationError, Fault
-from kseg.etl.tables.names import is_name
+from kseg.etl.tables.catalogs import resolve
 
 IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 IN_MEMORY: Final = "in-memory"
@@ -39,7 +39,7 @@ Settings = Callable[[str], str | None]
 
 def catalog_names(job: Job) -> dict[str, str]:
     """The job's tables that have names in a catalog, by the key of the job file."""
-    named = {route: str(target) for route, target in job.sink.targets.items() if is_name(str(target))}
+    named = {route: str(target) for route, target in job.sink.targets.items() if resolve(str(target)).location is None}
     if job.sink.routes is None:
         return {"sink.table": named[CATCH_ALL]} if CATCH_ALL in named else {}
     return {f"sink.routes.{route}.table": name for route, name in named.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from kseg.etl.tables.names import is_name
+from kseg.etl.tables.catalogs import resolve
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def parallel_map(tables: Iterable[str], function: Callable[[str], T], *, at_once
     belongs to. Raises what the call for the first failing table raises, when all calls that have begun have ended.
     """
     tables = tuple(tables)
-    paths = [table for table in tables if not is_name(table)]
+    paths = [table for table in tables if resolve(table).location is not None]
     if len(paths) < 2:
         return {table: function(table) for table in tables}
     with ThreadPoolExecutor(min(at_once, len(paths)), thread_name_prefix="kseg-tables") as pool:

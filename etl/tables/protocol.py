@@ -188,6 +188,10 @@ class Target(ABC):
         """
         yield
 
+    @abstractmethod
+    def rows_of_run(self, run_id: str) -> int:
+        """How many rows of the table a run has landed."""
+
     def found_commit(self, run: RunCommit) -> FoundCommit | None:
         """The commit that an attempt of this run has made; None if there is no commit or no table, or if this is found
         only by the next commit. Writes nothing.

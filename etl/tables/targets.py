@@ -1,10 +1,12 @@
-"""A job's target tables; selects the implementation of the table protocol for each table.
+"""A job's target tables, and the registry of sinks: selects the implementation of the table protocol for each table.
 
-A target is a path or URI, or a name in a catalog (without a slash). Spark writes catalog tables, tables with
-clustering, and tables with features that delta-rs does not support (`etl.tables.delta.features`). delta-rs commits to
-all other tables.
+    sink             commits by   data files by  tables
+    ---------------  -----------  -------------  ---------------------------------------------------------------
+    DeltaFileSink    the driver   tasks          those at paths, with features that delta-rs supports
+    DeltaSparkSink   Spark        Spark          all others: of a catalog, clustered, with other features
 
-The writers are imported when they are selected, because a run without new records only reads its tables' state.
+The first sink without a reason against it is taken. The writers are imported when they are selected, because a run
+without new records only reads its tables' state.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableRecord, TableState, app_owners
-from kseg.etl.places import literal
 from kseg.etl.spark.spark_errors import NoFileSystem
+from kseg.etl.tables.catalogs import resolve
+from kseg.etl.tables.delta.sink import DeltaFileSink
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import (
@@ -29,19 +32,18 @@ from kseg.etl.tables.errors import (
     table_missing,
     table_older_than_ledger,
 )
-from kseg.etl.tables.names import is_name
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
+from kseg.etl.tables.sinks import Needs, Sink
+from kseg.etl.tables.spark.sink import DeltaSparkSink
 from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from kseg.etl.tables.delta.commit import DeltaTarget
     from kseg.etl.tables.parquet.schema import SinkSchema
     from kseg.etl.tables.removal import Removal
-    from kseg.etl.tables.spark.writer import SparkTarget
 
 
 class Targets:
@@ -52,12 +54,19 @@ class Targets:
         # The ledger's store is checked whenever a lease is taken.
         self._stores = StoreChecks(job.ledger)
         self._snapshots = Snapshots()
+        self._by_files = DeltaFileSink(job, self._stores, self._snapshots)
+        self._by_spark = DeltaSparkSink(job, spark)
+        self._sinks: tuple[Sink, ...] = (self._by_files, self._by_spark)
 
     def ledger_made(self) -> None:
         """The ledger is new, so its store has passed the test with racing writers; tables there need no second test."""
         self._stores.raced_in(self._job.ledger)
 
-    # --- which implementation
+    # --- which sink
+
+    def _sink(self, table: str, needs: Needs = Needs()) -> Sink:  # noqa: B008
+        """The first sink that can do what is needed."""
+        return next(sink for sink in self._sinks if not sink.reasons_against(table, needs))
 
     def target(self, table: str, *, removing: bool = False, rows: SinkSchema | None = None) -> FileTarget | FrameTarget:
         """The implementation with which a run commits to the table.
@@ -68,9 +77,7 @@ class Targets:
         Raises:
             Refused: rows must be removed, but the table is append-only.
         """
-        if self._needs_spark(table, removing=removing) or (rows is not None and self._widens(table, rows)):
-            return self._by_spark(table)
-        return self.file_target(table)
+        return self._sink(table, Needs(removing=removing, rows=rows)).target(table)
 
     def by_spark(self, tables: Iterable[str], *, removing: bool = False) -> list[str]:
         """Those of these tables to which Spark has to write, as they are now. Spark is not started for a table of a
@@ -85,41 +92,33 @@ class Targets:
         """
         from kseg.etl.tables.removal import OfRun
 
-        return self._by_spark(table) if self._needs_spark(table, removing=OfRun(run_id)) else self.file_target(table)
+        return self._sink(table, Needs(removing=OfRun(run_id))).target(table)
 
-    def side_target(self, table: str, *, setting: str) -> DeltaTarget:
-        """A table beside the rows. Raises ConfigurationError: as `refuse_spark_beside`."""
-        self.refuse_spark_beside(table, setting)
+    def side_target(self, table: str, *, setting: str) -> FileTarget:
+        """A side table. Raises ConfigurationError: as `refuse_spark_side_table`."""
+        self.refuse_spark_side_table(table, setting)
         return self.file_target(table)
 
-    def file_target(self, path: str) -> DeltaTarget:
-        """A table to which delta-rs commits."""
-        from kseg.etl.tables.delta.commit import DeltaTarget
-
-        return DeltaTarget(
-            path, snapshots=self._snapshots, stores=self._stores, beside_spark=self._job.sink.single_driver
-        )
+    def file_target(self, path: str) -> FileTarget:
+        """A table to which the driver commits files."""
+        return self._by_files.target(path)
 
     def access(self, table: str) -> TableAccess | None:
         """Read access to the table; None if the catalog does not have it."""
         return self._access(table)
 
     def maintenance(self, table: str, *, z_order: bool = False) -> Maintenance:
-        """Maintenance of an existing table, without Spark if delta-rs may do it.
+        """Maintenance of an existing table, by the first sink that can do it.
 
-        z_order: OPTIMIZE must order rows, which only Spark does.
+        z_order: OPTIMIZE must order rows.
         """
-        from kseg.etl.tables.delta.maintenance import Z_ORDER_BY_SPARK, DeltaMaintenance
-        from kseg.etl.tables.spark.maintenance import SparkMaintenance
-
         access = self._access(table)
         if access is None:
             raise table_missing(table, routed=self._job.sink.routed)
-        if not self._needs_spark(table, removing=False) and not DeltaMaintenance.spark_reasons(access):
-            if not z_order:
-                return DeltaMaintenance(self.file_target(table), self._stores)
-            return SparkMaintenance(access, self._by_spark(table), because=Z_ORDER_BY_SPARK)
-        return SparkMaintenance(access, self._by_spark(table))
+        sink = self._sink(table, Needs(maintaining=True))
+        if z_order and sink.cannot_order:
+            return self._by_spark.maintenance(table, access, because=sink.cannot_order)
+        return sink.maintenance(table, access)
 
     def frame(self, table: str, columns: Sequence[str] | None = None, within: Removal | None = None) -> DataFrame:
         """The table's rows as a DataFrame, read by Spark's own reader if Spark has a file system for the store.
@@ -132,7 +131,7 @@ class Targets:
         from kseg.etl.tables.spark.read import frame_of_files
 
         try:
-            return self._by_spark(table).frame()
+            return self._by_spark.target(table).frame()
         except NoFileSystem:
             frame = frame_of_files(self._spark(), self._at_path(table), columns, within)
             if frame is None:
@@ -150,11 +149,11 @@ class Targets:
             from kseg.etl.tables.removal import quoted
             from kseg.etl.tables.spark.read import batches_of
 
-            yield from batches_of(self._by_spark(table).frame().select(*map(quoted, columns)))
+            yield from batches_of(self._by_spark.target(table).frame().select(*map(quoted, columns)))
 
     def is_small(self, table: str, *, rows: int, file_bytes: int) -> bool:
         """Whether delta-rs reads and writes this table of a path, and its rows and files are no more than these."""
-        if is_name(table):
+        if resolve(table).location is None:
             return False
         access = self._at_path(table)
         now = access.state()
@@ -177,20 +176,7 @@ class Targets:
         there = self.access(table)
         if there is None or there.state() is None:
             check_layout(rows.columns, self._job.sink.partition_columns, self._job.sink.cluster_by)
-        if self._needs_spark(table, removing=False) or self._widens(table, rows):
-            return False
-        from kseg.etl.tables.delta.shape import corrected
-        from kseg.etl.tables.delta.table import table_schema
-        from kseg.etl.tables.parquet.align import align, new_table
-
-        asked, access, merge = self._job.sink.partition_columns, self._at_path(table), self._job.adds_columns
-        now = access.look()
-        if now is None:
-            new_table(rows, asked, table=table)
-        elif corrected(access, now, rows, asked, merge=merge, run_id=run_id) is None:
-            partitioned = now.metadata().partition_columns
-            align(rows, table_schema(now), partitioned, table=table, asked_partition_by=asked, merge_schema=merge)
-        return True
+        return self._sink(table, Needs(rows=rows)).check_fit(table, rows, run_id)
 
     def layout_notes(self, tables: Iterable[str]) -> list[str]:
         """For users: which tables exist and are not clustered as the job file says. A run does not change that."""
@@ -219,11 +205,11 @@ class Targets:
     def refuse_spark(self, tables: Iterable[str]) -> None:
         """Raises ConfigurationError for a table that Spark's own writer would have to commit rows to."""
         for table in tables:
-            if self._needs_spark(table, removing=False):
+            if not self._sink(table).routes:
                 raise routed_by_spark(table)
 
-    def refuse_spark_beside(self, table: str, setting: str) -> None:
-        """For a table beside the rows, to which delta-rs alone commits. setting: its key in the job file.
+    def refuse_spark_side_table(self, table: str, setting: str) -> None:
+        """For a side table, whose files only tasks write. setting: its key in the job file.
 
         Raises:
             ConfigurationError: it has features that only Spark's own writer can honour.
@@ -231,34 +217,12 @@ class Targets:
         if reasons := self._at_path(table).spark_reasons():
             raise side_table_by_spark(table, setting, reasons)
 
-    def _needs_spark(self, table: str, *, removing: bool | Removal) -> bool:
-        if is_name(table):
-            return True
-        access = self._at_path(table)
-        reasons = access.spark_reasons(removing=removing)
-        return bool(reasons) or (bool(self._job.sink.cluster_by) and access.state() is None)
-
-    def _widens(self, table: str, rows: SinkSchema) -> bool:
-        there = self._at_path(table).schema() if self._job.sink.widen else None
-        if there is None:
-            return False
-        from kseg.etl.tables.parquet.align import fits
-
-        return any(found and found.widened for _, _, found in fits(rows, there))
-
-    def _by_spark(self, table: str) -> SparkTarget:
-        from kseg.etl.tables.spark.writer import SparkTarget
-
-        single = self._job.sink.single_driver
-        if is_name(table):
-            return SparkTarget(self._spark, table=table, single_driver=single)
-        return SparkTarget(self._spark, path=literal(table), single_driver=single)  # Hadoop decodes nothing
-
     def _at_path(self, table: str) -> DeltaAccess:
         return DeltaAccess(table, snapshots=self._snapshots)
 
     def _access(self, table: str) -> DeltaAccess | None:
-        return self._by_spark(table).access() if is_name(table) else self._at_path(table)
+        place = resolve(table).location
+        return self._by_spark.target(table).access() if place is None else self._at_path(place)
 
     # --- what the ledger knows of a table against what it is
 
@@ -334,9 +298,7 @@ class Targets:
 
     def rows_of_run(self, table: str, run_id: str) -> int:
         """How many rows of the table a run has landed; 0 where there is no table."""
-        if self._needs_spark(table, removing=False):
-            return self._by_spark(table).rows_of_run(run_id)
-        return self.file_target(table).rows_of_run(run_id)
+        return self.target(table).rows_of_run(run_id)
 
     def transaction_version(self, table: str, app_id: str) -> int:
         """The version of an app's last transaction in the table, 0 where it has none."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from deltalake import DeltaTable
 
@@ -49,6 +49,10 @@ COLUMN_RULES = {
 
 # Types of partition columns whose values this package gives no text (`partition_values.value_text`), as JSON.
 _WITHOUT_TEXT = frozenset({'"float"', '"double"', '"binary"'})
+
+Z_ORDER_BY_SPARK: Final = (
+    "Z-order is done by Spark: delta-rs commits two OPTIMIZE of the same files, and rows are doubled"
+)
 
 
 def spark_reasons(table: DeltaTable) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.compaction import Compaction, plan_bins
-from kseg.etl.tables.delta.features import maintenance_reasons
+from kseg.etl.tables.delta.features import Z_ORDER_BY_SPARK, maintenance_reasons
 from kseg.etl.tables.delta.intervals import parse_interval
 from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_properties, table_schema
 from kseg.etl.tables.parquet.schema import RUN_COLUMN
@@ -32,8 +32,6 @@ HOUR = timedelta(hours=1)
 RETENTION_PROPERTY: Final = "delta.deletedFileRetentionDuration"
 
 DELETES_AT_ONCE = 16
-
-Z_ORDER_BY_SPARK = "Z-order is done by Spark: delta-rs commits two OPTIMIZE of the same files, and rows are doubled"
 
 
 class DeltaFiles(Maintenance):
