@@ -82,7 +82,7 @@ class Targets:
     def by_spark(self, tables: Iterable[str], *, removing: bool = False) -> list[str]:
         """Those of these tables to which Spark has to write, as they are now. Spark is not started for a table of a
         path. removing: as of `target`."""
-        return [table for table in tables if self._needs_spark(table, removing=removing)]
+        return [table for table in tables if self._sink(table, Needs(removing=removing)) is self._by_spark]
 
     def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
         """The implementation with which `remove_run` removes this run's rows; the table may have none.
