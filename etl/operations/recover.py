@@ -107,6 +107,7 @@ def recovery_job(
 ) -> Job:
     """The job of a recovery. Its quarantine and ledger lie beside the table (or the folder of `{topic}` tables).
 
+    master: of the Spark that reads; None: whether Spark reads depends on how much there is (`run.engine: auto`).
     layout, options: the layout of the logs, and options of the store and of the layout (`LogFiles`).
 
     Raises:
@@ -136,7 +137,7 @@ def recovery_job(
             },
             "sink": {"path": table, "quarantine": {"path": quarantine}},
             "ledger": ledger,
-            **({"spark": {"master": master}} if master else {}),
+            **({"spark": {"master": master}} if master else {"run": {"engine": "auto"}}),
         }
     )
 

@@ -50,7 +50,7 @@ def _check(topics: str | None, pattern: str | None, **_: object) -> None:
     show_default=True,
     help="read_committed: leave out records of aborted transactions, and quarantine those of undecided ones.",
 )
-@click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
+@click.option("--master", metavar="URL", help="Spark's master.  [default: no Spark, if there is little to read]")
 @layout_options
 @take_over_option
 @remote_option
@@ -89,7 +89,7 @@ def recover(
     """
     from kseg.etl.operations.recover import recover as carry_out
     from kseg.etl.operations.recover import recovery_job
-    from kseg.jobs.broker.java import use_java
+    from kseg.jobs.python_api import prepare_spark
 
     job = recovery_job(
         folders,
@@ -105,8 +105,7 @@ def recover(
     )
     if master is None:
         job = with_remote(job, invocation.remote)
-    if job.spark.remote is None:
-        use_java()
+    prepare_spark(job)
     return _result(carry_out(job, take_over=take_over, progress=invocation.progress))
 
 
