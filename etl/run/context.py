@@ -13,7 +13,7 @@ from kseg.etl.ledger.lease import Lease, acquire
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.run.clients import JobClients, LedgerPolicy
 from kseg.etl.run.deadline import RunDeadline
-from kseg.etl.run.group_commit import fence, refuse_live_group, refuse_share_group
+from kseg.etl.run.group_commit import fence_attempts, refuse_live_group, refuse_share_group
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tables.targets import Targets
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
@@ -105,8 +105,9 @@ class JobContext:
     def run_lease(self, chain: str, *, take_over: bool, repair: bool = False) -> Iterator[Lease]:
         """The chain's lease, for a command that continues, finishes or abandons the chain's run.
 
-        Where the group's offsets are committed in transactions, the transaction of the run that is taken over is
-        aborted before anything else: a suspended process could commit it later, after its rows have been removed.
+        Where the group's offsets are committed in transactions, by the job or by the run's plan, the transaction of the
+        run that is taken over is aborted before anything else: a suspended process could commit it later, after its
+        rows have been removed.
 
         repair: do not fence for a run without an account, which has no transaction open: its driver fenced before it
         planned, and commits only accounted runs under its lease. So such a run can be finished or abandoned where its
@@ -114,13 +115,12 @@ class JobContext:
 
         Raises:
             AnotherRunActive: another process holds the lease.
-            ConfigurationError, KafkaError: as `fence`.
+            ConfigurationError, KafkaError: as `fence_attempts`.
         """
         with self.lease(chain, take_over=take_over) as lease:
-            run = self.clients.read_state().unfinished(chain) if repair else None
-            may_commit = run is None or run.accounted is not None
-            if may_commit and self.job.commits_offsets and self.job.group_commit == "transactional":
-                fence(self.clients.cluster, self.job, self.clients.ledger.id)
+            run = self.clients.ledger.known(self.job.name).unfinished(chain)  # as of the lease
+            if not repair or run is None or run.accounted is not None:
+                fence_attempts(self.clients.cluster_or_none, self.job, run, self.clients.ledger.id)
             yield lease
 
     def check_group(self, *, commits: bool = True) -> None:

@@ -19,12 +19,13 @@ for a repeated one. The coordinator's timeout ends a transaction in the same way
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import AuthorizationFailed, Fenced, TransactionError, UnsupportedVersion
+from kseg.client.errors import AuthorizationFailed, Fenced, KafkaError, TransactionError, UnsupportedVersion
 from kseg.client.groups.descriptions import GroupDescription, describe_group
 from kseg.client.groups.offsets import CommittedOffset, commit_offsets, committed_offsets
 from kseg.client.protocol.error_codes import ErrorCode
@@ -34,7 +35,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure, listed
 from kseg.etl.ledger.events import GroupOffset
 from kseg.etl.ledger.lease import Lease
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import commit_metadata
 from kseg.etl.run.deadline import RunDeadline
 
@@ -47,7 +48,45 @@ PAUSE_AFTER_FENCE = 0.2
 
 def transactional_id(job: Job, ledger_id: str) -> str:
     """The job's own, or the default made from ledger and job."""
-    return job.transactional_id or f"kseg-{ledger_id}-{job.name}"
+    return job.transactional_id or _default_id(job, ledger_id)
+
+
+def _default_id(job: Job, ledger_id: str) -> str:
+    return f"kseg-{ledger_id}-{job.name}"
+
+
+def fence_attempts(cluster: Cluster | None, job: Job, run: RunState | None, ledger_id: str) -> None:
+    """Abort the transaction that any attempt of the chain's run has open. Call it after the lease is taken.
+
+    Attempts commit under the transactional id of the job file of their time. So the one with which the run was planned
+    is fenced as well, if the job file has another one now, or commits no offsets in transactions any more. Its failure
+    is ignored: the job may not be allowed to use this id any more, and a coordinator that does not respond for a minute
+    aborts the transaction by itself (`TRANSACTION_TIMEOUT_MS`).
+
+    cluster: None for a job without brokers. run: the chain's unfinished run; None: there is none.
+
+    Raises:
+        ConfigurationError, KafkaError: as `fence`, for the job's own id.
+    """
+    own = None
+    if job.commits_offsets and job.group_commit == "transactional":
+        assert cluster is not None
+        own = transactional_id(job, ledger_id)
+        fence(cluster, job, ledger_id)
+    planned = _planned_id(job, run, ledger_id) if run is not None else None
+    if cluster is not None and planned is not None and planned != own:
+        with suppress(KafkaError):
+            Transaction(cluster, planned, timeout_ms=TRANSACTION_TIMEOUT_MS).begin()
+
+
+def _planned_id(job: Job, run: RunState, ledger_id: str) -> str | None:
+    """The transactional id of the run's plan; None if no attempt can have a transaction open under it."""
+    if run.accounted is None or not run.plan.commit_offsets:
+        return None
+    planned = json.loads(run.plan.pinned_config)
+    if planned.get("group_commit") != "transactional":
+        return None
+    return planned.get("transactional_id") or _default_id(job, ledger_id)
 
 
 def fence(cluster: Cluster, job: Job, ledger_id: str) -> None:

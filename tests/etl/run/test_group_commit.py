@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +15,7 @@ import pytest
 from kseg.client.admin.transactions import describe_transactions
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.config import ClientConfig
-from kseg.client.errors import Fenced, TransactionError
+from kseg.client.errors import AuthorizationFailed, Fenced, TransactionError
 from kseg.client.groups.offsets import CommittedOffset, committed_offsets
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.messages.produce import InitProducerIdRequest
@@ -149,6 +150,77 @@ def abort_as_a_sibling(cluster: Cluster, transactional_id: str) -> None:
     while describe_transactions(cluster, [transactional_id]).or_raise()[transactional_id].state != "CompleteAbort":
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+TODAY = {"transactional_id": "today"}
+PLANNED = {"transactional_id": "planned"}
+
+
+@pytest.mark.parametrize(
+    ("today", "planned", "fenced"),
+    [
+        (TODAY, TODAY, ["today"]),
+        (TODAY, PLANNED, ["today", "planned"]),
+        (TODAY, {}, ["today", "kseg-l-job"]),
+        ({}, PLANNED, ["kseg-l-job", "planned"]),
+        ({"group_commit": "none"}, PLANNED, ["planned"]),
+        ({"group_commit": "plain"}, {}, ["kseg-l-job"]),
+        (TODAY, {"group_commit": "plain"}, ["today"]),
+        ({"group_commit": "none"}, {"group_commit": "none"}, []),
+    ],
+)
+@pytest.mark.parametrize("state", ["accounted", "not accounted", "commits nothing", "no run"])
+def test_an_attempt_of_before_the_job_file_changed_is_fenced_too(
+    state: str, today: dict[str, str], planned: dict[str, str], fenced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It committed its offsets when it woke up, after its run's rows had been removed."""
+    begun = begun_transactions(monkeypatch)
+    own = fenced[:1] if {"group_commit": "transactional", **today}["group_commit"] == "transactional" else []
+    run = None if state == "no run" else run_of(planned, accounted=state != "not accounted")
+    if run is not None and state == "commits nothing":
+        run.plan.commit_offsets = False
+    group_commit.fence_attempts(cast("Any", object()), JOB.model_copy(update=today), run, "l")
+    assert begun == (fenced if state == "accounted" else own)
+
+
+def test_an_id_that_the_job_may_not_use_any_more_keeps_no_run_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a run that could not commit its offsets under an id could not be continued under another one either."""
+    begun = begun_transactions(monkeypatch, denied="denied")
+    denied = {"transactional_id": "denied"}
+    group_commit.fence_attempts(cast("Any", object()), JOB.model_copy(update=TODAY), run_of(denied), "l")
+    assert begun == ["today", "denied"]
+    with pytest.raises(AuthorizationFailed):
+        group_commit.fence_attempts(cast("Any", object()), JOB.model_copy(update=denied), run_of(TODAY), "l")
+
+
+def test_without_brokers_nothing_is_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = begun_transactions(monkeypatch)
+    group_commit.fence_attempts(None, JOB.model_copy(update={"group_commit": "none"}), run_of(PLANNED), "l")
+    assert not begun
+
+
+def run_of(changes: dict[str, str], *, accounted: bool = True) -> Any:
+    """A run that was planned by the job file with these changes."""
+    pinned = json.dumps(JOB.model_copy(update=changes).pinned())
+    plan = SimpleNamespace(commit_offsets=True, pinned_config=pinned)
+    return SimpleNamespace(plan=plan, accounted=object() if accounted else None)
+
+
+def begun_transactions(monkeypatch: pytest.MonkeyPatch, *, denied: str | None = None) -> list[str]:
+    """The transactional ids that are asked for. denied: the brokers reject this one."""
+    begun: list[str] = []
+
+    class Noting:
+        def __init__(self, _: Any, transactional_id: str, **__: Any) -> None:
+            self.id = transactional_id
+
+        def begin(self) -> None:
+            begun.append(self.id)
+            if self.id == denied:
+                raise AuthorizationFailed("it is denied")
+
+    monkeypatch.setattr(group_commit, "Transaction", Noting)
+    return begun
 
 
 def test_a_frontier_above_the_end_of_the_epoch_that_was_seen_is_committed_without_it() -> None:
