@@ -10,7 +10,8 @@ its brokers are gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -30,7 +31,7 @@ from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.run.abandon import landed_tables
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
+from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.protocol import TableAccess
 from kseg.segment_reader.log.errors import LogFileError
 
@@ -147,48 +148,62 @@ def _letters(context: JobContext, run: RunState) -> ByPartition:
     if access is None or access.state() is None:
         return {}
     found: dict[TopicPartition, list[Interval]] = {}
-    for tp, offsets in _by_partition(access.scan(OWN_ADDRESS), OWN_ADDRESS):
-        found.setdefault(tp, []).extend((offset, offset + 1) for offset in offsets.to_pylist())
+    for batch in access.scan(OWN_ADDRESS):
+        for tp, offsets in _by_partition(batch, OWN_ADDRESS):
+            found.setdefault(tp, []).extend((offset, offset + 1) for offset in offsets.to_pylist())
     return {tp: OffsetSet.of(intervals) for tp, intervals in found.items()}
 
 
 def _in_table(
     context: JobContext, run: RunState, table: str, gone: ByPartition, unsure: Mapping[TopicPartition, str]
 ) -> RowsAtStake:
-    landed = run.landed[table].rows if table in run.landed else 0
     access = context.targets.access(table)
     if access is None or access.state() is None:
         return RowsAtStake()  # nothing is left to be removed
+    # Of an attempt that died before it recorded its landing, there may be a row for each offset.
+    landed = run.landed[table].rows if table in run.landed else sum(planned.length for planned in run.plan.ranges)
     try:
-        return _rows_of(access, run, gone, unsure)
+        return _rows_of(access, run, _address(run, table, access), gone, unsure)
     except KsegError as error:
         return RowsAtStake(unknown=landed, why=summary(error))
 
 
-def _rows_of(
-    access: TableAccess, run: RunState, gone: ByPartition, unsure: Mapping[TopicPartition, str]
-) -> RowsAtStake:
+def _address(run: RunState, table: str, access: TableAccess) -> AddressColumns | None:
+    """The columns that hold the addresses of the run's rows; None if its rows have none."""
+    beside = table in (run.plan.dead_letters, run.quarantine)
+    if not beside and not json.loads(run.plan.pinned_config)["sink"].get("addresses", True):
+        return None  # columns of these names are the job's own, or those of earlier runs
     there = set(access.column_names())
-    address = next((names for names in (KSEG_ADDRESS, OWN_ADDRESS) if {*names} <= there), None)
-    if RUN_COLUMN not in there or address is None:
+    return next((names for names in (KSEG_ADDRESS, OWN_ADDRESS) if {*names} <= there), None)
+
+
+def _rows_of(
+    access: TableAccess,
+    run: RunState,
+    address: AddressColumns | None,
+    gone: ByPartition,
+    unsure: Mapping[TopicPartition, str],
+) -> RowsAtStake:
+    without = f"{access.name} has no addresses of records"
+    if address is None:
         rows = sum(batch.num_rows for batch in access.scan([RUN_COLUMN], {RUN_COLUMN: run.run_id}))
-        return RowsAtStake(unknown=rows, why=f"{access.name} has no addresses of records") if rows else RowsAtStake()
+        return RowsAtStake(unknown=rows, why=without) if rows else RowsAtStake()
     lost, unknown, why = 0, 0, None
-    for tp, offsets in _by_partition(access.scan(address, {RUN_COLUMN: run.run_id}), address):
-        if tp in unsure:
-            unknown, why = unknown + len(offsets), unsure[tp]
-        for start, end in gone.get(tp, EMPTY):
-            lost += pc.sum(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))).as_py() or 0
+    for batch in access.scan(address, {RUN_COLUMN: run.run_id}):
+        if missing := batch.column(address.offset).null_count:  # they may have their address in other columns
+            unknown, why = unknown + missing, without
+        for tp, offsets in _by_partition(batch, address):
+            if tp in unsure:
+                unknown, why = unknown + len(offsets), unsure[tp]
+            for start, end in gone.get(tp, EMPTY):
+                lost += pc.sum(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))).as_py() or 0
     return RowsAtStake(lost, unknown, why)
 
 
-def _by_partition(
-    batches: Iterable[pa.RecordBatch], address: Sequence[str]
-) -> Iterator[tuple[TopicPartition, pa.ChunkedArray]]:
-    """The offsets of each partition in each batch; a partition comes once a batch."""
-    for batch in batches:
-        columns = [batch.column(name).cast(kind) for name, kind in zip(address, ADDRESS_TYPES, strict=True)]
-        rows = pa.table(columns, names=["topic", "partition", "offset"])
-        for key in rows.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist():
-            here = pc.and_(pc.equal(rows["topic"], key["topic"]), pc.equal(rows["partition"], key["partition"]))
-            yield TopicPartition(key["topic"], key["partition"]), rows.filter(here)["offset"]
+def _by_partition(batch: pa.RecordBatch, address: Sequence[str]) -> Iterator[tuple[TopicPartition, pa.ChunkedArray]]:
+    """The offsets of each partition in a batch; rows without an address are left out."""
+    columns = [batch.column(name).cast(kind) for name, kind in zip(address, ADDRESS_TYPES, strict=True)]
+    rows = pa.table(columns, names=["topic", "partition", "offset"]).drop_null()
+    for key in rows.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist():
+        here = pc.and_(pc.equal(rows["topic"], key["topic"]), pc.equal(rows["partition"], key["partition"]))
+        yield TopicPartition(key["topic"], key["partition"]), rows.filter(here)["offset"]
