@@ -87,7 +87,7 @@ def may_change(access: DeltaAccess, table: Snapshot, run_id: str) -> bool:
     oldest = None
     for commit in commits_back(access.location.open(), table.version()):
         by = parse_run_id(commit.run or "")
-        shaped = commit.table_id is not None or commit.protocol
+        shaped = commit.table_id is not None or commit.protocol or commit.domains  # a domain: clustering
         if commit.added or (shaped and (by is None or by.mark != mine.mark)):
             return False
         oldest = commit.version

@@ -115,13 +115,21 @@ def altered(target: DeltaTarget) -> None:
     DeltaTable(target.location.uri).alter.set_table_properties({"delta.appendOnly": "true"})
 
 
+def clustered(target: DeltaTarget) -> None:
+    """As `ALTER TABLE … CLUSTER BY` does where the table was clustered before."""
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
+    actions = [{"commitInfo": {"operation": "CLUSTER BY"}}, {"domainMetadata": domain}]
+    log = Path(target.location.uri, "_delta_log/00000000000000000001.json")
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
 def log_cleaned(target: DeltaTarget) -> None:
     DeltaTable(target.location.uri).create_checkpoint()
     target.remove_run(RunCommit(FIRST, "kseg/l/clicks", 1))
     Path(target.location.uri, "_delta_log/00000000000000000000.json").unlink()
 
 
-@pytest.mark.parametrize("change", [landed, emptied, altered, log_cleaned])
+@pytest.mark.parametrize("change", [landed, emptied, altered, clustered, log_cleaned])
 def test_a_table_that_had_rows_or_that_somebody_has_changed_keeps_its_shape(target, renewals, change):
     target.ensure(WRONG, run_id=FIRST)
     change(target)
