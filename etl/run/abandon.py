@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
@@ -91,7 +92,11 @@ def _remove(context: JobContext, lease: Lease, run: RunState, table: str, access
             return ev.TableCommit(now.version, rows=0, after=now, found=True)
     target = context.targets.target_without(table, run.run_id)
     with target.exclusively(lease, wait=context.deadline.left()):
-        return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
+        try:
+            return target.remove_run(RunCommit(run.run_id, plan.app_id, plan.app_version))
+        except Refused:
+            lease.read()  # raises LeaseLost: what another process has landed since may be what was refused
+            raise
 
 
 def _has_mark(run: RunState) -> bool:

@@ -209,7 +209,8 @@ class Target(ABC):
         Idempotent. If later runs of the chain have landed, the table has a higher app transaction, which stays.
 
         Raises:
-            Refused: there is no table, it is append-only, or it needs another writer.
+            Refused: there is no table, it is append-only, or it needs another writer; or a later plan of the same run
+                id has landed there.
             RetriableFailure: other writers repeatedly committed first.
         """
 

@@ -72,6 +72,12 @@ class RunCommit:
         """Whose files the run's tasks write."""
         return FileOwner(self.run_id, self.app_version)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether later versions of the app are later plans of the same run id, as of a backfill: their rows have it
+        too. In the incremental chain they are other runs."""
+        return self.app_id.endswith(f"/{self.run_id}")
+
 
 @dataclass(frozen=True, slots=True)
 class NewCommit:

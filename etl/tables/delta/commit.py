@@ -171,7 +171,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
                 # Rows come with their app transaction. Without it they are of a table that was recreated from the old
                 # one's rows; or, where the id does not say which ledger made the run, another ledger's.
                 return call.write(table, (), transaction=True, removes=parse_run_id(run.run_id) is not None)
-            self._refuse_other_run(table, run)
+            self.refuse_removal(table, run, done)
             if not call.rewrite(table).gone:
                 now = table.state()
                 return TableCommit(version=now.version, rows=0, after=now, found=True)
@@ -182,10 +182,6 @@ class DeltaTarget(DeltaAccess, FileTarget):
             return self.until_deadline(attempt)
         finally:
             call.clean_up(others_landed=False)
-
-    def _refuse_other_run(self, table: Snapshot, run: RunCommit) -> None:
-        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version())
-        refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
 
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""

@@ -27,11 +27,11 @@ from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.features import removal_reasons, spark_reasons
-from kseg.etl.tables.delta.log import commits_back, incidents_since, read_commit
+from kseg.etl.tables.delta.log import commits_back, find_transaction, incidents_since, read_commit
 from kseg.etl.tables.delta.lost_files import lost_file
 from kseg.etl.tables.delta.readable import is_readable
 from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
-from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy
+from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy, ledger_older_than_table, refuse_other_run
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
@@ -40,6 +40,7 @@ from kseg.etl.tables.values import (
     CommitRecord,
     FileCount,
     Incident,
+    RunCommit,
     TableDescription,
 )
 
@@ -313,6 +314,22 @@ class DeltaAccess(TableAccess):
             versions = None
         oldest = -1 if after is None else after.version
         return clean_up(self.load(), self.location.open(), owner, versions, after=oldest, unversioned=unversioned)
+
+    def refuse_removal(self, table: Snapshot, run: RunCommit, done: int) -> None:
+        """Refuse to remove a run's rows if its app transaction, or a later one of the same run id, is not its own.
+
+        A backfill that is abandoned and repeated has the same run id as before, and so have its rows: a process that
+        was suspended while it abandoned the first plan must not remove those of the second.
+
+        done: the version of the app's last transaction in the snapshot, at least the run's.
+
+        Raises:
+            Refused: `ledger-older-than-table`.
+        """
+        if run.repeats and done > run.app_version:
+            raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version())
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 

@@ -342,9 +342,8 @@ class SparkTarget(FrameTarget):
                 refuse_closed(self.name, run.app_id, table.transaction_version)
             done = table.transaction_version(run.app_id)
             landed = done is not None and done >= run.app_version
-            if landed:
-                there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version())
-                refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
+            if done is not None and landed:
+                access.refuse_removal(table, run, done)
             if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
                 refuse_append_only(self.name, table_properties(table))
                 self._delete(run)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +15,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.load import job_from_document
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run import abandon
@@ -93,3 +96,24 @@ def test_rows_in_a_quarantine_table_that_the_job_has_got_since_go_too(abandoned:
     event, table = abandoned("incremental", planned=False)
     assert table.to_pyarrow_table()["_kseg_run"].to_pylist() == ["other", "other"]
     assert event.landed_in == tuple(event.tables)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_what_another_process_has_landed_since_is_no_refusal_of_a_process_without_its_lease(held: bool) -> None:
+    """It was told that its ledger is older than the table, and to restore a newer one."""
+
+    def read() -> None:
+        if not held:
+            raise LeaseLost("the lease was taken over")
+
+    def refuse(_: Any) -> None:
+        raise Refused("ledger-older-than-table", "a later plan has landed")
+
+    target = SimpleNamespace(exclusively=lambda *_, **__: nullcontext(), remove_run=refuse)
+    context = SimpleNamespace(
+        targets=SimpleNamespace(target_without=lambda *_: target), deadline=RunDeadline(timedelta(minutes=1))
+    )
+    plan = ev.RunPlan(RUN, "backfill-missing", RUN, APP, 1, "", "{}", None, {}, (), {"t": None})
+    run = RunState(plan, datetime.now(UTC), abandoning=True, landed_in=("t",))
+    with pytest.raises(Refused if held else LeaseLost):
+        abandon._remove(cast("Any", context), cast("Any", SimpleNamespace(read=read)), run, "t", cast("Any", None))

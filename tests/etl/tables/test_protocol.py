@@ -182,6 +182,21 @@ def test_a_removed_run_cannot_land_any_more(table: Table, rows: Rows) -> None:
     assert set(table.runs()) == set(range(10))
 
 
+def test_the_rows_of_a_later_plan_of_the_same_run_stay(table: Table, rows: Rows) -> None:
+    """A backfill that is abandoned and repeated has the same run id: an abandonment that was suspended before its
+    commit removed the rows that the repeated one had landed since."""
+    app = f"{APP}/run-1"
+    table.by.ensure(rows(0, 1))
+    table.land(rows(0, 10), app=app)
+    assert table.target.remove_run(RunCommit("run-1", app, 1)).removed == 10
+    table.land(rows(0, 10), "run-1", 2, app=app)
+    with pytest.raises(Refused) as refused:
+        table.target.remove_run(RunCommit("run-1", app, 1))
+    assert refused.value.code == "ledger-older-than-table"
+    assert set(table.runs()) == set(range(10))
+    assert table.target.remove_run(RunCommit("run-1", app, 2)).removed == 10
+
+
 def test_what_others_do_to_a_table_is_an_incident(table: Table, rows: Rows) -> None:
     table.by.ensure(rows(0, 1))
     after = table.land(rows(0, 10)).commit.after
