@@ -11,7 +11,8 @@ what the ledger alone says of them:
     planned, accounted, finished          nothing: plans are made of the ledger's state, not of the inputs
     leased, renewed, released             nothing
     another table under a name or none,
-    another topic, offsets reopened       they are read again
+    another topic, offsets reopened,
+    rows by other rules of decoding       they are read again
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import replace
 
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import TableRecord
 from kseg.etl.planning.group_reconciliation import GroupView
 from kseg.etl.planning.plan import PlanInputs
 
@@ -32,6 +34,8 @@ def inputs_as_of(inputs: PlanInputs, read_with: JobState, state: JobState) -> Pl
     if read_with.sequence == state.sequence:
         return inputs
     if read_with.reopened != state.reopened or _identities(inputs, read_with) != _identities(inputs, state):
+        return None
+    if inputs.job.decode is not None and _rules(inputs, read_with) != _rules(inputs, state):
         return None
     tables = dict(inputs.tables)
     for name, seen in inputs.tables.items():
@@ -49,6 +53,10 @@ def inputs_as_of(inputs: PlanInputs, read_with: JobState, state: JobState) -> Pl
 def _identities(inputs: PlanInputs, state: JobState) -> list[tuple[object, object] | None]:
     known = (state.topics.get(topic) for topic in inputs.snapshot.topics)
     return [None if topic is None else (topic.topic_id, topic.cluster_id) for topic in known]
+
+
+def _rules(inputs: PlanInputs, state: JobState) -> list[int]:
+    return [state.table_records.get(name, TableRecord()).rules for name in inputs.tables]
 
 
 def group_as_of(view: GroupView, read_with: JobState, state: JobState) -> GroupView:

@@ -15,6 +15,7 @@ import pytest
 from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.decoding import Decode
 from kseg.etl.config.load import job_from_document
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
@@ -204,6 +205,17 @@ class TestInputsOfALaterState:
     def test_another_table_or_source_is_read_again(self, changes: dict[str, Any]) -> None:
         inputs = inputs_with(100, ev.TableState("table", 4, 1))
         assert inputs_as_of(inputs, self.before, self.later(**changes)) is None
+
+    @pytest.mark.parametrize("decodes", [True, False])
+    def test_rules_of_decoding_that_others_have_landed_by_are_read_again(self, decodes: bool) -> None:
+        """A replacement of all rows has moved the table to the newest rules; the next run was planned by the old."""
+        inputs = inputs_with(100, ev.TableState("table", 4, 1))
+        if decodes:
+            decode = Decode.model_validate({"value": {"format": "string", "as": "text"}})
+            inputs = replace(inputs, job=JOB.model_copy(update={"decode": decode}))
+        landed = ev.TableState("table", 5, 1)
+        state = self.later(tables={TABLE: landed}, table_records={TABLE: ev.TableRecord(landed=landed, rules=2)})
+        assert (inputs_as_of(inputs, self.before, state) is None) == decodes
 
     def test_what_has_landed_is_no_matter_of_the_inputs(self) -> None:
         inputs = inputs_with(100)
