@@ -15,9 +15,9 @@ def delete_leftovers(
 ) -> None:
     """Delete files of this plan that no commit of the table has. commits: as of `TableAccess.clean_up`.
 
-    Since this process last had a look, another one may have ended the run and planned the same backfill again, under
-    the same run id. So the lease is read in the ledger, and files without an app version in their names are deleted
-    only if this plan is the run's last.
+    Since this process last read the ledger, another one may have ended the run and planned the same backfill again,
+    under the same run id. So the lease is read in the ledger, and files without an app version in their names are
+    deleted only if this plan is the run's last.
 
     Raises:
         LeaseLost: nothing was deleted.

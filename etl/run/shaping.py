@@ -1,6 +1,6 @@
 """What a run writes to the ledger while it creates its tables, or gives tables without rows another shape.
 
-    look at the table ──► lease renewed ──► the table's next version ──► table_shaped ──► rows are committed
+    table is read ──► lease renewed ──► the table's next version ──► table_shaped ──► rows are committed
 
 Creating or changing a table and committing rows are commits of their own, with a transition of the ledger in between.
 """
@@ -29,9 +29,9 @@ class TableShaping:
         return KnownTable(plan.tables.get(table), state.table_records.get(table, ev.TableRecord()))
 
     def before(self, table: str) -> Callable[[], None]:
-        """What is called before each try to change a table's shape. The lease is renewed in the ledger, between the
-        look at the table and its next version: whoever has taken over by then, and abandons the run, commits that
-        version."""
+        """What is called before each try to change a table's shape. The lease is renewed in the ledger, after the
+        table's version is read and before the next one is written: a process that has taken over by then, and abandons
+        the run, commits that version."""
 
         def renew() -> None:
             self._context.observe(f"shape:{table}:before")

@@ -6,9 +6,9 @@ be wrong, and no rows. That table is kept: its id, its log and its app transacti
     newest version v: made by this job, never a row ──► lease renewed ──► entry v + 1: metaData, protocol, domains
 
 The entry has the actions with which the table's writer creates such a table now, with the table's own id. It is written
-put-if-absent, so it is never made on another version than v: an attempt that was suspended between its look and its
-commit finds the entry of an abandonment, a landing or another change there. Neither writer offers this: delta-rs keeps
-the partition columns, and `CREATE OR REPLACE TABLE` of Spark removes the rows that have landed since the look.
+put-if-absent, so it is never made on another version than v: an attempt that was suspended after it had read the table
+finds the entry of an abandonment, a landing or another change there. Neither writer offers this: delta-rs keeps
+the partition columns, and `CREATE OR REPLACE TABLE` of Spark removes the rows that have landed since.
 """
 
 from __future__ import annotations
