@@ -69,8 +69,12 @@ class SideTables:
     def schema(self, table: str) -> SinkSchema:
         return quarantine_schema() if table == self.quarantine else sink_schema(DEAD_LETTERS)
 
-    def beside(self, plan: ev.RunPlan, job: Job, ready: dict[str, SideTable]) -> Beside:
-        """What tasks do with what has no row. ready: the tables that have not landed yet."""
+    def beside(self, plan: ev.RunPlan, job: Job, ready: dict[str, SideTable], *, landed: bool) -> Beside:
+        """What tasks do with what has no row. ready: the tables that have not landed yet.
+
+        landed: a table of the run has. Its attempt had no more nulls than it might; the job file may say less by now,
+        which is about later runs.
+        """
         owner = FileOwner(plan.run_id, plan.app_version)
         quarantine = ready.get(self.quarantine or "")
         letters = ready.get(self.dead_letters or "")
@@ -78,7 +82,7 @@ class SideTables:
         return Beside(
             Quarantine(quarantine.plan(owner)).opened if quarantine is not None else None,
             DeadLetterTable(letters.plan(owner), job.max_dead_letters(offsets)) if letters is not None else None,
-            most_nulled(job, plan),
+            most_nulled(job, plan) if not landed else None,
         )
 
 

@@ -144,7 +144,7 @@ class SideTableWriter:
             ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=attempt.plan.run_id)
             attempt.confirm({table: ready.state})
             self.pending[table] = SideTable(table, target, ready, sink)
-        return side_tables.beside(attempt.plan, attempt.context.job, self.pending)
+        return side_tables.beside(attempt.plan, attempt.context.job, self.pending, landed=bool(attempt.commits))
 
     def check(self, reading: ReadCounts, results: Iterable[RangeResult]) -> None:
         """Compare the tasks' files with their counts. results: of all reads of this attempt.
