@@ -214,6 +214,15 @@ class Target(ABC):
             RetriableFailure: other writers repeatedly committed first.
         """
 
+    @abstractmethod
+    def set_properties(self, properties: Mapping[str, str], run: RunCommit) -> None:
+        """Set properties of the table, as a commit of this run; none is made if it has them. Idempotent.
+
+        Raises:
+            Refused: there is no table.
+            RetriableFailure: other writers repeatedly committed first.
+        """
+
 
 class FileTarget(Target):
     """A table whose data files a run's tasks write, and which the driver commits."""

@@ -29,7 +29,7 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.tables.delta.checkpoints import write_checkpoint_if_due
-from kseg.etl.tables.delta.ensure import ensure
+from kseg.etl.tables.delta.ensure import ensure, set_properties
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
 from kseg.etl.tables.delta.log import find_transaction, incidents_since
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
@@ -182,6 +182,16 @@ class DeltaTarget(DeltaAccess, FileTarget):
             return self.until_deadline(attempt)
         finally:
             call.clean_up(others_landed=False)
+
+    def set_properties(self, properties: Mapping[str, str], run: RunCommit) -> None:
+        def attempt() -> None:
+            table = self.look()
+            if table is None:
+                raise gone_before_commit(self.name)
+            if not properties.items() <= table_properties(table).items():
+                set_properties(self, table, properties, run.run_id)
+
+        self.until_deadline(attempt)
 
     def rows_of_run(self, run_id: str) -> int:
         """How many rows of the newest snapshot a run has landed, by `_kseg_run`."""

@@ -64,7 +64,7 @@ def ensure(
         elif len(columns.added):
             table = _add_columns(access, table, columns.added, run_id)
         if not properties.items() <= table_properties(table).items() and table.state().rows == 0:
-            _set_properties(access, table, properties, run_id)
+            set_properties(access, table, properties, run_id)
         stats = StatsSpec.of(columns.table_schema, columns.partition_by, table_properties(table))
         return ReadyTable(TableWrite(access.location, columns, stats), table.state())
 
@@ -164,7 +164,8 @@ def _add_columns(access: DeltaAccess, table: Snapshot, added: pa.Schema, run_id:
     return table
 
 
-def _set_properties(access: DeltaAccess, table: Snapshot, properties: Mapping[str, str], run_id: str | None) -> None:
+def set_properties(access: DeltaAccess, table: Snapshot, properties: Mapping[str, str], run_id: str | None) -> None:
+    """Set properties as the version after this snapshot. Raises LostRace: the table has a newer one."""
     version = table.version()
     try:
         # As in `_create`: not all of them are Delta's own.

@@ -92,8 +92,8 @@ def add_late_column(spark: SparkSession, sql_name: str, name: str, check_lease: 
 
 
 def set_properties(spark: SparkSession, table: str, now: Snapshot, properties: Mapping[str, str]) -> None:
-    """Set properties of a table if it has no rows. table: as SQL names it."""
-    if not properties.items() <= table_properties(now).items() and now.state().rows == 0:
+    """Set properties that a table does not have. table: as SQL names it."""
+    if not properties.items() <= table_properties(now).items():
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({_listed(properties)})")
 
 

@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, RetriableFailure
@@ -36,7 +35,6 @@ from kseg.etl.tables.errors import (
     refuse_other_ranges,
     refuse_other_run,
 )
-from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK
 from kseg.etl.tables.parquet.align import type_changes
 from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
@@ -48,6 +46,7 @@ from kseg.etl.tables.spark.exclusion import Exclusion
 from kseg.etl.tables.spark.hadoop_place import hadoop_place
 from kseg.etl.tables.spark.making import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
+from kseg.etl.tables.spark.stores import unsafe_store
 from kseg.etl.tables.spark.widening import widen
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
 
     from kseg.etl.ledger.lease import Lease
 
-_DYNAMODB = "DynamoDB"
-_S3 = frozenset({"s3", "s3a", "s3n"})
 _CATALOG_FEATURES = frozenset({"catalogManaged", "catalogOwned-preview"})
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -183,7 +180,8 @@ class SparkTarget(FrameTarget):
             with self._made_by(run_id):
                 if LATE_COLUMN in sink.columns.names:
                     add_late_column(self._spark, self._sql_name, self.name, self.check_lease)
-                set_properties(self._spark, self._sql_name, there, properties)
+                if there.state().rows == 0:
+                    set_properties(self._spark, self._sql_name, there, properties)
         self.check_lease()  # a table that was just created: from here on with its lease
         return self._load()[1].state()
 
@@ -231,18 +229,7 @@ class SparkTarget(FrameTarget):
         return str(self._spark.conf.get("spark.sql.warehouse.dir"))
 
     def _unsafe(self, place: str) -> str | None:
-        scheme = urlsplit(place).scheme
-        if not scheme and hasattr(self._spark, "_jvm"):
-            default = self._spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
-            scheme = urlsplit(default).scheme
-        scheme = scheme or "file"
-        stores = [self._spark.conf.get(f"spark.delta.logStore.{scheme}.impl", None)]
-        stores.append(self._spark.conf.get("spark.delta.logStore.class", None))
-        if scheme in EXCLUSIVE_FOR_SPARK or any(_DYNAMODB in (store or "") for store in stores):
-            return None
-        if scheme in _S3:
-            return "its log store on S3 protects within one driver only"
-        return f"its log store for {scheme}: protects within one driver only"
+        return unsafe_store(self._spark, place)
 
     # --- one driver at a time ----------------------------------------------------------------------------------------
 
@@ -340,10 +327,7 @@ class SparkTarget(FrameTarget):
             before = before or table.state()
             if parse_run_id(run.run_id) is not None:
                 refuse_closed(self.name, run.app_id, table.transaction_version)
-            done = table.transaction_version(run.app_id)
-            landed = done is not None and done >= run.app_version
-            if done is not None and landed:
-                access.refuse_removal(table, run, done)
+            landed = self._may_remove(access, table, run)
             if (landed or parse_run_id(run.run_id) is not None) and self.rows_of_run(run.run_id):
                 refuse_append_only(self.name, table_properties(table))
                 self._delete(run)
@@ -354,9 +338,25 @@ class SparkTarget(FrameTarget):
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
         return TableCommit(now.version, rows=0, after=now, removed=gone, found=now.version == before.version)
 
+    def _may_remove(self, access: DeltaAccess, table: Snapshot, run: RunCommit) -> bool:
+        """Whether the run has landed in this snapshot. Raises as `DeltaAccess.refuse_removal`."""
+        done = table.transaction_version(run.app_id)
+        if done is None or done < run.app_version:
+            return False
+        access.refuse_removal(table, run, done)
+        return True
+
+    def set_properties(self, properties: Mapping[str, str], run: RunCommit) -> None:
+        there = self._load()[1]
+        with self._exclusion.committing(), self._errors(run), self._made_by(run.run_id):
+            set_properties(self._spark, self._sql_name, there, properties)
+
     def _delete(self, run: RunCommit) -> None:
         # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
         with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
+            # Another process may have landed a later plan of this run id while the rows were counted. What it appends
+            # after Spark has read the table for this statement stays: Delta puts such an append behind the DELETE.
+            self._may_remove(*self._load(), run)
             self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
 
     def _fence(self, run: RunCommit) -> NewCommit | FoundCommit:

@@ -197,6 +197,40 @@ def test_the_rows_of_a_later_plan_of_the_same_run_stay(table: Table, rows: Rows)
     assert table.target.remove_run(RunCommit("run-1", app, 2)).removed == 10
 
 
+@pytest.mark.parametrize("table", [ByFrame], indirect=True)
+def test_the_rows_of_a_plan_that_lands_while_those_of_an_earlier_one_are_counted_stay(
+    table: Table, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's DELETE has no condition on the table's app transactions, so they are read once more before it."""
+    app = f"{APP}/run-1"
+    table.by.ensure(rows(0, 1))
+    table.land(rows(0, 10), app=app)
+
+    def counted(_: str) -> int:
+        monkeypatch.undo()
+        table.target.remove_run(RunCommit("run-1", app, 1))
+        table.land(rows(0, 10), "run-1", 2, app=app)
+        return 10
+
+    monkeypatch.setattr(table.target, "rows_of_run", counted)
+    with pytest.raises(Refused) as refused:
+        table.target.remove_run(RunCommit("run-1", app, 1))
+    assert refused.value.code == "ledger-older-than-table"
+    assert set(table.runs()) == set(range(10))
+
+
+def test_properties_of_a_table_with_rows_are_set_once(table: Table, rows: Rows) -> None:
+    table.by.ensure(rows(0, 1))
+    after = table.land(rows(0, 10)).commit.after
+    for _ in range(2):
+        table.target.set_properties({"kseg.decodingRules": "2"}, RunCommit("run-1", APP, 1))
+        now = table.access.describe()
+        assert now.state is not None
+        assert (now.decoding_rules, now.state.version) == (2, after.version + 1)
+    assert not table.access.incidents_since(after, now.state)
+    assert len(table.runs()) == 10
+
+
 def test_what_others_do_to_a_table_is_an_incident(table: Table, rows: Rows) -> None:
     table.by.ensure(rows(0, 1))
     after = table.land(rows(0, 10)).commit.after
