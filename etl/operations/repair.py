@@ -42,32 +42,40 @@ def finish(
         planned = _unfinished(outer, run_id)
         pinned = as_planned(job, planned)
         of_files = pinned.source.segments is not None and planned.mode != ev.INCREMENTAL
+    with JobContext.open(pinned, progress, ledger="required", copy=of_files) as context:
         if dry_run:
-            if planned.accounted is None:
-                examine_tables(outer.inputs, outer.clients.read_state(), planned.chain, planned.plan.tables)
+            _refuse_finish(context, planned)
             return report_of(job.name, planned, status="dry-run")
-    with (
-        JobContext.open(pinned, progress, ledger="required", copy=of_files) as context,
-        context.run_lease(planned.chain, take_over=take_over, repair=True) as lease,
-    ):
-        run = _unfinished(context, planned.run_id)
-        if run.abandoning:
-            raise Refused(
-                "run-abandoning",
-                "its rows are being removed",
-                remedy=f"finish that: `kseg repair JOB --abandon {run.run_id}`",
-                run=run.run_id,
-            )
-        if run.account_failed is not None and run.account_failed.final:
-            raise failed(run.plan, run.account_failed)
-        if run.accounted is None:  # before anything is recorded: what is refused leaves the run as it is
+        with context.run_lease(planned.chain, take_over=take_over, repair=True) as lease:
+            run = _unfinished(context, planned.run_id)
+            _refuse_finish(context, run)  # before anything is recorded: what is refused leaves the run as it is
+            if run.account_failed is not None:
+                lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
             state = context.clients.read_state()
-            check_again(context.inputs, state)
-            examine_tables(context.inputs, state, run.chain, run.plan.tables)
-        if run.account_failed is not None:
-            lease.transition(lambda _: [ev.AccountCleared(run_id=run.run_id, reason="kseg repair --finish")])
+            return execute(context, lease, state, state.runs[run.run_id])
+
+
+def _refuse_finish(context: JobContext, run: RunState) -> None:
+    """Refuse what can only be abandoned, or is not as it was planned: with or without `--dry-run`.
+
+    context: of the job as the run was planned.
+
+    Raises:
+        Refused: as `finish`.
+    """
+    if run.abandoning:
+        raise Refused(
+            "run-abandoning",
+            "its rows are being removed",
+            remedy=f"finish that: `kseg repair JOB --abandon {run.run_id}`",
+            run=run.run_id,
+        )
+    if run.account_failed is not None and run.account_failed.final:
+        raise failed(run.plan, run.account_failed)
+    if run.accounted is None:
         state = context.clients.read_state()
-        return execute(context, lease, state, state.runs[run.run_id])
+        check_again(context.inputs, state)
+        examine_tables(context.inputs, state, run.chain, run.plan.tables)
 
 
 def abandon(

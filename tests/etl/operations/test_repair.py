@@ -11,6 +11,7 @@ import pytest
 
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
+from kseg.etl.ledger import events as ev
 from kseg.etl.operations import repair
 from kseg.etl.operations.as_planned import as_planned
 
@@ -38,14 +39,15 @@ def test_a_run_is_finished_with_the_brokers_and_the_registry_of_today() -> None:
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_tables_are_examined_before_anything_is_recorded(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+@pytest.mark.parametrize("refused", ["table-older-than-ledger", "topic-recreated", "run-abandoning", "account-failed"])
+def test_what_is_refused_is_found_before_anything_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, refused: str, dry_run: bool
+) -> None:
     """The failed account was cleared though the table was refused, and a dry run promised what was refused."""
-    failed = SimpleNamespace(final=False)
-    plan = SimpleNamespace(tables={"/t": None})
-    run = SimpleNamespace(
-        run_id="r", chain="c", mode="incremental", plan=plan, ended=False, abandoning=False, accounted=None
-    )
-    run.account_failed = failed
+    failed = ev.AccountFailed(run_id="r", equation="rows", reason="x", final=refused == "account-failed")
+    plan = SimpleNamespace(tables={"/t": None}, run_id="r", ranges=())
+    run = SimpleNamespace(run_id="r", chain="c", mode="incremental", plan=plan, ended=False, accounted=None)
+    run.abandoning, run.account_failed = refused == "run-abandoning", failed
     recorded: list[Any] = []
     context = SimpleNamespace(
         inputs=None,
@@ -56,14 +58,19 @@ def test_tables_are_examined_before_anything_is_recorded(monkeypatch: pytest.Mon
     def examine(*_: Any) -> None:
         raise Refused("table-older-than-ledger", "it is")
 
+    def check(*_: Any) -> None:
+        if refused == "topic-recreated":
+            raise Refused("topic-recreated", "it is")
+
     monkeypatch.setattr(repair.JobContext, "open", lambda *_, **__: nullcontext(context))
     monkeypatch.setattr(repair, "_unfinished", lambda *_: run)
     monkeypatch.setattr(repair, "as_planned", lambda *_: SimpleNamespace(source=SimpleNamespace(segments=None)))
-    monkeypatch.setattr(repair, "check_again", lambda *_: None)
+    monkeypatch.setattr(repair, "check_again", check)
     monkeypatch.setattr(repair, "examine_tables", examine)
     monkeypatch.setattr(repair, "report_of", lambda *_, **__: None)
-    with pytest.raises(Refused, match="it is"):
+    with pytest.raises(Refused) as caught:
         repair.finish(cast("Any", SimpleNamespace(name="job")), "r", dry_run=dry_run)
+    assert caught.value.code == refused
     assert not recorded
 
 
