@@ -75,7 +75,8 @@ def run_ingest(
         RetriableFailure, KafkaError: the ledger's store or a broker is not available.
     """
     with JobContext.open(job, progress, observe) as context:
-        context.check_group()
+        if not _needs_no_brokers(context):
+            context.check_group()
         return pursue(
             context,
             ev.INCREMENTAL,
@@ -83,6 +84,12 @@ def run_ingest(
             take_over=take_over,
             accept_group_offsets=accept_group_offsets,
         )
+
+
+def _needs_no_brokers(context: JobContext) -> bool:
+    """Whether all that is left to do is to end an accounted run that commits no offsets: its brokers may be gone."""
+    run = context.clients.read_state().unfinished(ev.INCREMENTAL)
+    return run is not None and run.accounted is not None and not context.job.commits_offsets
 
 
 def pursue(

@@ -78,7 +78,8 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "no broker could be reached, or the connection broke: wrong address, broker down, firewall, or a listener that "
         "is advertised under a name that this machine cannot resolve",
         f"check `bootstrap.servers` and the brokers' `advertised.listeners`; then {_AGAIN}. With exit code 2 a "
-        "retry cannot help: brokers answer, and no name that they advertise exists where kseg runs",
+        "retry cannot help: brokers answer, and no name that they advertise exists where kseg runs. If the brokers are "
+        "gone for good, a run that is `accounted` ends once the job file has `group_commit: none`",
     ),
     "RebootstrapRequired": Explanation("the cluster asks its clients to begin with their list of brokers anew", _AGAIN),
     "RequestTimedOut": Explanation(

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import pytest
 
+from kseg.client.errors import KafkaError
 from kseg.etl.errors import AnotherRunActive
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease, acquire
@@ -127,3 +128,16 @@ def test_the_command_leads_out(way, lease, topic, home, records, scale):
     if left is not None:
         with pytest.raises(AnotherRunActive):
             left.transition(lambda _: [ev.Renewed()])
+
+
+def test_an_accounted_run_ends_without_its_brokers_if_no_offsets_are_to_be_committed(home: Any, topic: str) -> None:
+    """Its rows and their counts are durable, and the ledger alone decides where the next run starts."""
+    job = home(topic)
+    run_id = bring_to(job, "accounted")
+    job.change(kafka={"bootstrap.servers": "127.0.0.1:1"}, run={"deadline": "1s"})
+    with pytest.raises(KafkaError):
+        job.ingest()
+    job.change(group_commit="none")
+    assert job.ingest().status == "done"
+    assert job.state.runs[run_id].phase == "finished"
+    assert len(job.rows()) == 6
