@@ -425,12 +425,15 @@ class _Building:
         """Replace all earlier states of the table, under every name that it has in the ledger."""
         known = self.tables.get(event.table)
         same = {path for path, table in self.tables.items() if known is not None and table.id == known.id}
+        records = []
         for path in same | {event.table}:
             self.tables.pop(path, None)
-            self.table_records.pop(path, None)
+            records.append(self.table_records.pop(path, ev.TableRecord()))
         if event.state is not None:
             self.tables[event.table] = event.state
-            self.table_records[event.table] = ev.TableRecord(examined=event.state)
+            # Rows that were compared are those of the job's runs, and so they have these runs' rules.
+            rules = max(record.rules for record in records) if event.verified else ev.TableRecord().rules
+            self.table_records[event.table] = ev.TableRecord(examined=event.state, rules=rules)
         for run_id, run in self.runs.items():
             if not run.ended and event.table in run.plan.tables and event.table not in run.landed:
                 plan = replace(run.plan, tables={**run.plan.tables, event.table: event.state})

@@ -262,7 +262,8 @@ class TableRecord(Strict):
 
     examined: the state in the last plan, which had checked all app transactions of this job up to this state. landed:
     the state after the newest landing. app_id, app_version: the app transaction of that landing; the table must have
-    this transaction or a later one. rules: the rules by which the rows of that landing were decoded.
+    this transaction or a later one. rules: the rules by which the rows of that landing were decoded; without a landing,
+    those of rows that were compared when the state was accepted.
     """
 
     examined: TableState | None = None

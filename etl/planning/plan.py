@@ -41,7 +41,7 @@ from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
-from kseg.etl.planning.table_rules import has_same_columns, replaces_all
+from kseg.etl.planning.table_rules import beside_unfinished, depends_on_rules, has_same_columns, replaces_all
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -62,7 +62,7 @@ class PlanInputs:
     epoch_ends: the ends of the leader epochs in the ledger and of the group's offsets, of partitions that have another
         epoch now.
     notes: messages for the user about the target tables.
-    rules: the rules of decoding of the tables' rows.
+    rules: the rules of decoding of the tables' rows; None: no table has any.
     """
 
     job: Job
@@ -73,7 +73,7 @@ class PlanInputs:
     schemas: Mapping[str, FoundSchemas] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    rules: DecodingRules = FIRST
+    rules: DecodingRules | None = FIRST
 
     def table_of(self, topic: str) -> str | None:
         """The table of a topic's rows; None if routes are not selected by topic."""
@@ -339,9 +339,17 @@ class Draft:
         return plan
 
     def _rules(self, mode: ev.Mode, wanted: Mapping[TopicPartition, OffsetSet]) -> DecodingRules:
-        """The rules of decoding: the tables' own, unless all of their rows are replaced."""
-        anew = mode == "backfill-replace" and self.inputs.job.decode is not None and replaces_all(self.state, wanted)
-        return NEWEST if anew and has_same_columns(self.inputs.job) else self.inputs.rules
+        """The rules of decoding: the tables' own, unless all of their rows are replaced.
+
+        Raises:
+            Refused: an unfinished run decodes by others.
+        """
+        job = self.inputs.job
+        if job.decode is None:
+            return FIRST
+        anew = mode == "backfill-replace" and replaces_all(self.state, wanted) and has_same_columns(job)
+        may_differ = not depends_on_rules(job)
+        return beside_unfinished(NEWEST if anew else self.inputs.rules, self.state, may_differ=may_differ)
 
     def _pinned_schemas(self, rules: DecodingRules) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
         if not self.inputs.schemas:

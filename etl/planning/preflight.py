@@ -21,7 +21,7 @@ from kseg.etl.planning.group_reconciliation import committed_epochs
 from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
-from kseg.etl.planning.table_rules import rules_of_tables
+from kseg.etl.planning.table_rules import depends_on_rules, rules_of_tables
 from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
@@ -63,7 +63,7 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     found = {table: now.state for table, now in examined.items()}
     known = _known(state)
     decoded = {table: (known(table, now.state).record, now) for table, now in examined.items() if table in of_rows}
-    rules = rules_of_tables(decoded) if job.decode is not None else FIRST
+    rules = rules_of_tables(decoded, may_differ=not depends_on_rules(job)) if job.decode is not None else FIRST
     group = inputs.group_view(snapshot.partitions, accept=accept_group_offsets)
     # After the ranges' ends: a record's schema is registered before the record is written.
     schemas = _read_schemas(inputs, snapshot, state) if inputs.registry is not None else {}

@@ -3,12 +3,17 @@
     what is known of a table                               its rules
     ----------------------------------------------------   ------------------------------------------------
     the ledger has a landing in it                         those of that landing's run
+    its rows were compared when it was accepted            those that the ledger knew before
     otherwise, its property `kseg.decodingRules`           those (of another job, or of a ledger that was lost)
     otherwise, it has rows, or may have some               version 1
     otherwise                                              none: it takes any
 
-All of a job's tables are decoded by the same rules, the oldest of their rows, because they share readers' schemas and
-steps. A replacement of all rows that the job has landed begins anew, by the newest rules, if the columns stay the same.
+All of a job's tables are decoded by the same rules, because they share readers' schemas and steps: a job that brings
+together tables whose rows have different rules is refused, if its rows depend on them (`depends_on_rules`). A
+replacement of all rows that the job has landed begins anew, by the newest rules, if the columns stay the same.
+
+No two unfinished runs of a job have different rules (`beside_unfinished`), so none lands rows by rules that a
+replacement has changed since it was planned.
 """
 
 from __future__ import annotations
@@ -26,13 +31,73 @@ from kseg.etl.ledger.values import TableRecord
 from kseg.etl.tables.values import TableDescription
 
 
-def rules_of_tables(found: Mapping[str, tuple[TableRecord, TableDescription]]) -> DecodingRules:
-    """The rules for tables, by what the ledger knows of each and what it is now; the newest ones if none has rows.
+def rules_of_tables(
+    found: Mapping[str, tuple[TableRecord, TableDescription]], *, may_differ: bool = False
+) -> DecodingRules | None:
+    """The rules for tables, by what the ledger knows of each and what it is now; None if no table has any.
+
+    may_differ: the job's rows do not depend on them; then the oldest are taken.
 
     Raises:
         Refused: a later release has decoded the rows of one (`ledger-newer`).
+        ConfigurationError: tables with rows have different rules.
     """
-    return _oldest(of_one for table, known in found.items() if (of_one := _of_table(table, *known)) is not None)
+    known = {table: rules for table, one in found.items() if (rules := _of_table(table, *one)) is not None}
+    with_rows = {table: rules for table, rules in known.items() if not _is_empty(found[table][1])}
+    if not may_differ and len({rules.version for rules in with_rows.values()}) > 1:
+        raise _different(with_rows)
+    return min((with_rows or known).values(), key=lambda one: one.version, default=None)
+
+
+def _is_empty(now: TableDescription) -> bool:
+    return now.state is not None and now.state.rows == 0
+
+
+def _different(tables: Mapping[str, DecodingRules]) -> ConfigurationError:
+    by_age = sorted(tables, key=lambda table: tables[table].version)
+    old, new = by_age[0], by_age[-1]
+    return ConfigurationError.of(
+        "sink",
+        f"the rows of {old} were decoded by version {tables[old].version} of the rules of decoding, and those of {new} "
+        f"by version {tables[new].version}: one job cannot decode for both",
+        f"land the topics of {old} with a job of their own",
+    )
+
+
+def depends_on_rules(job: Job) -> bool:
+    """Whether a job's rows may be others by other rules of decoding."""
+    if job.decode is None:
+        return False
+    sections = sections_of(job.decode).values()
+    payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+    return (
+        any(section.on_error == "set_null" for section in sections)
+        or any(payload.format == "avro" and payload.declared.text is None for payload in payloads)  # of a registry
+        or job.hash_by(FIRST) != job.hash_by(NEWEST)
+        or not has_same_columns(job)
+    )
+
+
+def beside_unfinished(of_tables: DecodingRules | None, state: JobState, *, may_differ: bool = False) -> DecodingRules:
+    """The rules of a new run beside the unfinished runs that have yet to land: by those of its tables, by theirs where
+    no table has rows, or the newest. may_differ: as of `rules_of_tables`.
+
+    Raises:
+        Refused: `run-unfinished`: such a run has other rules, as a replacement of all rows of an earlier release has.
+    """
+    others = [run for run in state.unfinished_runs() if run.accounted is None]
+    rules = of_tables or min((run.plan.rules for run in others), key=lambda one: one.version, default=NEWEST)
+    for run in others:
+        if run.plan.rules != rules and not may_differ:
+            raise Refused(
+                "run-unfinished",
+                f"run {run.run_id} has not ended, and decodes by version {run.plan.decoding_rules} of the rules of "
+                f"decoding; this run would decode by version {rules.version}",
+                remedy=f"wait until it has ended; or finish or abandon it: `kseg repair JOB --finish {run.run_id}`, "
+                f"`--abandon {run.run_id}`",
+                run=run.run_id,
+            )
+    return rules
 
 
 def rules_in_ledger(job: Job, state: JobState) -> DecodingRules:
@@ -75,7 +140,8 @@ def _oldest(rules: Iterable[DecodingRules]) -> DecodingRules:
 def _of_table(table: str, record: TableRecord, now: TableDescription) -> DecodingRules | None:
     if now.state is None:
         return None
-    if record.landed is not None and record.landed.id == now.state.id:
+    recorded = record.landed or (record.examined if record.rules > FIRST.version else None)
+    if recorded is not None and recorded.id == now.state.id:
         return rules_of(record.rules)
     if now.decoding_rules is not None:
         try:

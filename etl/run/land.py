@@ -23,6 +23,7 @@ from kseg.etl.run.attempt import Attempt
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import choose_engine
 from kseg.etl.run.nulled import check_nulled
+from kseg.etl.run.recorded_rules import record_rules
 from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.row_counts import (
     TableRows,
@@ -221,6 +222,7 @@ class _Landing:
             fault = rows_mismatch((), self._table_rows(reading))
             if fault is not None:
                 attempt.fail("rows", fault, reading, rows_out)
+            record_rules(context, attempt.lease, attempt.plan)
             accounted = reading.accounted(attempt.plan.run_id, rows_out)
             state = attempt.lease.transition(lambda _: [accounted])
             context.observe("account:after")

@@ -193,8 +193,10 @@ REFUSALS: Final[Mapping[str, Explanation]] = {
         "nothing to repair",
     ),
     "run-unfinished": Explanation(
-        "a report, `--accept-table` or `--accept-source` needs a run to have ended",
-        "run the job, which continues the run; before a source or table is accepted, `kseg repair JOB --abandon RUN`",
+        "a report, `--accept-table` or `--accept-source` needs a run to have ended; or a replacement is about to "
+        "change a table's rules of decoding, and another run would decode by the present ones",
+        "run the job, which continues the run, or `kseg repair JOB --finish RUN`; before a source or table is "
+        "accepted, `kseg repair JOB --abandon RUN`",
     ),
     "schema-conflict": Explanation(
         "a schema of the registry would change a column's type",

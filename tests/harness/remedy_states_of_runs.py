@@ -13,9 +13,11 @@ from confluent_kafka import Consumer
 from deltalake import write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.decoding.rules import NEWEST, PROPERTY
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from remedy_state import State, died, first_table, landed, noted, run_of, state
 
 # --- runs
@@ -92,6 +94,21 @@ def a_backfill_that_died(home: Any, records: Any, folder: Path) -> State:
         "TO": f"{made.values['TOPIC']}:0:12",
         "DIED": f"{made.values['TOPIC']}:0:9",
     }
+    return made
+
+
+@state
+def a_replacement_by_newer_rules_that_died(home: Any, records: Any, folder: Path) -> State:
+    """The table is of a release whose rules of decoding had no version, and the replacement begins anew."""
+    decode = {"value": {"format": "string", "as": "text"}, "on_error": "set_null"}
+    made = landed(home, records, decode=decode)
+    (entry,) = (first_table(made.job) / "_delta_log").glob("*0.json")
+    entry.write_text(entry.read_text().replace(f'"{PROPERTY}":"{NEWEST.version}"', ""))
+    shutil.rmtree(made.job.job.ledger)
+    rebuild_ledger(made.job.job)
+    made.job.die("plan:after", from_=[made.values["FROM"]], to=[made.values["TO"]], mode="replace")
+    made.values["RUN"] = run_of(made.job)
+    records.write(made.values["TOPIC"], 0, 2)
     return made
 
 

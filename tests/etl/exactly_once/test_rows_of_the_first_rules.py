@@ -129,8 +129,10 @@ def test_a_replacement_of_all_rows_begins_anew(left: None) -> None:
 
     replace(3)
     assert (notes("replaced"), rules("replaced")) == (WHOLE[:6], [FIRST.version] * 2)
+    assert property_of("replaced") is None
     replace(6)
     assert rules("replaced")[-1] == NEWEST.version
+    assert property_of("replaced") == str(NEWEST.version), "where a ledger that is rebuilt finds them"
     assert notes("replaced") == [f"n{n}" for n in range(6)]
     run_ingest(job("replaced"))
     assert rules("replaced")[-1] == NEWEST.version

@@ -30,6 +30,16 @@ def test_a_table_that_got_its_shape_is_planned_with_its_new_state(folding, words
         folding.add(words.step(TableShaped, "r1", table="t", state=shaped))
 
 
+@pytest.mark.parametrize(("verified", "rules"), [(True, 2), (False, 1)])
+def test_an_accepted_table_keeps_the_rules_of_rows_that_were_compared(folding, words, verified, rules):
+    """Its next run decoded by the first rules, where a full replacement had moved it to the newest."""
+    folding.add(words.plan(folding.state, "r1", (0, 10), decoding_rules=2))
+    folding.add(words.landed("r1"))
+    anew = ev.TableState("another", 0, 10)
+    state = folding.add(words.step(ev.TableAccepted, "", table="t", state=anew, verified=verified))
+    assert state.table_records == {"t": ev.TableRecord(examined=anew, rules=rules)}
+
+
 def test_an_accepted_table_takes_the_place_of_all_that_was_known(folding, words):
     folding.add(*words.whole_run(folding.state, "r1", (0, 10)))
     folding.add(words.plan(folding.state, "r2", (10, 20), tables={"t": folding.state.tables["t"], "u": None}))

@@ -8,16 +8,34 @@ from typing import Any
 import pytest
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.decoding.rules import FIRST, NEWEST
+from kseg.etl.config.decoding import Decode
+from kseg.etl.config.load import job_from_document
+from kseg.etl.decoding.rules import FIRST, NEWEST, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import TableRecord, TableState
-from kseg.etl.planning.table_rules import replaces_all, rules_in_ledger, rules_of_tables
+from kseg.etl.planning.table_rules import (
+    beside_unfinished,
+    depends_on_rules,
+    replaces_all,
+    rules_in_ledger,
+    rules_of_tables,
+)
 from kseg.etl.tables.values import TableDescription
 
 UNKNOWN = TableRecord()
 TP = TopicPartition("orders", 0)
+JOB = job_from_document(
+    {
+        "version": 1,
+        "name": "job",
+        "kafka": {"bootstrap.servers": "localhost:1"},
+        "source": {"topics": ["orders"]},
+        "sink": {"path": "/lake/orders"},
+        "ledger": "/lake/ledger",
+    }
+)
 
 
 def table(rows: int | None = 5, *, property: int | None = None, id: str = "id") -> TableDescription:
@@ -28,11 +46,15 @@ def landed(rules: int, id: str = "id") -> TableRecord:
     return TableRecord(landed=TableState(id, 2, 5), rules=rules)
 
 
+def accepted(rules: int, id: str = "id") -> TableRecord:
+    return TableRecord(examined=TableState(id, 2, 5), rules=rules)
+
+
 @pytest.mark.parametrize(
     ("record", "now", "rules"),
     [
-        (UNKNOWN, TableDescription(), NEWEST),  # there is no table
-        (UNKNOWN, table(0), NEWEST),
+        (UNKNOWN, TableDescription(), None),  # there is no table
+        (UNKNOWN, table(0), None),
         (UNKNOWN, table(5), FIRST),  # landed by an earlier release, or by others
         (UNKNOWN, table(None), FIRST),  # without statistics: it may have rows
         (UNKNOWN, table(5, property=2), NEWEST),  # of a ledger that was lost
@@ -40,8 +62,11 @@ def landed(rules: int, id: str = "id") -> TableRecord:
         (landed(1), table(0), FIRST),  # emptied by an abandonment
         (landed(1), table(5, property=2), FIRST),  # the ledger is believed
         (landed(2), table(5), NEWEST),  # and so it is if the property is gone
-        (landed(1, id="before"), table(0), NEWEST),  # made again: a full refresh
-        (landed(1, id="before"), TableDescription(), NEWEST),
+        (landed(1, id="before"), table(0), None),  # made again: a full refresh
+        (landed(1, id="before"), TableDescription(), None),
+        (accepted(2), table(5), NEWEST),  # its rows were compared by them
+        (accepted(1), table(5, property=2), NEWEST),  # they were not, or had none to compare
+        (accepted(2, id="before"), table(5), FIRST),
     ],
 )
 def test_rows_keep_their_rules_and_new_tables_get_the_newest(
@@ -50,10 +75,61 @@ def test_rows_keep_their_rules_and_new_tables_get_the_newest(
     assert rules_of_tables({"t": (record, now)}) == rules
 
 
-def test_all_tables_of_a_job_have_the_oldest_rules_of_its_rows() -> None:
+def test_all_tables_of_a_job_have_the_rules_of_its_rows() -> None:
     old, new = (landed(1), table()), (UNKNOWN, TableDescription())
     assert rules_of_tables({"old": old, "new": new}) == FIRST
-    assert rules_of_tables({}) == NEWEST
+    assert rules_of_tables({}) is None
+    emptied = (landed(1), table(0))
+    assert rules_of_tables({"emptied": emptied, "rows": (landed(2), table())}) == NEWEST
+
+
+def test_tables_whose_rows_have_different_rules_are_not_one_jobs() -> None:
+    """A route to a table of an earlier release moved all of a job's tables to its rules, and times changed units."""
+    found = {"old": (UNKNOWN, table(5, property=None)), "new": (landed(2), table())}
+    with pytest.raises(ConfigurationError, match=r"the rows of old were decoded by version 1.*new by version 2"):
+        rules_of_tables(found)
+    assert rules_of_tables(found, may_differ=True) == FIRST
+
+
+@pytest.mark.parametrize(
+    ("decode", "depends"),
+    [
+        (None, False),
+        ({"value": {"format": "string", "as": "text"}}, False),
+        ({"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}}, False),
+        ({"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}, "on_error": "set_null"}, True),
+        ({"value": {"format": "avro", "schema": "registry"}}, True),
+        ({"value": {"format": "protobuf", "schema": "registry"}}, False),
+    ],
+)
+def test_rows_depend_on_rules_where_they_may_be_others(decode: Any, depends: bool) -> None:
+    of_job = None if decode is None else Decode.model_validate(decode)
+    assert depends_on_rules(JOB.model_copy(update={"decode": of_job})) == depends
+
+
+def unfinished(*rules: int, accounted: bool = False) -> Any:
+    runs = [
+        SimpleNamespace(
+            run_id=f"r{number}",
+            accounted=object() if accounted else None,
+            plan=SimpleNamespace(rules=rules_of(number), decoding_rules=number),
+        )
+        for number in rules
+    ]
+    return SimpleNamespace(unfinished_runs=lambda: iter(runs))
+
+
+def test_a_new_run_decodes_as_those_do_that_have_yet_to_land() -> None:
+    """One that was planned before a replacement of all rows, and landed after it, moved the table's rules back."""
+    assert beside_unfinished(None, unfinished()) == NEWEST
+    assert beside_unfinished(None, unfinished(1)) == FIRST, "the first rows are its"
+    assert beside_unfinished(FIRST, unfinished(1)) == FIRST
+    for of_tables, others in (FIRST, (2,)), (NEWEST, (1,)), (None, (1, 2)):
+        with pytest.raises(Refused, match="decodes by version") as refused:
+            beside_unfinished(of_tables, unfinished(*others))
+        assert refused.value.code == "run-unfinished"
+        assert beside_unfinished(of_tables, unfinished(*others, accounted=True)) == (of_tables or NEWEST)
+        beside_unfinished(of_tables, unfinished(*others), may_differ=True)
 
 
 def test_rows_of_a_later_release_are_refused() -> None:
