@@ -57,6 +57,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
 
+RESTORE: Final = "restore all of the ledger's directory as it last was; do not edit, RESTORE or VACUUM it by hand"
+"""What a person can do about a ledger whose events are damaged."""
+
 _OF_A_LATER_RELEASE = frozenset(
     {"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT, UNKNOWN_RULES}
 )
@@ -211,7 +214,7 @@ def _row(job: str, values: dict[str, Any]) -> Row:
         raise Refused(
             "ledger-newer" if newer else "ledger-damaged",
             f"the ledger's event {kind} cannot be read: {error.errors()[0]['msg']}",
-            remedy="a later release of kseg has written to this ledger: use that release" if newer else None,
+            remedy="a later release of kseg has written to this ledger: use that release" if newer else RESTORE,
             job=job,
             sequence=sequence,
         ) from error

@@ -52,6 +52,12 @@ REBASES = 1_000
 STORE_ERRORS = (DeltaError, OSError)
 """What delta-rs raises if a store or a table cannot be read or written."""
 
+_PUT_BACK = (
+    "restore the ledger's directory as it was, and run the same command again, with --take-over while the lease of this "
+    "run lasts"
+)
+"""What a person can do about a ledger that is replaced or removed while a run uses it."""
+
 
 class Ledger:
     """One ledger table. Thread-safe: concurrent reads and tries use different table objects."""
@@ -248,7 +254,7 @@ class Ledger:
         """
         table = DeltaTable(self.path, storage_options=self.storage_options or None)
         if str(table.metadata().id) != self.id:
-            raise Refused("ledger-foreign", "another ledger has replaced this one", ledger=self.path)
+            raise Refused("ledger-foreign", "another ledger has replaced this one", remedy=_PUT_BACK, ledger=self.path)
         return table
 
     @contextmanager
@@ -259,7 +265,8 @@ class Ledger:
         except CommitFailedError:
             raise
         except TableNotFoundError as error:
-            raise Refused("ledger-missing", f"the ledger is gone: could not {doing}", ledger=self.path) from error
+            message = f"the ledger is gone: could not {doing}"
+            raise Refused("ledger-missing", message, remedy=_PUT_BACK, ledger=self.path) from error
         except STORE_ERRORS as error:
             raise store_error(f"could not {doing}", error, setting=self.setting, ledger=self.path) from error
 
@@ -339,7 +346,7 @@ class Ledger:
         return Refused(
             "ledger-damaged",
             f"the ledger is not what was written: {what}",
-            remedy="restore all of the ledger's directory as it last was; do not edit, RESTORE or VACUUM it by hand",
+            remedy=codec.RESTORE,
             ledger=self.path,
             job=job,
         )

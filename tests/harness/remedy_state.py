@@ -20,7 +20,8 @@ class State:
     """values: what the names in printed commands stand for. person: what a person can do, by its words.
 
     lost: how many of the first records no run could read. at_end: what has to be closed. during: what happens at a step
-    of the run (`land:first:before`) that is refused. learn: reads values that this run has made.
+    of the run (`land:first:before`) that is refused. learn: reads values that this run has made. query: in place of a
+    job, a query of `format("kseg")`.
     """
 
     job: Any
@@ -31,10 +32,13 @@ class State:
     at_end: list[Callable[[], Any]] = field(default_factory=list)
     during: tuple[str, Callable[[], Any]] | None = None
     learn: Callable[[], Any] | None = None
+    query: Any = None
 
     def addresses(self) -> list[Address]:
         """Of all rows in the job's tables, whatever columns they have, as often as they are there. A dead letter is no
         row."""
+        if self.query is not None:
+            return sorted(self.query.rows)
         found: list[Address] = []
         for name in self.job.tables:
             if name.endswith(("dead", "dead_letters")):
@@ -54,9 +58,12 @@ class State:
 
 
 Maker = Callable[..., State]
-"""From `home`, `records`, a folder of its own, and the schema registry for those of `WITH_REGISTRY`."""
+"""From `home`, `records`, a folder of its own, and the fixture that `WITH` names."""
 STATES: dict[str, Maker] = {}
-WITH_REGISTRY: set[str] = set()
+WITH: dict[str, str] = {}
+"""The further fixture that a state is made with."""
+WITH_SPARK: set[str] = set()
+"""Those whose runs need Spark. All others run on the local engine."""
 
 
 def state(maker: Maker) -> Maker:
@@ -65,7 +72,17 @@ def state(maker: Maker) -> Maker:
 
 
 def state_with_registry(maker: Maker) -> Maker:
-    WITH_REGISTRY.add(_name(maker))
+    WITH[_name(maker)] = "schema_registry"
+    return state(maker)
+
+
+def state_with_s3(maker: Maker) -> Maker:
+    WITH[_name(maker)] = "s3"
+    return state(maker)
+
+
+def state_with_spark(maker: Maker) -> Maker:
+    WITH_SPARK.add(_name(maker))
     return state(maker)
 
 

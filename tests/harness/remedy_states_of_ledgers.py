@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from remedy_state import State, died, landed, put, state
+from kseg.etl.ledger.store import Ledger
+from remedy_state import State, died, landed, put, state, state_with_s3
+
+UNSAFE = "AWS_S3_ALLOW_UNSAFE_RENAME"
 
 # --- the ledger
 
@@ -147,3 +151,77 @@ def a_job_that_has_not_run(home: Any, records: Any, folder: Path) -> State:
     topic = records.topic(1)
     records.write(topic, 0, 6)
     return State(home(topic), records, {"TOPIC": topic})
+
+
+# --- its events
+
+
+def with_another_row(made: State, **changes: Any) -> None:
+    """The ledger with one more row: its last one with these columns changed."""
+    path = made.job.folder / "ledger"
+    rows = DeltaTable(path).to_pyarrow_table().sort_by([("seq", "ascending"), ("part", "ascending")])
+    last = rows.slice(rows.num_rows - 1)
+    changes = {"seq": last["seq"][0].as_py() + 1, "transition": "of-the-test", **changes}
+    for name, value in changes.items():
+        last = last.set_column(
+            last.schema.get_field_index(name), last.schema.field(name), pa.array([value], last.schema.field(name).type)
+        )
+    write_deltalake(path, last, mode="append")
+
+
+@state
+def an_event_of_a_later_release(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    shutil.copytree(made.job.folder / "ledger", folder / "newest")
+    with_another_row(made, kind="of_a_later_release")
+    made.person["that release is used"] = put(folder / "newest", made.job.folder / "ledger")  # which reads this as that
+    return made
+
+
+@state
+def an_event_that_cannot_be_read(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    shutil.copytree(made.job.folder / "ledger", folder / "newest")
+    with_another_row(made, payload="{")
+    made.person["the ledger's newest copy is restored"] = put(folder / "newest", made.job.folder / "ledger")
+    return made
+
+
+@state
+def a_ledger_without_a_data_file(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    ledger = made.job.folder / "ledger"
+    shutil.copytree(ledger, folder / "newest")
+    min(ledger.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns).unlink()
+    made.person["the ledger's newest copy is restored"] = put(folder / "newest", ledger)
+    return made
+
+
+@state
+def a_ledger_that_another_one_replaces_during_a_run(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    records.write(made.values["TOPIC"], 0, 5)
+    ledger = made.job.folder / "ledger"
+
+    def replace() -> None:
+        shutil.copytree(ledger, folder / "newest")
+        shutil.rmtree(ledger)
+        Ledger.open(ledger)
+
+    made.during = ("plan:after", replace)
+    made.person["the ledger's newest copy is restored"] = put(folder / "newest", ledger)
+    return made
+
+
+@state_with_s3
+def options_that_let_two_writers_overwrite(home: Any, records: Any, folder: Path, s3: Any) -> State:
+    topic = records.topic(1)
+    records.write(topic, 0, 6)
+    made = State(home(topic), records, {"TOPIC": topic})
+    made.job.change(ledger=f"s3://logs/{made.job.document['name']}/ledger")
+    patch = pytest.MonkeyPatch()
+    for name, value in {**s3.environment, "AWS_ALLOW_HTTP": "true", UNSAFE: "true"}.items():
+        patch.setenv(name, value)
+    made.person["it is unset"] = lambda: patch.delenv(UNSAFE)
+    made.at_end += [patch.undo, lambda: shutil.rmtree(s3.folder / made.job.document["name"])]
+    return made

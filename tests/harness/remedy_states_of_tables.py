@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.errors import Refused
-from remedy_state import State, died, first_table, landed, put, run_of, state
+from remedy_state import State, died, first_table, landed, put, run_of, state, state_with_spark
 
 # --- tables
 
@@ -228,7 +228,7 @@ def a_commit_with_other_ranges(home: Any, records: Any, folder: Path) -> State:
     return made
 
 
-@state
+@state_with_spark
 def a_table_that_needs_another_writer_by_now(home: Any, records: Any, folder: Path) -> State:
     made = landed(home, records, sink={"single_driver": True})
     records.write(made.values["TOPIC"], 0, 5)

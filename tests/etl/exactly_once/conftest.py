@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ import shared_jvm
 from children import Children
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.executors.local import pool
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import repair
@@ -245,28 +246,53 @@ def _merge(document: dict[str, Any], changes: dict[str, Any]) -> None:
 def home_of(spark: Any, tmp_path: Path) -> Callable[..., Home]:
     """home_of(records, *topics, **changes): a job of its own over these topics. One topic lands in the table `first`;
     of several the first one does and all others in `rest`. Runs here land in the tests' Spark session."""
-    numbers = itertools.count(1)
+    return functools.partial(_home, tmp_path)
 
-    def make(records: Records, *topics: str, **changes: Any) -> Home:
-        folder = tmp_path / f"home-{next(numbers)}"
-        folder.mkdir()
-        name = f"job-{uuid.uuid4().hex[:8]}"
-        document: dict[str, Any] = {
-            "version": 1,
-            "name": name,
-            "kafka": {"bootstrap.servers": records.kafka.bootstrap_servers},
-            "source": {"topics": list(topics)},
-            "sink": {"path": "./lake/first"}
-            if len(topics) == 1
-            else {"routes": {topics[0]: {"path": "./lake/first"}, "*": {"path": "./lake/rest"}}},
-            "group": f"group-of-{name}",
-            "ledger": "./ledger",
-            "run": {"lease": "2m", "deadline": "2m"},
-            "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
-        }
-        return Home(folder, records, topics, document).change(**changes)
 
-    return make
+def _home(parent: Path, records: Records, *topics: str, **changes: Any) -> Home:
+    name = f"job-{uuid.uuid4().hex[:8]}"
+    folder = parent / f"home-{next(_numbers)}"
+    folder.mkdir()
+    document: dict[str, Any] = {
+        "version": 1,
+        "name": name,
+        "kafka": {"bootstrap.servers": records.kafka.bootstrap_servers},
+        "source": {"topics": list(topics)},
+        "sink": {"path": "./lake/first"}
+        if len(topics) == 1
+        else {"routes": {topics[0]: {"path": "./lake/first"}, "*": {"path": "./lake/rest"}}},
+        "group": f"group-of-{name}",
+        "ledger": "./ledger",
+        "run": {"lease": "2m", "deadline": "2m"},
+        "spark": {"master": "local[1]", "conf": {"spark.driver.memory": "512m"}},
+    }
+    return Home(folder, records, topics, document).change(**changes)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def local_server() -> Iterator[pool._Server]:
+    """The process that forks the local engine's workers: what it loads, it loads once for all tests."""
+    server = pool._Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def local_home(
+    records: Records, tmp_path: Path, local_server: pool._Server, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Home]:
+    """As `home`, of jobs that run on the local engine: for tests whose subject is the ledger or a table."""
+    shared = SimpleNamespace(fork=local_server.fork, close=lambda: None)
+    monkeypatch.setattr(pool, "_Server", lambda: shared)
+    return functools.partial(_local_home, tmp_path, records)
+
+
+def _local_home(parent: Path, records: Records, *topics: str, **changes: Any) -> Home:
+    made = _home(parent, records, *topics, run={"lease": "2m", "deadline": "2m", "engine": "local"})
+    return made.change(**changes)
 
 
 @pytest.fixture

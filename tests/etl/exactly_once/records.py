@@ -117,6 +117,13 @@ class Records:
             self._plain.produce(topic, key=key, value=b"v", partition=0, timestamp=timestamp)
         assert self._plain.flush(60) == 0
 
+    def write_alone(self, topic: str, count: int) -> None:
+        """Records of partition 0, each in a batch of its own; not kept in mind, since they are damaged next."""
+        producer = Producer(self.settings | {"batch.num.messages": 1})
+        for number in range(count):
+            producer.produce(topic, value=b"value %d" % number, partition=0)
+        assert producer.flush(60) == 0
+
     def write_mixed(self, topic: str, partitions: int = 2, rounds: int = 2, count: int = 15) -> None:
         """Committed, aborted and plain records in turn, in every partition; the last thing in each log is an abort."""
         for _ in range(rounds):

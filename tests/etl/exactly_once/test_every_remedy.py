@@ -7,6 +7,8 @@ with the words that print them and what leads out. This module has the states, a
                        N is its exit code, 0 where none is given
     set KEY: VALUE     a change of the job file
     unset KEY          a key is taken out of it
+    query              the query of `format("kseg")` is started again, as Spark drives it
+    option NAME=VALUE  a change of its options
     person: WORDS      what only a person can do (restore a file, stop a consumer), done by the state's own function
 
 The reduced scale has the first remedy of each state; the full scale has all of them.
@@ -30,6 +32,8 @@ from click.testing import CliRunner
 import remedy_states_of_decoding
 import remedy_states_of_gaps
 import remedy_states_of_ledgers
+import remedy_states_of_logs
+import remedy_states_of_queries
 import remedy_states_of_registries
 import remedy_states_of_runs
 import remedy_states_of_tables
@@ -38,7 +42,7 @@ from kseg.etl.run.context import JobContext
 from kseg.jobs.cli import cli
 from kseg.jobs.explanations.refusals import REFUSALS
 from refusals import refusal_codes
-from remedy_state import STATES, WITH_REGISTRY, State
+from remedy_state import STATES, WITH, WITH_SPARK, State
 from skips import IN_FULL
 
 DATA: dict[str, Any] = tomllib.loads((Path(__file__).parent / "data" / "remedies.toml").read_text())
@@ -47,6 +51,8 @@ MODULES = (
     remedy_states_of_decoding,
     remedy_states_of_gaps,
     remedy_states_of_ledgers,
+    remedy_states_of_logs,
+    remedy_states_of_queries,
     remedy_states_of_registries,
     remedy_states_of_runs,
     remedy_states_of_tables,
@@ -141,6 +147,15 @@ def filled(state: State, text: str) -> list[str]:
     return found
 
 
+def outcome(state: State, command: str) -> tuple[int, dict[str, Any], str]:
+    """As `kseg`; of a query the error that Spark would show."""
+    if command != "query":
+        return kseg(state.job, filled(state, command))
+    with pytest.raises(Refused) as caught:
+        state.query.run()
+    return int(caught.value.exit_code), {"error": caught.value.to_json()}, str(caught.value)
+
+
 def carry_out(state: State, step: str) -> None:
     verb, _, rest = step.partition(" ")
     if verb == "kseg":
@@ -152,6 +167,11 @@ def carry_out(state: State, step: str) -> None:
         state.job.change(**nested(key.split("."), value))
     elif verb == "unset":
         state.job.change(**nested(rest.split("."), None))
+    elif verb == "query":
+        state.query.run()
+    elif verb == "option":
+        key, _, value = rest.partition("=")
+        state.query.options[key] = value
     elif verb == "person:":
         state.person[rest]()
     else:
@@ -192,13 +212,14 @@ def raised_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_remedy_leads_out(
-    case: Case, home: Any, records: Any, tmp_path: Path, scale: Any, raised_in: set[str], request: Any
+    case: Case, records: Any, tmp_path: Path, scale: Any, raised_in: set[str], request: Any
 ) -> None:
     if not case.first and not scale(False, True):
         pytest.skip(IN_FULL)
     name = case.state["state"]
-    registry = [request.getfixturevalue("schema_registry")] if name in WITH_REGISTRY else []
-    state: State = STATES[name](home, records, tmp_path, *registry)
+    further = [request.getfixturevalue(WITH[name])] if name in WITH else []
+    home = request.getfixturevalue("home" if name in WITH_SPARK else "local_home")
+    state: State = STATES[name](home, records, tmp_path, *further)
     try:
         check(case, state, raised_in)
     finally:
@@ -208,7 +229,7 @@ def test_the_remedy_leads_out(
 
 def check(case: Case, state: State, raised_in: set[str]) -> None:
     with happening(state):
-        code, document, output = kseg(state.job, filled(state, case.state["command"]))
+        code, document, output = outcome(state, case.state["command"])
     if state.learn is not None:
         state.learn()
     error = document.get("error") or {}
@@ -277,6 +298,12 @@ def read_again(state: State) -> None:
     assert state.addresses() == sorted([*state.expected(), *state.expected()])
 
 
+def queried(state: State) -> None:
+    """The query goes on, and has read each record once."""
+    state.query.run()
+    assert state.addresses() == state.expected()
+
+
 def nothing(state: State) -> None:
     """There was nothing to do: the tables are as they were."""
     found = state.addresses()
@@ -286,6 +313,7 @@ def nothing(state: State) -> None:
 OUTCOMES: dict[str, Callable[[State], None]] = {
     "complete": complete,
     "once": once,
+    "queried": queried,
     "read again": read_again,
     "nothing": nothing,
 }
