@@ -53,8 +53,8 @@ STORE_ERRORS = (DeltaError, OSError)
 """What delta-rs raises if a store or a table cannot be read or written."""
 
 _PUT_BACK = (
-    "restore the ledger's directory as it was, and run the same command again, with --take-over while the lease of this "
-    "run lasts"
+    "restore the ledger's directory as it was, and run the same command again, with --take-over while the lease of "
+    "this run lasts"
 )
 """What a person can do about a ledger that is replaced or removed while a run uses it."""
 
