@@ -42,7 +42,7 @@ from kseg.etl.config.times import (
     parse_instant,
 )
 from kseg.etl.places import WRITE_AS_IT_IS, has_escape, is_file_url, unusable
-from kseg.etl.transform.step import ROWS_VIEW
+from kseg.etl.rows.names import ROWS_VIEW
 
 FAULT = "kseg"
 ANY_TEXT = r"\S"

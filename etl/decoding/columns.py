@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import ConfigurationError, Fault
-from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
+from kseg.etl.rows.names import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
 from kseg.segment_reader.decode.schema import RAW_HEADERS
 from kseg.segment_reader.payload.debezium import envelope_columns
 

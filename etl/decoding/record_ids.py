@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, OWN_ADDRESS
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS
 
 NAMES: Final = ("topic", "partition", "offset")
 """The parts of an identity."""

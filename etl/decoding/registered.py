@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kseg.client.registry.schemas import Resolved
-from kseg.etl.tables.parquet.align import can_write
-from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
+from kseg.etl.rows.types import UnlandableType, delta_type
+from kseg.etl.rows.widening import can_write
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.errors import UnsupportedSchema

@@ -22,7 +22,6 @@ from kseg.segment_reader.payload.errors import IncompatibleSchemas
 from kseg.segment_reader.payload.plain import Engine
 
 if TYPE_CHECKING:
-    from kseg.etl.config.decoding import Payload
     from kseg.etl.decoding.rules import DecodingRules
     from kseg.segment_reader.payload.row_schema import RowType
 
@@ -89,7 +88,30 @@ class SchemaFormat(Protocol):
         """
 
 
-def schema_format(payload: Payload, rules: DecodingRules) -> SchemaFormat:
+class RegistryPayload(Protocol):
+    """What `decode.key` or `decode.value` says of payloads whose schemas are in a registry."""
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def unknown(self) -> str | None: ...
+    @property
+    def timestamp_format(self) -> str | None: ...
+    @property
+    def date_format(self) -> str | None: ...
+    @property
+    def time_zone(self) -> str | None: ...
+    @property
+    def nanoseconds(self) -> Literal["fail", "truncate"]: ...
+    @property
+    def message(self) -> str | None: ...
+    @property
+    def defaults(self) -> str | None: ...
+    @property
+    def several(self) -> bool: ...
+
+
+def schema_format(payload: RegistryPayload, rules: DecodingRules) -> SchemaFormat:
     """The format of a key or value whose schemas are in a registry."""
     rescue = payload.unknown == "rescue"
     if payload.format == "json_schema":

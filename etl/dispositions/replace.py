@@ -33,7 +33,7 @@ from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import APP_ROOT, app_owners
 from kseg.etl.planning.backfill_request import BackfillRequest
-from kseg.etl.tables.parquet.schema import AddressColumns
+from kseg.etl.rows.names import AddressColumns
 from kseg.etl.tables.removal import OfAddresses
 
 MOST_RANGES_IN_SQL: Final = 2_000

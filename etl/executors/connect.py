@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kseg.etl.executors.port import Read
 from kseg.etl.spark.dataframe import attempt_of_task
-from kseg.etl.spark.session import slices_of_a_range
+from kseg.etl.tables.spark_session import slices_of_a_range
 from kseg.etl.tasks.packs import TaskResult, land_packs, results_of
 from kseg.etl.telemetry.events import ReadProgress
 

@@ -42,9 +42,10 @@ from kseg.etl.operations.verdicts import (
     older_claims,
     rules,
 )
+from kseg.etl.rows.names import LATE_COLUMN, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.types import delta_type
 from kseg.etl.source.packing import packed
 from kseg.etl.source.reader import read_range, reading_together
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, AddressColumns, delta_type
 from kseg.etl.transform.topics import rows_by_topic
 
 MOST_ROWS: Final = 100_000

@@ -31,13 +31,7 @@ from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.operations.landings import TableLandings
-from kseg.etl.run.context import JobContext
-from kseg.etl.run.read_options import read_options, read_tasks
-from kseg.etl.run.schemas import framed_schemas
-from kseg.etl.run.sink_rows import record_columns, sink_schema_of
-from kseg.etl.source.decode_options import DecodeOptions
-from kseg.etl.source.tasks import RangeTask
-from kseg.etl.tables.parquet.schema import (
+from kseg.etl.rows.names import (
     KSEG_ADDRESS,
     LATE_COLUMN,
     OWN_ADDRESS,
@@ -45,8 +39,14 @@ from kseg.etl.tables.parquet.schema import (
     ROUTE_COLUMN,
     RUN_COLUMN,
     AddressColumns,
-    SinkSchema,
 )
+from kseg.etl.run.context import JobContext
+from kseg.etl.run.read_options import read_options, read_tasks
+from kseg.etl.run.schemas import framed_schemas
+from kseg.etl.run.sink_rows import record_columns, sink_schema_of
+from kseg.etl.source.decode_options import DecodeOptions
+from kseg.etl.source.tasks import RangeTask
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.transform.fit import BlankStep, FitStep
 from kseg.etl.transform.route import as_landed
 from kseg.etl.transform.topics import rows_by_topic

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kseg.etl.operations.expected_rows import ADDRESS_ALONE
+from kseg.etl.rows.names import OWN_ADDRESS, AddressColumns
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, AddressColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

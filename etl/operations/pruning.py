@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.tables.parquet.schema import AddressColumns
+from kseg.etl.rows.names import AddressColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

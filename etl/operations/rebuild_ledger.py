@@ -45,9 +45,10 @@ from kseg.etl.operations.table_history import TableHistory
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import OPTION, first_offsets
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.group_commit import fence
-from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.tables.values import RunCommit
 from kseg.etl.telemetry.progress import Progress

@@ -29,9 +29,10 @@ from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet
 from kseg.etl.ledger.state import RunState
 from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.run.abandon import landed_tables
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.protocol import TableAccess
 from kseg.segment_reader.log.errors import LogFileError
 

@@ -33,11 +33,12 @@ from kseg.etl.planning.growing import grown
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import kept_schema
 from kseg.etl.planning.table_rules import rules_in_ledger
+from kseg.etl.rows.types import delta_type
+from kseg.etl.rows.widening import can_widen
 from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align, type_changes
-from kseg.etl.tables.parquet.schema import SinkSchema, delta_type
-from kseg.etl.tables.parquet.widening import can_widen
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.targets import table_at
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.ranges import Interval
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, RUN_COLUMN
+from kseg.etl.rows.names import OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.tables.protocol import TableAccess
 
 _DAMAGE = ("topic", "partition", "first_offset", "last_offset", RUN_COLUMN)

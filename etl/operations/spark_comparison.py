@@ -38,11 +38,11 @@ from kseg.etl.operations.verdicts import (
     older_claims,
     rules,
 )
+from kseg.etl.rows.names import LATE_COLUMN, OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, AddressColumns
 from kseg.etl.run.context import JobContext
 from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.session import parallelism
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, AddressColumns
 from kseg.etl.tables.removal import OfAddresses
+from kseg.etl.tables.spark_session import parallelism
 from kseg.etl.tasks.range_results import NoAccumulator, RangeResults
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from kseg.etl.operations.verdicts import (
     Group,
     Kind,
 )
+from kseg.etl.rows.names import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 
 COUNTED_HERE: Final = 1_000_000
 """Rows by run of tables up to this size are counted in this process."""

@@ -16,9 +16,9 @@ from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import SchemaText
+from kseg.etl.rows.types import UnlandableType, delta_type
+from kseg.etl.rows.widening import fit
 from kseg.etl.tables.parquet.align import side_by_side
-from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
-from kseg.etl.tables.parquet.widening import fit
 
 _KEEP: Final = "register a schema that keeps the column's type, or land in another table by another job"
 _PINNED: Final = (

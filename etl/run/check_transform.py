@@ -11,9 +11,9 @@ from kseg.etl.run.sink_rows import check_batch_rows, check_sink_schemas
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.dataframe import rows
-from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tasks.range_results import NoAccumulator
+from kseg.etl.transform.frame_schema import arrow_schema_of
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.transform import transform_of
 

@@ -14,9 +14,10 @@ from kseg.etl.config.routing import names_records
 from kseg.etl.decoding.kinds import RecordColumns, columns_named, is_of_kinds
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger import events as ev
+from kseg.etl.rows.names import LATE_COLUMN
 from kseg.etl.run.read_options import read_options
 from kseg.etl.tables.parquet.layout import check_layout
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, OnlyColumns, SinkSchema, sink_schema
+from kseg.etl.tables.parquet.schema import OnlyColumns, SinkSchema, sink_schema
 from kseg.etl.transform.route import RouteStep
 from kseg.etl.transform.topics import table_schemas
 from kseg.etl.transform.transform import BatchSteps, derived_columns

@@ -34,7 +34,6 @@ from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark.column_use import column_use
 from kseg.etl.spark.dataframe import read_rows
-from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.spark.narrowing import RowSource, narrowed
 from kseg.etl.spark.range_result_files import RangeResultFiles
 from kseg.etl.spark.selection import Selection, selected
@@ -54,6 +53,7 @@ from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, TaskResult, Write
 from kseg.etl.tasks.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.tasks.writing import Writer, drop
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
+from kseg.etl.transform.frame_schema import arrow_schema_of
 from kseg.etl.transform.plan_warnings import plan_warnings
 from kseg.etl.transform.transform import BatchSteps
 from kseg.segment_reader.decode.engine import Limits

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kseg.etl.decoding.counts import DecodingCounts
+from kseg.etl.source.cost import TaskCost
 from kseg.etl.source.errors import LossReason
-from kseg.etl.telemetry.cost import TaskCost
 from kseg.segment_reader.log.damage.damage import Damage
 
 # A compacted topic may have a gap for every other record; the count has all of them, the list the first ones.

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.spark import connect_probe
-from kseg.etl.spark.python_archive import content_id, zipped
 from kseg.etl.transform.needed_modules import modules_needed, modules_zip, references_of
+from kseg.etl.transform.python_archive import content_id, zipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from kseg.etl.spark.column_use import TRANSPARENT, ColumnUse, Passed, Plan, each, jvm_of, kind_of, scala_seq
-from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.spark.row_cells import CELL, can_pack, pack, unpack
 from kseg.etl.spark.selection import can_take, taken
+from kseg.etl.transform.frame_schema import with_small_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

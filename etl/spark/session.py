@@ -6,8 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
 from kseg.etl.spark.interruption import leave_at_once, own_interrupt
 from kseg.etl.spark.jvm_stderr import without_incubator_warning
-from kseg.etl.spark.spark_errors import NoFileSystem
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -195,37 +194,6 @@ def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     quiet = f"-Dlog4j2.configurationFile={resources.files('kseg.etl.spark').joinpath('log4j2.properties')}"
     return LOCAL_DEFAULTS | {"spark.driver.extraJavaOptions": " ".join([quiet, *java_options])}
-
-
-def parallelism(session: SparkSession) -> int:
-    """How many tasks run at once, in a session of this process or on a Connect server."""
-    if hasattr(session, "_jvm"):
-        return session.sparkContext.defaultParallelism
-    return slices_of_a_range(session)
-
-
-def slices_of_a_range(session: SparkSession) -> int:
-    """How many slices Spark gives a range by default, which is the parallelism of a Connect server."""
-    numbers = session.range(0, 1 << 16).selectExpr("spark_partition_id() AS slice")
-    return int(numbers.selectExpr("max(slice) AS last").collect()[0]["last"]) + 1
-
-
-@contextmanager
-def reaching(place: str) -> Iterator[None]:
-    """Around Spark's first access to a table: tasks write to stores that Spark's Hadoop may have no file system for.
-
-    Raises NoFileSystem in place of Java's and of the Connect server's words for that.
-    """
-    try:
-        yield
-    except Exception as error:
-        if "No FileSystem for scheme" not in str(error):
-            raise
-        raise NoFileSystem.of(
-            "spark.conf",
-            f"Spark has to read {place} itself, and has no file system for {place.partition('://')[0]}://",
-            "configure its jars and options: docs/guides/clusters.md, Remote stores",
-        ) from error
 
 
 def _refuse_without_delta(session: SparkSession) -> None:

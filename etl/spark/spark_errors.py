@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure, summary
+from kseg.etl.errors import KsegError, RetriableFailure, summary
 from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.transform.user_frames import Frame, step_of, user_frame
 
@@ -57,10 +57,6 @@ class SparkFailure(KsegError):
 
 class ExecutorsLost(RetriableFailure):
     """Spark lost the executors or Python workers of a job, or its application was ended. What failed was no task."""
-
-
-class NoFileSystem(ConfigurationError):
-    """Spark has no file system for the scheme of a table's URI."""
 
 
 def spark_failure(

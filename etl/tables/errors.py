@@ -335,3 +335,7 @@ def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], det
 
 class TableBusy(RetriableFailure):
     """Other writers kept committing first until the deadline, or the store kept failing. Nothing was committed."""
+
+
+class NoFileSystem(ConfigurationError):
+    """Spark has no file system for the scheme of a table's URI."""

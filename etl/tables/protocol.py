@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kseg.etl.ledger.lease import Lease
+    from kseg.etl.rows.widening import Widening
     from kseg.etl.tables.parquet.align import TableColumns
     from kseg.etl.tables.parquet.schema import SinkSchema
     from kseg.etl.tables.parquet.storage import TableLocation
     from kseg.etl.tables.parquet.task_output import WrittenFile
-    from kseg.etl.tables.parquet.widening import Widening
     from kseg.etl.tables.removal import Removal
 
 

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.state import NO_END
-from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.names import RUN_COLUMN, AddressColumns
+from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.tables.parquet.statistics import STRING_PREFIX
 
 

@@ -20,12 +20,12 @@ from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableRecord, TableState, app_owners
-from kseg.etl.spark.spark_errors import NoFileSystem
 from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.delta.sink import DeltaFileSink
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import (
+    NoFileSystem,
     changed_table,
     routed_by_spark,
     side_table_by_spark,

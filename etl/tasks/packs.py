@@ -22,6 +22,7 @@ import pyarrow as pa
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.payload import in_parts
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
+from kseg.etl.source.cost import Meter, TaskCost
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
 from kseg.etl.source.errors import OutOfMemoryError, RangeResultsIncomplete
@@ -31,7 +32,6 @@ from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tables.parquet.side_table import DeadLetterTable, TaskFiles
 from kseg.etl.tasks.error_transport import ErrorTransport
-from kseg.etl.telemetry.cost import Meter, TaskCost
 from kseg.etl.transform.topics import TopicRows, rows_by_topic
 from kseg.etl.transform.transform import BatchSteps
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.wire.trace import TRAFFIC
+from kseg.etl.source.cost import MAX_LINES, TrafficLine, added_up, since
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import PartitionView
 from kseg.etl.telemetry.progress import NullProgress
-from kseg.etl.telemetry.traffic import MAX_LINES, TrafficLine, added_up, since
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job

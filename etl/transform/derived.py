@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.spark.frame_schema import arrow_schema_of
-from kseg.etl.spark.from_jvm import with_small_offsets
 from kseg.etl.tables.errors import UnlandableRow
+from kseg.etl.transform.frame_schema import arrow_schema_of, with_small_offsets
 from kseg.etl.transform.step import Address, BatchStep, FrameStep
 from kseg.segment_reader.payload.ddl import type_name
 

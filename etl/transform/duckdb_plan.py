@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kseg.etl.transform.step import ROWS_VIEW
+from kseg.etl.rows.names import ROWS_VIEW
 
 if TYPE_CHECKING:
     import duckdb

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import ROWS_VIEW
 from kseg.etl.source.errors import ArrowStepError
 from kseg.etl.transform.duckdb_plan import columns_kept, columns_read, inconsistent_functions, objection, read_plan
-from kseg.etl.transform.step import ROWS_VIEW, Address, BatchStep
+from kseg.etl.transform.step import Address, BatchStep
 
 if TYPE_CHECKING:
     import duckdb

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.spark.python_archive import zipped
+from kseg.etl.transform.python_archive import zipped
 from kseg.etl.transform.transform import transform_of
 
 if TYPE_CHECKING:

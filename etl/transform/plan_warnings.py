@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kseg.etl.rows.names import ROWS_VIEW
 from kseg.etl.transform.sql import SqlStep
-from kseg.etl.transform.step import ROWS_VIEW, Step
+from kseg.etl.transform.step import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -31,7 +31,7 @@ from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.record_ids import RecordIds
 from kseg.etl.errors import ConfigurationError, listed
-from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
+from kseg.etl.rows.names import ROUTE_COLUMN
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import as_landed as decode_as_landed
 from kseg.etl.transform.step import Address, BatchStep

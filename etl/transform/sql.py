@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.transform.step import ROWS_VIEW, FrameStep
+from kseg.etl.rows.names import ROWS_VIEW
+from kseg.etl.transform.step import FrameStep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

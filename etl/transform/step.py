@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from kseg.etl.decoding.bad_records import BadRecords
 
-ROWS_VIEW = "__rows__"
-"""What SQL steps call the rows that they select from."""
-
 Address = Mapping[str, Any]
 """Where a batch's records come from: topic, partition, and the offset of the first."""
 

@@ -17,8 +17,8 @@ from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.record_ids import RecordIds
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
+from kseg.etl.rows.names import ROUTE_COLUMN
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
 from kseg.etl.transform.arrow import ArrowStep
 from kseg.etl.transform.decode import NO_SCHEMAS
 from kseg.etl.transform.decode_by_topic import decode_step_of

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kseg.etl.transform.step import ROWS_VIEW
+from kseg.etl.rows.names import ROWS_VIEW
 from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
 from kseg.jobs.bench.session import MASTER
 from kseg.jobs.bench.workload import BenchTopic

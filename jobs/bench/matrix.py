@@ -20,8 +20,8 @@ import psutil
 
 from kseg.client.admin.topics import create_topic, delete_topics
 from kseg.client.cluster.cluster import Cluster
+from kseg.etl.rows.names import ROWS_VIEW
 from kseg.etl.telemetry.progress import Progress
-from kseg.etl.transform.step import ROWS_VIEW
 from kseg.jobs.bench.contenders import TUNING, Contender, connector_to_delta
 from kseg.jobs.bench.figures import OURS, TUNED
 from kseg.jobs.bench.session import MASTER

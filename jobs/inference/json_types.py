@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.etl.tables.parquet.schema import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
+from kseg.etl.rows.names import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
 from kseg.jobs.inference.json_seen import Numbers, Seen
 from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from kseg.etl.errors import KsegError
-from kseg.etl.spark.python_archive import zipped
+from kseg.etl.transform.python_archive import zipped
 
 DISTRIBUTION = "kafka-segment-etl"
 PACKAGE = "kseg"

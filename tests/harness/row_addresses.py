@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kseg.etl.tables.parquet.schema import ADDRESS_TYPES, KSEG_ADDRESS, OWN_ADDRESS
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS
+from kseg.etl.rows.types import ADDRESS_TYPES
 
 
 def with_address(rows: pa.Schema) -> pa.Schema:

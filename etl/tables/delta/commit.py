@@ -28,6 +28,7 @@ from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
+from kseg.etl.rows.widening import can_write
 from kseg.etl.tables.delta.checkpoints import write_checkpoint_if_due
 from kseg.etl.tables.delta.ensure import ensure, set_properties
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
@@ -51,7 +52,7 @@ from kseg.etl.tables.errors import (
     refuse_other_run,
 )
 from kseg.etl.tables.lease import EXCLUSIVE_FOR_SPARK, has_lease, table_lease
-from kseg.etl.tables.parquet.align import TableColumns, can_write
+from kseg.etl.tables.parquet.align import TableColumns
 from kseg.etl.tables.parquet.data_file import WriterOptions
 from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import null_counts

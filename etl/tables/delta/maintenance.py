@@ -17,13 +17,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.rows.names import RUN_COLUMN
 from kseg.etl.tables.delta.cleanup import data_files
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.compaction import Compaction, plan_bins
 from kseg.etl.tables.delta.features import Z_ORDER_BY_SPARK, maintenance_reasons
 from kseg.etl.tables.delta.intervals import parse_interval
 from kseg.etl.tables.delta.table import DeltaAccess, sql_literal, table_properties, table_schema
-from kseg.etl.tables.parquet.schema import RUN_COLUMN
 from kseg.etl.tables.protocol import Maintenance
 from kseg.etl.tables.values import FileCount
 

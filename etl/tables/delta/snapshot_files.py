@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from kseg.etl.rows.types import delta_type
 from kseg.etl.tables.delta.paths import can_name
 from kseg.etl.tables.parquet.partition_values import value_text
-from kseg.etl.tables.parquet.schema import delta_type
 from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.removal import Bounds
 

@@ -15,18 +15,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from kseg.etl.rows.names import LATE_COLUMN, AddressColumns
+from kseg.etl.rows.types import UnlandableType, delta_type
+from kseg.etl.rows.widening import INTEGERS, Fit, Widening, fit, with_nulls_of
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.layout import PARTITIONS
-from kseg.etl.tables.parquet.schema import (
-    LATE_COLUMN,
-    AddressColumns,
-    SinkSchema,
-    UnlandableType,
-    delta_type,
-    derived_as,
-    spark_type,
-)
-from kseg.etl.tables.parquet.widening import INTEGERS, Fit, Widening, fit, with_nulls_of
+from kseg.etl.tables.parquet.schema import SinkSchema, derived_as, spark_type
 from kseg.segment_reader.payload.ddl import type_name
 
 Found = tuple[str, str, str | None]
@@ -181,12 +175,6 @@ def side_by_side(rows: pa.Schema, table: pa.Schema) -> str:
 
 def _shown(field: pa.Field | None) -> str:
     return f"{field.name}: {spark_type(field) or type_name(field.type)}" if field is not None else "-"
-
-
-def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
-    """Whether every value of a landed type has its place in a table's type as it is."""
-    found = fit(rows, table)
-    return found is not None and not found.grows and not found.widened
 
 
 def _as_in_table(column: pa.Field, there: pa.Field, sink: SinkSchema) -> str:

@@ -25,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.etl.rows.names import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
 from kseg.etl.tables.file_names import FileOwner, file_name
 from kseg.etl.tables.parquet.align import TableColumns
 from kseg.etl.tables.parquet.data_file import DataFile, WriterOptions, delete
 from kseg.etl.tables.parquet.partition_values import Values, folder, split
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN, SinkSchema
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.statistics import StatsCollector, StatsSpec
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.parquet.task_output import ROWS_WRITTEN, TaskOutput, WrittenFile, task_output_batch

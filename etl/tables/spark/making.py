@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import LATE_COLUMN
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import table_properties, table_schema
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import derived_faults, fits, other_partitions
 from kseg.etl.tables.parquet.layout import check_layout
-from kseg.etl.tables.parquet.schema import COMMENT, LATE_COLUMN, SinkSchema
+from kseg.etl.tables.parquet.schema import COMMENT, SinkSchema
 from kseg.etl.tables.removal import quoted
 
 if TYPE_CHECKING:

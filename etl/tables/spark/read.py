@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kseg.etl.rows.types import UnlandableType, delta_type
 from kseg.etl.tables.delta import deletion_vectors
 from kseg.etl.tables.delta.features import spark_reasons
 from kseg.etl.tables.delta.snapshot_files import snapshot_files
 from kseg.etl.tables.delta.table import DeltaAccess, table_schema
 from kseg.etl.tables.parquet.read import FileRows, TableFile
-from kseg.etl.tables.parquet.schema import UnlandableType, delta_type
 from kseg.etl.tables.removal import Removal, Verdict
 
 if TYPE_CHECKING:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import RUN_COLUMN
+from kseg.etl.rows.types import same_type
 from kseg.etl.tables.parquet.align import fits, side_by_side
-from kseg.etl.tables.parquet.schema import RUN_COLUMN, SinkSchema, same_type
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.removal import quoted
 from kseg.segment_reader.payload.ddl import type_text
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kseg.etl.errors import ConfigurationError, RetriableFailure
-from kseg.etl.tables.parquet.widening import Widening
+from kseg.etl.rows.widening import Widening
 from kseg.etl.tables.removal import quoted
 from kseg.segment_reader.payload.ddl import type_text
 

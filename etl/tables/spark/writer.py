@@ -22,7 +22,8 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.values import TableCommit, TableState
-from kseg.etl.spark.session import parallelism, reaching
+from kseg.etl.rows.names import LATE_COLUMN, RUN_COLUMN
+from kseg.etl.rows.widening import Widening
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
 from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
 from kseg.etl.tables.delta.snapshots import Snapshot
@@ -36,18 +37,17 @@ from kseg.etl.tables.errors import (
     refuse_other_run,
 )
 from kseg.etl.tables.parquet.align import type_changes
-from kseg.etl.tables.parquet.schema import LATE_COLUMN, RUN_COLUMN, SinkSchema
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.storage import TableLocation
-from kseg.etl.tables.parquet.widening import Widening
 from kseg.etl.tables.protocol import NO_PROPERTIES, FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.correcting import correct
 from kseg.etl.tables.spark.exclusion import Exclusion
-from kseg.etl.tables.spark.hadoop_place import hadoop_place
 from kseg.etl.tables.spark.making import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.stores import unsafe_store
 from kseg.etl.tables.spark.widening import widen
+from kseg.etl.tables.spark_session import hadoop_place, parallelism, reaching
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.retry import Deadline
 from kseg.client.wire import trace
 from kseg.client.wire.connection import Answer, Open
-from kseg.etl.telemetry.traffic import since
+from kseg.etl.source.cost import since
 
 LINE = re.compile(
     r"\d\d:\d\d:\d\d\.\d{3} (?P<way>->|<-|!!) (?P<broker>.+?) (?P<api>\w+) v(?P<version>\d+) id=(?P<id>\d+)"

@@ -13,9 +13,9 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.rows.names import OWN_ADDRESS
 from kseg.etl.run.account import ReadCounts, account_for
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 
 TP = TopicPartition("orders", 0)
 

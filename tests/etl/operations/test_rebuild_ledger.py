@@ -17,8 +17,8 @@ from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.operations.rebuild_ledger import _Rebuilding
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.source.resolve import LogBounds
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.tables.values import CommitRecord, RunCommit
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 

@@ -14,7 +14,7 @@ from kseg.etl.operations.expected_rows import ExpectedRows
 from kseg.etl.operations.landings import TableLandings
 from kseg.etl.operations.pruning import boxes
 from kseg.etl.operations.spark_comparison import SparkComparison
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
+from kseg.etl.rows.names import OWN_ADDRESS
 
 
 def test_boxes_are_as_narrow_as_a_hundred_terms_allow() -> None:

@@ -12,8 +12,8 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.decoding.kinds import RecordColumns
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import KSEG_ADDRESS, ROUTE_COLUMN
 from kseg.etl.run.sink_rows import check_sink_schemas, sink_schema_of
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, ROUTE_COLUMN
 
 ADDRESS = [pa.field(name, kind) for name, kind in zip(KSEG_ADDRESS, (pa.string(), pa.int32(), pa.int64()), strict=True)]
 FIELDS = [pa.field(name, pa.int64()) for name in ("who", "id", "size", "paid")]

@@ -15,10 +15,11 @@ from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.values import TableState, closed_app_id
+from kseg.etl.rows.names import OWN_ADDRESS
 from kseg.etl.tables.delta.commit import DeltaTarget
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.file_names import FileOwner
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
+from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, land
 from kseg.etl.tables.protocol import FileTarget, FrameTarget, TableAccess

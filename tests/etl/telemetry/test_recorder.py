@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kseg.client import TopicPartition
+from kseg.etl.source.cost import TaskCost, TrafficLine
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import recorder
-from kseg.etl.telemetry.cost import TaskCost
 from kseg.etl.telemetry.events import OffsetsObserved, PartitionView, ReadProgress, ReadStarted
 from kseg.etl.telemetry.progress import Listeners, NullProgress
 from kseg.etl.telemetry.recorder import Recorder, lag_of
-from kseg.etl.telemetry.traffic import TrafficLine
 
 TP = TopicPartition("orders", 0)
 FETCH = TrafficLine("1", "Fetch", 18, 1, 1, 100, 1000)

@@ -14,8 +14,9 @@ import pytest
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import KSEG_ADDRESS
 from kseg.etl.source.decode_options import DecodeOptions
-from kseg.etl.tables.parquet.schema import KSEG_ADDRESS, sink_schema
+from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tasks.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
 from kseg.segment_reader.payload.protobuf.compiler import compile_text

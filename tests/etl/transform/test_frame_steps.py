@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import ROWS_VIEW
 from kseg.etl.source.errors import PythonStepError
 from kseg.etl.transform.python import PythonStep
 from kseg.etl.transform.sql import SqlStep
-from kseg.etl.transform.step import ROWS_VIEW
 from kseg.etl.transform.transform import NO_STEPS, Transform
 
 pytestmark = pytest.mark.spark

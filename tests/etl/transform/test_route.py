@@ -19,9 +19,9 @@ from kseg.etl.decoding.errors import NoRouteForRecord
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import Kind
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.rows.names import ROUTE_COLUMN
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import ArrowStepError
-from kseg.etl.tables.parquet.schema import ROUTE_COLUMN
 from kseg.etl.tasks.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.route import RouteStep, as_landed

@@ -13,11 +13,10 @@ from kseg.etl.config.load import load_job
 from kseg.etl.ledger.values import PlannedRange, RunPlan, TableCommit, TableState
 from kseg.etl.run.data_freshness import Freshness, PartitionFreshness
 from kseg.etl.run.report import RangeReport, RunReport
+from kseg.etl.source.cost import TaskCost, TrafficLine
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.telemetry import events
-from kseg.etl.telemetry.cost import TaskCost
 from kseg.etl.telemetry.events import PartitionView
-from kseg.etl.telemetry.traffic import TrafficLine
 
 JOB = """\
 version: 1

@@ -11,8 +11,8 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.values import SnapshotToken
+from kseg.etl.rows.names import OWN_ADDRESS
 from kseg.etl.tables.delta.log import Commit, incident_of, incidents_since, parse_commit, read_commit
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.values import RunCommit
 

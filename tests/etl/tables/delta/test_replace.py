@@ -13,8 +13,8 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
+from kseg.etl.rows.names import OWN_ADDRESS
 from kseg.etl.tables.errors import NeedsSparkWriter
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 from kseg.etl.tables.removal import Bounds, OfAddresses, OfRun, Verdict
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 

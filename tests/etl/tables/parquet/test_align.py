@@ -4,10 +4,11 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.errors import ExitCode
+from kseg.etl.rows.names import AddressColumns
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet import align as align_module
-from kseg.etl.tables.parquet.align import align, can_write, new_table
-from kseg.etl.tables.parquet.schema import SPARK_TYPE, AddressColumns, SinkSchema, sink_schema
+from kseg.etl.tables.parquet.align import align, new_table, type_changes
+from kseg.etl.tables.parquet.schema import COMMENT, SPARK_TYPE, SinkSchema, sink_schema
 
 SINK = sink_schema(
     pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("day", pa.date32())])
@@ -87,27 +88,6 @@ def test_something_must_be_left_in_the_files():
         new_table(sink, ["p", "_kseg_run"], table="/lake/t")
 
 
-@pytest.mark.parametrize(
-    ("rows", "table", "fits"),
-    [
-        (pa.int16(), pa.int64(), True),
-        (pa.int64(), pa.int32(), False),
-        (pa.float32(), pa.float64(), True),
-        (pa.int32(), pa.float64(), False),
-        (pa.decimal128(5, 2), pa.decimal128(7, 3), True),
-        (pa.decimal128(5, 2), pa.decimal128(5, 3), False),
-        (pa.timestamp("us", "UTC"), pa.timestamp("us"), False),
-        (pa.list_(pa.field("item", pa.int8())), pa.list_(pa.field("element", pa.int8(), nullable=False)), True),
-        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())]), True),
-        (pa.struct([("a", pa.int8())]), pa.struct([("b", pa.int8()), ("a", pa.int8())]), False),
-        (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), pa.field("b", pa.int8(), nullable=False)]), False),
-        (pa.struct([("a", pa.int8()), ("b", pa.int8())]), pa.struct([("a", pa.int8())]), False),
-    ],
-)
-def test_values_are_widened_never_narrowed(rows, table, fits):
-    assert can_write(rows, table) is fits
-
-
 def test_fields_inside_of_structs_are_added_as_columns_are():
     one, two = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b", pa.string())])
     sink = sink_schema(pa.schema([("s", two), ("l", pa.list_(two))]), addresses=False)
@@ -156,3 +136,66 @@ def test_the_cost_of_many_columns_grows_with_their_number(monkeypatch):
         table = pa.schema([*((f"c{n}", kind) for n in range(100)), ("_kseg_run", pa.string())])
         align(sink, table, (), table="/lake/t", widen=True)
     assert len(asked) < 1000
+
+
+def sink(**kinds: pa.DataType) -> SinkSchema:
+    return SinkSchema(pa.schema(list(kinds.items())), None)
+
+
+def test_what_must_become_wider_is_refused_unless_it_may_be():
+    table = pa.schema([("ID", pa.int32()), ("n", pa.int64())])
+    with pytest.raises(IncompatibleSchema, match=r"set sink\.widen: true") as refused:
+        type_changes(sink(id=pa.int64(), n=pa.int32()), table, (), table="t", widen=False)
+    assert "id: bigint" in str(refused.value)
+    (change,) = type_changes(sink(id=pa.int64(), n=pa.int32()), table, (), table="t", widen=True)
+    assert (change.path, change.after) == (("ID",), pa.int64())
+    with pytest.raises(IncompatibleSchema, match=r"set sink\.widen: true"):
+        align(sink(id=pa.int64()), table, (), table="t")
+    with pytest.raises(IncompatibleSchema) as refused:
+        align(sink(id=pa.string()), table, (), table="t")
+    assert "sink.widen" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("made_by", "before", "after", "allowed"),
+    [
+        ("bucket(4, id)", pa.int32(), pa.int64(), False),
+        ("bucket(4, id)", pa.int8(), pa.int32(), True),
+        ("bucket(4, other)", pa.int32(), pa.int64(), True),
+        ("day(id)", pa.date32(), pa.timestamp("us"), True),
+    ],
+)
+def test_a_column_that_a_bucket_is_made_of_keeps_its_type(made_by, before, after, allowed):
+    part = pa.field("part", pa.int32(), metadata={COMMENT: f"made by kseg: {made_by}".encode()})
+    table = pa.schema([pa.field("id", before), part])
+    if allowed:
+        assert type_changes(sink(id=after), table, ["part"], table="t", widen=True)
+    else:
+        with pytest.raises(IncompatibleSchema, match="land in a new table"):
+            type_changes(sink(id=after), table, ["part"], table="t", widen=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "table", "allowed"),
+    [(pa.int32(), pa.int64(), False), (pa.int64(), pa.int64(), True), (pa.int8(), pa.int32(), True)],
+)
+def test_a_bucket_is_made_of_the_tables_type(rows, table, allowed):
+    """An int has another hash than the bigint of the same value."""
+    part = pa.field("part", pa.int32(), metadata={COMMENT: b"made by kseg: bucket(16, id)"})
+    landed = SinkSchema(pa.schema([pa.field("id", rows), part]), None)
+    there = pa.schema([pa.field("ID", table), part])
+    if allowed:
+        assert align(landed, there, ["part"], table="t").names == ("id", "part")
+    else:
+        with pytest.raises(IncompatibleSchema, match="cast it to bigint in the transform"):
+            align(landed, there, ["part"], table="t")
+
+
+@pytest.mark.parametrize(("after", "allowed"), [(pa.int64(), True), (pa.float64(), False)])
+def test_a_partition_column_stays_an_integer(after, allowed):
+    table = pa.schema([("id", pa.int32()), ("v", pa.string())])
+    if allowed:
+        assert type_changes(sink(id=after), table, ["id"], table="t", widen=True)
+    else:
+        with pytest.raises(IncompatibleSchema, match="partitioned by it"):
+            type_changes(sink(id=after), table, ["id"], table="t", widen=True)

@@ -6,13 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.errors import ConfigurationError, ExitCode
-from kseg.etl.tables.parquet.schema import (
-    KSEG_ADDRESS,
-    OWN_ADDRESS,
-    UnlandableType,
-    delta_type,
-    sink_schema,
-)
+from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS
+from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.segment_reader.decode.schema import arrow_schema
 from row_addresses import with_address
 
@@ -110,43 +105,6 @@ def test_fields_that_delta_takes_for_one_are_told_wherever_they_lie(kind, path):
 def test_fields_of_different_structs_may_have_one_name():
     kind = pa.struct([("Shop", pa.struct([("shop", pa.int64())])), ("other", pa.struct([("SHOP", pa.int64())]))])
     assert "c" in sink_schema(ROWS.append(pa.field("c", kind))).columns.names
-
-
-@pytest.mark.parametrize(
-    ("given", "landed"),
-    [
-        (pa.timestamp("ns", "Europe/Berlin"), pa.timestamp("us", "UTC")),
-        (pa.timestamp("s"), pa.timestamp("us")),
-        (pa.uint32(), pa.int64()),
-        (pa.binary(16), pa.binary()),
-        (pa.dictionary(pa.int32(), pa.large_string()), pa.string()),
-        (pa.large_list(pa.uint8()), pa.list_(pa.field("element", pa.int16()))),
-        (pa.map_(pa.large_string(), pa.float16()), pa.map_(pa.string(), pa.float32())),
-        (pa.struct([("a", pa.date64())]), pa.struct([("a", pa.date32())])),
-    ],
-)
-def test_types_become_deltas(given, landed):
-    assert delta_type(given) == landed
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        pa.null(),
-        pa.uint64(),
-        pa.time64("us"),
-        pa.duration("s"),
-        pa.decimal256(60, 2),
-        pa.struct([]),
-        pa.list_(pa.null()),
-        pa.list_view(pa.int64()),
-        pa.struct([("a", pa.large_list_view(pa.string()))]),
-        pa.run_end_encoded(pa.int32(), pa.int64()),
-    ],
-)
-def test_types_that_delta_does_not_have_are_told(given):
-    with pytest.raises(UnlandableType):
-        delta_type(given)
 
 
 def test_a_sink_schema_travels_to_the_workers():

@@ -9,8 +9,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.rows.names import OWN_ADDRESS
 from kseg.etl.tables.delta.table import DeltaAccess
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.spark.read import frame_of_files
 

@@ -9,11 +9,12 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
-from kseg.etl.spark.session import reaching
-from kseg.etl.tables.parquet.schema import OWN_ADDRESS, sink_schema
+from kseg.etl.rows.names import OWN_ADDRESS
+from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.spark.rows import project
 from kseg.etl.tables.spark.writer import SparkTarget
+from kseg.etl.tables.spark_session import reaching
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 from row_addresses import add_address
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.tables.spark.hadoop_place import hadoop_place
+from kseg.etl.tables.spark_session import hadoop_place
 
 
 def test_a_place_that_hadoop_gives_has_nothing_encoded() -> None:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kseg.etl.errors import ConfigurationError
-from kseg.etl.spark.frame_schema import arrow_schema_of
 from kseg.etl.tables.parquet.schema import sink_schema, spark_type
+from kseg.etl.transform.frame_schema import arrow_schema_of
 
 pytestmark = pytest.mark.spark
 

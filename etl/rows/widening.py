@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kseg.etl.tables.parquet.schema import is_list
+from kseg.etl.rows.types import is_list
 from kseg.segment_reader.payload.ddl import quoted, type_text
 
 INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -73,6 +73,12 @@ def fit(rows: pa.DataType, table: pa.DataType, *path: str) -> Fit | None:
     if can_widen(table, rows):
         return Fit(rows, rows, widened=(Widening(path, table, rows),))
     return None
+
+
+def can_write(rows: pa.DataType, table: pa.DataType) -> bool:
+    """Whether every value of a landed type has its place in a table's type as it is."""
+    found = fit(rows, table)
+    return found is not None and not found.grows and not found.widened
 
 
 def with_nulls_of(whole: pa.DataType, table: pa.DataType) -> pa.DataType:

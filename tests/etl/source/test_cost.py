@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kseg.client.wire.trace import TRAFFIC
-from kseg.etl.telemetry.traffic import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, since
+from kseg.etl.source.cost import MAX_LINES, OTHERS, TrafficLine, added_up, bounded, since
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The columns of a query's rows, as tasks get them: Spark's types in Arrow."""
+"""A query's rows in Arrow: the schema of its columns, and batches as Spark hands them to a Python function."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _AS_STRUCTS: Final = frozenset({"VariantType", "GeometryType", "GeographyType"})
 """Types whose values Spark converts to structs of bytes, from which no other writer makes such values again."""
+
+
+_SMALL: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 
 def arrow_schema_of(frame: DataFrame) -> pa.Schema:
@@ -43,6 +46,19 @@ def arrow_schema_of(frame: DataFrame) -> pa.Schema:
     if faults:
         raise ConfigurationError(faults)
     return pa.schema(fields)
+
+
+def with_small_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with text and bytes behind 32-bit offsets, as the code here expects them. Columns within others stay
+    as they are.
+
+    Where `spark.sql.execution.arrow.useLargeVarTypes` is set, Spark sends 64-bit offsets. Raises ArrowInvalid for a
+    column of more than 2 GiB.
+    """
+    if _SMALL.keys().isdisjoint(batch.schema.types):
+        return batch
+    fields = [field.with_type(_SMALL.get(field.type, field.type)) for field in batch.schema]
+    return batch.cast(pa.schema(fields))
 
 
 def _types(kind: Any) -> Iterator[Any]:
