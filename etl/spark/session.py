@@ -6,8 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Tables as a Spark session has them: the tasks that it runs at once, the stores that it reaches, the places it names."""
+"""A Spark session, as tables use it: how many tasks it runs at once, which stores it reaches, how it writes places."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def reaching(place: str) -> Iterator[None]:
 
 
 def hadoop_place(location: str) -> str:
-    """The path or URL for the text of a Hadoop path (`DESCRIBE DETAIL`), in which nothing is percent-encoded, even in a `file:` URI.
+    """The path or URL for the text of a Hadoop path, in which nothing is percent-encoded, even in a `file:` URI.
+
+    Hadoop paths are what Spark answers to `DESCRIBE DETAIL`.
 
     Raises:
         ConfigurationError: delta-rs takes it for another place.
