@@ -25,7 +25,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
-from kseg.etl.tables.parquet.schema import AddressColumns
+from kseg.etl.rows.names import AddressColumns
 from kseg.etl.tables.removal import Removal
 
 if TYPE_CHECKING:

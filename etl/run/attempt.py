@@ -17,6 +17,7 @@ from kseg.etl.dispositions.port import Disposition, NoRemovals, Records, Removal
 from kseg.etl.dispositions.registry import APPEND, disposition_of
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.rows.names import AddressColumns
 from kseg.etl.run.account import ReadCounts, failed
 from kseg.etl.run.commit_facts import CommitFacts
 from kseg.etl.run.context import JobContext
@@ -26,7 +27,6 @@ from kseg.etl.run.shaping import TableShaping
 from kseg.etl.run.side_tables import SideTables
 from kseg.etl.tables.errors import landed_by, one_table
 from kseg.etl.tables.parallel import parallel_map
-from kseg.etl.tables.parquet.schema import AddressColumns
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.removal import Removal
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
