@@ -39,8 +39,12 @@ UNAVAILABLE: Final = "_kseg_unavailable"
 
 _RAW: Final = PLACEHOLDER.encode()
 _BASE64: Final = base64.b64encode(_RAW)
-_TEXTS: Final = pa.array(
-    [
+
+
+@cache
+def _texts() -> pa.Array:
+    """The placeholder as text of each kind. Made at the first use: `pa.array` loads pandas."""
+    forms = [
         PLACEHOLDER,
         json.dumps(PLACEHOLDER),
         json.dumps({PLACEHOLDER: PLACEHOLDER}, separators=(",", ":")),
@@ -48,8 +52,12 @@ _TEXTS: Final = pa.array(
         _RAW.hex(),
         str(UUID(bytes=hashlib.md5(_RAW, usedforsecurity=False).digest(), version=3)),
     ]
-)
-_BYTES: Final = pa.array([_RAW, _BASE64], pa.binary())
+    return pa.array(forms)
+
+
+@cache
+def _bytes() -> pa.Array:
+    return pa.array([_RAW, _BASE64], pa.binary())
 
 
 @dataclass(frozen=True)
@@ -73,9 +81,9 @@ def unavailable(column: pa.Array) -> npt.NDArray[np.bool_]:
     """Which values of a column are the placeholder."""
     kind = column.type
     if pa.types.is_string(kind):
-        return _among(column, _TEXTS)
+        return _among(column, _texts())
     if pa.types.is_binary(kind):
-        return _among(column, _BYTES)
+        return _among(column, _bytes())
     if pa.types.is_list(kind):
         return _lists(column)
     if pa.types.is_map(kind):
