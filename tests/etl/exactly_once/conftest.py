@@ -272,9 +272,10 @@ def _home(parent: Path, records: Records, *topics: str, **changes: Any) -> Home:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_server() -> Iterator[pool._Server]:
-    """The process that forks the local engine's workers: what it loads, it loads once for all tests."""
+    """The process that forks the local engine's workers: what it loads, it loads once for all tests of a file. Others
+    look whether there are such processes."""
     server = pool._Server()
     yield server
     server.close()
