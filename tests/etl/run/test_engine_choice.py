@@ -22,6 +22,12 @@ from kseg.jobs.cli import cli
 from kseg.segment_reader.encode.batches import Record, encode_batch
 
 
+@pytest.fixture(autouse=True)
+def without_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another file's tests may have started Spark in this process."""
+    monkeypatch.setattr("kseg.etl.executors.engine._spark_here", lambda: "none")
+
+
 @pytest.fixture
 def job(log_files: Any, tmp_path: Path) -> Callable[..., Job]:
     """A job over forty records, with these sections."""
