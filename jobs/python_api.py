@@ -261,10 +261,11 @@ def prepare_spark(job: Job) -> None:
         JavaMissing: there is no Java that Spark works with, and `run.engine` is `spark`. With another engine, Spark may
             not be needed; if it is, its start raises ConfigurationError.
     """
+    from kseg.etl.executors.engine import is_submitted
     from kseg.jobs.broker.errors import JavaMissing
     from kseg.jobs.broker.java import use_java
 
-    if job.spark.remote is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if job.spark.remote is not None or is_submitted():
         return
     try:
         use_java()

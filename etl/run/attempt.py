@@ -60,7 +60,7 @@ class Attempt:
     def _shaping(self) -> TableShaping:
         return TableShaping(self.context, self.lease)
 
-    @property
+    @cached_property
     def side_tables(self) -> SideTables:
         """The run's quarantine and its dead-letter table."""
         return SideTables.of(self.plan, self.context.job)

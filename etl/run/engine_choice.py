@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.dispositions.registry import disposition_of
 from kseg.etl.executors.choice import EngineChoice, choose
 from kseg.etl.executors.engine import is_submitted
 from kseg.etl.ledger import events as ev
@@ -31,7 +32,7 @@ def foreseen_engine(context: JobContext, plan: ev.RunPlan) -> EngineChoice:
     Raises ConfigurationError: as `choose_engine`.
     """
     size = _estimated_bytes(context, plan.ranges) if context.job.run.engine == "auto" else None
-    by_spark = context.targets.by_spark(plan.tables, removing=plan.mode == "backfill-replace")
+    by_spark = context.targets.by_spark(plan.tables, removing=disposition_of(plan).removes)
     return choose(
         context.job,
         size=size,

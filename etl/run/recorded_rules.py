@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kseg.etl.dispositions.registry import disposition_of
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.run.context import JobContext
@@ -13,7 +14,7 @@ def record_rules(context: JobContext, lease: Lease, plan: ev.RunPlan) -> None:
     --rebuild-ledger` finds them: a replacement of all rows may have changed them. Call it before the run is accounted,
     so that a continuation repeats what a killed attempt has left undone.
     """
-    if plan.mode != "backfill-replace" or not plan.rules.properties:
+    if not disposition_of(plan).removes or not plan.rules.properties:
         return
     for table in sorted(plan.tables.keys() - plan.beside):
         if (access := context.targets.access(table)) is None or access.state() is None:

@@ -248,7 +248,7 @@ class SparkWriter:
         with jobs.watching(range_results), range_results.typed_errors():
             kept.count()
         again = account_for(plan, range_results.resolve(), self.attempt.context.clients.logs)
-        fault = differing_accounts(reading, again, {r for r in plan.ranges if r.table == table})
+        fault = differing_accounts(reading, again, plan.ranges_of([table]))
         if fault is not None:
             raise RetriableFailure(f"the log lost records while rows were being replaced: {fault}", run=plan.run_id)
         return kept

@@ -53,8 +53,7 @@ class Targets:
         self._job, self._spark = job, spark
         # The ledger's store is checked whenever a lease is taken.
         self._stores = StoreChecks(job.ledger)
-        self._snapshots = Snapshots()
-        self._by_files = DeltaFileSink(job, self._stores, self._snapshots)
+        self._by_files = DeltaFileSink(job, self._stores, Snapshots())
         self._by_spark = DeltaSparkSink(job, spark)
         self._sinks: tuple[Sink, ...] = (self._by_files, self._by_spark)
 
@@ -133,7 +132,7 @@ class Targets:
         try:
             return self._by_spark.target(table).frame()
         except NoFileSystem:
-            frame = frame_of_files(self._spark(), self._at_path(table), columns, within)
+            frame = frame_of_files(self._spark(), self._by_files.access(table), columns, within)
             if frame is None:
                 raise
             return frame
@@ -155,7 +154,7 @@ class Targets:
         """Whether delta-rs reads and writes this table of a path, and its rows and files are no more than these."""
         if resolve(table).location is None:
             return False
-        access = self._at_path(table)
+        access = self._by_files.access(table)
         now = access.state()
         if now is None or now.rows is None or now.rows > rows or access.file_bytes() > file_bytes:
             return False
@@ -214,15 +213,12 @@ class Targets:
         Raises:
             ConfigurationError: it has features that only Spark's own writer can honour.
         """
-        if reasons := self._at_path(table).spark_reasons():
+        if reasons := self._by_files.access(table).spark_reasons():
             raise side_table_by_spark(table, setting, reasons)
-
-    def _at_path(self, table: str) -> DeltaAccess:
-        return DeltaAccess(table, snapshots=self._snapshots)
 
     def _access(self, table: str) -> DeltaAccess | None:
         place = resolve(table).location
-        return self._by_spark.target(table).access() if place is None else self._at_path(place)
+        return self._by_spark.target(table).access() if place is None else self._by_files.access(place)
 
     # --- what the ledger knows of a table against what it is
 

@@ -33,7 +33,7 @@ class DeltaFileSink(Sink):
     def reasons_against(self, table: str, needs: Needs) -> tuple[str, ...]:
         if resolve(table).commits == "spark":
             return ("Spark commits to tables of its catalogs",)
-        access = self._access(table)
+        access = self.access(table)
         if reasons := access.spark_reasons(removing=needs.removing):
             return reasons
         if self._job.sink.cluster_by and access.state() is None:
@@ -58,7 +58,7 @@ class DeltaFileSink(Sink):
         from kseg.etl.tables.delta.table import table_schema
         from kseg.etl.tables.parquet.align import align, new_table
 
-        asked, access, merge = self._job.sink.partition_columns, self._access(table), self._job.adds_columns
+        asked, access, merge = self._job.sink.partition_columns, self.access(table), self._job.adds_columns
         now = access.look()
         if now is None:
             new_table(rows, asked, table=table)
@@ -72,7 +72,8 @@ class DeltaFileSink(Sink):
 
         return DeltaMaintenance(self.target(table), self._stores)
 
-    def _access(self, table: str) -> DeltaAccess:
+    def access(self, table: str) -> DeltaAccess:
+        """The table at this path, to read it; it need not exist."""
         return DeltaAccess(table, snapshots=self._snapshots)
 
     def _widens(self, access: DeltaAccess, rows: SinkSchema) -> bool:

@@ -108,7 +108,7 @@ def test_a_run_is_finished_by_the_url_that_it_has_pinned(load: Callable[..., Job
     pinned = job_from_document(document)
     assert pinned.pinned()["sink"]["path"] == "s3a://lake/a%20b"
     target = Targets(pinned, lambda: pytest.fail("Spark is asked"))
-    access = target._at_path("s3a://lake/a%20b")
+    access = target._by_files.access("s3a://lake/a%20b")
     assert access.location.place == "s3://lake/a b"
     assert target._by_spark.target("s3a://lake/a%20b").name == "s3a://lake/a b"
     document["sink"]["path"] = str(tmp_path / "a%20b")
