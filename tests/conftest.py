@@ -177,10 +177,15 @@ def memory_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryS3]:
         yield server
 
 
+#: Many tests write records with timestamps of long ago, which retention would take away at its first look, in the middle
+#: of a test.
+KEPT_FOR_GOOD = {"log.retention.ms": "-1"}
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[TestKafka]:
     """A real single-node Kafka: ``bootstrap_servers``, ``log_dirs``, ``topic(partitions, config)``."""
-    with EmbeddedKafka(light=True, start_timeout=PATIENCE) as broker:
+    with EmbeddedKafka(light=True, start_timeout=PATIENCE, config=KEPT_FOR_GOOD) as broker:
         yield TestKafka(broker)
 
 
@@ -232,7 +237,7 @@ def guarded_kafka() -> Iterator[GuardedKafka]:
 
 @contextmanager
 def _three_nodes() -> Iterator[TestKafka]:
-    config = {
+    config = KEPT_FOR_GOOD | {
         "broker.rack": "rack-{node}",
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         "log.dirs": "{directory}/data,{directory}/data-2",

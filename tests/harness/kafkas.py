@@ -69,7 +69,7 @@ class WhileUsed(Generic[T]):
 
 
 class TestKafka:
-    """The tests' shared broker: one node with every default of the release, started when it is first asked for."""
+    """The tests' shared broker: one node that keeps records for good, started when it is first asked for."""
 
     __test__ = False
 

@@ -41,7 +41,7 @@ def test_a_split_batch_is_not_delivered_if_its_last_part_fails(
     leader: Any, make: Any, numbered: Any, values: Any, then: ErrorCode, kind: type[KafkaError]
 ):
     leader.script = rejecting_above(1, then, after=b"00002")
-    delivery = make(delivery_timeout_ms=400, request_timeout_ms=200).send_body(TP, encode_body(numbered(4)))
+    delivery = make(delivery_timeout_ms=3000, request_timeout_ms=1000).send_body(TP, encode_body(numbered(4)))
     with pytest.raises(kind) as caught:
         delivery.result(30)
     assert leader.log == values(3)

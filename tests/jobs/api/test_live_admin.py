@@ -97,11 +97,11 @@ def describe_configs(live: Live, version: int) -> None:
 
 def alter_configs(live: Live, version: int) -> None:
     topic = live.kafka.topic()
-    resource = {"resourceType": "TOPIC", "resourceName": topic, "configs": [{"name": "retention.ms", "value": "77777"}]}
+    resource = {"resourceType": "TOPIC", "resourceName": topic, "configs": [{"name": "segment.ms", "value": "77777"}]}
     live.ask("AlterConfigs", {"resources": [resource], "validateOnly": True}, version)
-    assert config_of(live, topic, "retention.ms")[1] == "DEFAULT_CONFIG"
+    assert config_of(live, topic, "segment.ms")[1] == "DEFAULT_CONFIG"
     live.ask("AlterConfigs", {"resources": [resource]}, version)
-    live.eventually(("77777", "DYNAMIC_TOPIC_CONFIG"), lambda: config_of(live, topic, "retention.ms"))
+    live.eventually(("77777", "DYNAMIC_TOPIC_CONFIG"), lambda: config_of(live, topic, "segment.ms"))
 
 
 def incremental_alter_configs(live: Live, version: int) -> None:
