@@ -138,9 +138,9 @@ class Payload(Section):
     it is about. unavailable: of an envelope, what values are that the connector did not have; None is by the
     rules of decoding. into: records become columns of the table, or one struct column. rename: fields to other column
     names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
-    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf and JSON, what
-    times below a microsecond are. out_of_range_times: what times are that no column holds. The rest is for JSON alone
-    too.
+    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf, JSON and Avro,
+    what times below a microsecond are. The rest is for JSON alone: out_of_range_times is what times are that no
+    column holds.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -355,7 +355,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
         yield from _without_meaning(payload, place, _OF_PROTOBUF)
-        if not payload.is_json:
+        if not payload.is_json and payload.format != "avro":
             yield from _without_meaning(payload, place, ("nanoseconds",))
     if possible is None:
         yield from _without_meaning(

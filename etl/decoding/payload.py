@@ -37,13 +37,13 @@ _MADE: Final = ("decoder", "by_frames", "_envelopes")
 class PayloadPlan:
     """The plan for keys or for values. Picklable.
 
-    format, schema_text, columns, json: as in the job file (`etl.config.decoding.Payload`); json: the decoder's options
-    by name. column: the column's name for a value that is not a record, or a record that stays a struct.
-    into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the path
-    of the section with keys and values in the job file, or empty. message, nanoseconds: for Protobuf. envelope: the
-    format around records; the columns are those of the records in it. unavailable: what values are there that the
-    connector did not have. framed: schemas of a registry whose ids are in
-    payloads. frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of decoding.
+    format, schema_text, columns, json: as in the job file (`etl.config.decoding.Payload`); json: the decoder's
+    options by name. column: the column's name for a value that is not a record, or a record that stays a struct.
+    into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the
+    path of the section with keys and values in the job file, or empty. message: for Protobuf. nanoseconds: for
+    Protobuf and Avro. envelope: the format around records; the columns are those of the records in it. unavailable:
+    what values are there that the connector did not have. framed: schemas of a registry whose ids are in payloads.
+    frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of decoding.
     """
 
     source: Literal["key", "value"]
@@ -220,7 +220,8 @@ class PayloadPlan:
 
             assert self.schema_text is not None
             connect = self.rules.connect_logical_types
-            return self._unwrapped(avro_decoder(parse_schema(self.schema_text, connect=connect), engine=self.engine))
+            avro = parse_schema(self.schema_text, connect=connect)
+            return self._unwrapped(avro_decoder(avro, nanoseconds=self.nanoseconds, engine=self.engine))
         if self.format == "protobuf":
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64

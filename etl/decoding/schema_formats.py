@@ -127,7 +127,7 @@ def schema_format(payload: RegistryPayload, rules: DecodingRules) -> SchemaForma
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
     connect = rules.connect_logical_types
-    return AvroSchemas(payload.defaults == "fill", payload.several, rescue, connect)
+    return AvroSchemas(payload.defaults == "fill", payload.several, rescue, connect, payload.nanoseconds)
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
@@ -146,12 +146,14 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 class AvroSchemas:
     """fill: fields that the writer lacks get the reader's default, otherwise null. several: records of any name are
     rows of one table, and their names are aliases in the reader's schema. rescue: rows have fields that the reader's
-    schema lacks as JSON text. connect: Connect's logical types are recognised."""
+    schema lacks as JSON text. connect: Connect's logical types are recognised. nanoseconds: what digits below a
+    microsecond are of timestamps that are texts."""
 
     fill: bool = False
     several: bool = False
     rescue: bool = False
     connect: bool = True
+    nanoseconds: Literal["fail", "truncate"] = "fail"
     indexed = False
 
     def reader(self, text: str) -> Any:
@@ -229,7 +231,7 @@ class AvroSchemas:
         whole = self.merged(reader, writer, add_fields=True) if self.rescue else reader
         missing = Missing.FILL if self.fill else Missing.NULL
         kept = whole if self.fill else narrowed(writer, whole)
-        decoder = avro_decoder(writer, kept, missing=missing, engine=engine)
+        decoder = avro_decoder(writer, kept, missing=missing, nanoseconds=self.nanoseconds, engine=engine)
         return _rescuing(decoder, row_type(kept), row_type(reader)) if whole is not reader else decoder
 
 

@@ -15,15 +15,21 @@ from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
 from kseg.segment_reader.payload.avro.resolution import Missing, resolve
 from kseg.segment_reader.payload.avro.schema import Schema
 from kseg.segment_reader.payload.avro.types import arrow_type
-from kseg.segment_reader.payload.avro.zoned import ZonedDecoder
+from kseg.segment_reader.payload.avro.zoned import Nanoseconds, ZonedDecoder
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.plain import Engine, with_engine
 
 
 def avro_decoder(
-    writer: Schema, reader: Schema | None = None, *, missing: Missing = Missing.NULL, engine: Engine = "fast"
+    writer: Schema,
+    reader: Schema | None = None,
+    *,
+    missing: Missing = Missing.NULL,
+    nanoseconds: Nanoseconds = "fail",
+    engine: Engine = "fast",
 ) -> PayloadDecoder:
-    """reader: None takes the writer's. missing: what a reader's field is that the writer's schema lacks.
+    """reader: None takes the writer's. missing: what a reader's field is that the writer's schema lacks. nanoseconds:
+    what digits below a microsecond are of timestamps that are texts.
 
     The compiled decoder takes every schema that has a column type, and compiles nothing for a new one.
 
@@ -34,4 +40,4 @@ def avro_decoder(
     plain = engine != "fast"
     decoder = with_engine(ReferenceDecoder(resolution), engine) if plain else CompiledDecoder(resolution)
     kind = arrow_type(reader or writer)
-    return decoder if kind == resolution.type else ZonedDecoder(decoder, kind, engine)
+    return decoder if kind == resolution.type else ZonedDecoder(decoder, kind, engine, nanoseconds)

@@ -8,7 +8,7 @@ Source: https://debezium.io/documentation/reference/stable/connectors/postgresql
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from kseg.segment_reader.payload.json.document import Token
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.json.numbers import Unfit
 from kseg.segment_reader.payload.json.reference import scalar
-from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
+from kseg.segment_reader.payload.json.shape import JsonOptions, Shape, shape_of
 from kseg.segment_reader.payload.plain import Engine, Nulling
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -29,7 +29,11 @@ _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _USUAL: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-9]{2})$"
 )
-_SHAPE: Final = shape_of(pa.struct([pa.field("at", _INSTANT)]), JsonOptions()).by_name["at"]
+_INSTANTS: Final = pa.struct([pa.field("at", _INSTANT)])
+Nanoseconds = Literal["fail", "truncate"]
+"""Of digits below a microsecond: an error, or left out."""
+
+_SHAPES: Final = {how: shape_of(_INSTANTS, JsonOptions(nanoseconds=how)).by_name["at"] for how in get_args(Nanoseconds)}
 
 Rows = npt.NDArray[np.int64]
 Found = Callable[[int, str, Unfit], None]
@@ -38,10 +42,12 @@ Found = Callable[[int, str, Unfit], None]
 
 class ZonedDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. own: decodes the same payloads to rows in which instants are
-    texts. type: the rows' type."""
+    texts. type: the rows' type. nanoseconds: what digits below a microsecond are."""
 
-    def __init__(self, own: PayloadDecoder, type: pa.DataType, engine: Engine) -> None:
-        self._own, self._type = own, type
+    def __init__(
+        self, own: PayloadDecoder, type: pa.DataType, engine: Engine, nanoseconds: Nanoseconds = "fail"
+    ) -> None:
+        self._own, self._type, self._shape = own, type, _SHAPES[nanoseconds]
         self._nulling = engine if isinstance(engine, Nulling) else None
 
     @property
@@ -60,7 +66,7 @@ class ZonedDecoder:
             elif status[row] == Status.DECODED:
                 status[row] = reason.status
 
-        rows = _converted(decoded.rows, self._type, np.arange(len(status)), "", found)
+        rows = self._converted(decoded.rows, self._type, np.arange(len(status)), "", found)
         if self._nulling is not None:
             self._nulling.places.update(place for _, place in nulls)
         bad = status != decoded.status
@@ -77,20 +83,24 @@ class ZonedDecoder:
         def found(row: int, place: str, reason: Unfit) -> None:
             errors.append(PayloadError(reason.status, place, reason.reason))
 
-        _converted(decoded.rows, self._type, np.zeros(1, np.int64), "", found)
+        self._converted(decoded.rows, self._type, np.zeros(1, np.int64), "", found)
         return errors[0]
 
+    def _converted(self, array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found) -> pa.Array:
+        return _converted(array, kind, rows, place, found, self._shape)
 
-def _converted(array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found) -> pa.Array:
-    """The array as this type, which differs by instants in place of texts. rows: of each element."""
+
+def _converted(array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found, shape: Shape) -> pa.Array:
+    """The array as this type, which differs by instants in place of texts. rows: of each element. shape: of the
+    texts."""
     if array.type == kind:
         return array
     types = pa.types
     if types.is_timestamp(kind):
-        return _instants(array, rows, place, found)
+        return _instants(array, rows, place, found, shape)
     if types.is_struct(kind):
         children = [
-            _converted(child, field.type, rows, f"{place}.{quoted(field.name)}".removeprefix("."), found)
+            _converted(child, field.type, rows, f"{place}.{quoted(field.name)}".removeprefix("."), found, shape)
             for child, field in zip(array.flatten(), kind, strict=True)
         ]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
@@ -100,10 +110,10 @@ def _converted(array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found
     moved, mask = pa.array(offsets - start, pa.int32()), array.is_null()
     if types.is_map(kind):
         keys, items = array.keys.slice(start, end - start), array.items.slice(start, end - start)
-        items = _converted(items, kind.item_type, below, f"{place}[]", found)
+        items = _converted(items, kind.item_type, below, f"{place}[]", found, shape)
         made = pa.MapArray.from_arrays(moved, keys, items, kind)
         return _with_nulls(made, mask)
-    values = _converted(array.values.slice(start, end - start), kind.value_type, below, f"{place}[]", found)
+    values = _converted(array.values.slice(start, end - start), kind.value_type, below, f"{place}[]", found, shape)
     return pa.ListArray.from_arrays(moved, values, kind, mask=mask)
 
 
@@ -111,7 +121,7 @@ def _with_nulls(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
     return array.take(pa.array(np.arange(len(array)), mask=np.asarray(mask))) if pc.any(mask).as_py() else array
 
 
-def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found) -> pa.Array:
+def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found, shape: Shape) -> pa.Array:
     usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL), True)
     if pc.all(usual).as_py() is not False:
         try:
@@ -124,7 +134,7 @@ def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found) -> pa
     micros: list[int | None] = []
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
         try:
-            micros.append(None if text is None else scalar(Token.STRING, text, _SHAPE))
+            micros.append(None if text is None else scalar(Token.STRING, text, shape))
         except Unfit as reason:
             micros.append(None)
             found(row, place, reason)

@@ -28,11 +28,6 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
         ({"value": {"format": "protobuf", "schema": {"file": "no.desc"}}}, "decode.value.schema", "cannot read"),
         ({"value": {**JSON, "message": "shop.Order"}}, "decode.value.message", "no meaning for json"),
         (
-            {"value": {"format": "avro", "schema": "registry", "nanoseconds": "truncate"}},
-            "decode.value.nanoseconds",
-            "no meaning for avro",
-        ),
-        (
             {"value": {"format": "string", "nanoseconds": "truncate"}},
             "decode.value.nanoseconds",
             "no meaning for string",

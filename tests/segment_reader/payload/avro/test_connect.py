@@ -241,3 +241,20 @@ def test_a_record_with_several_wrong_instants_at_one_place_is_counted_once() -> 
     decoded = decoder.decode(written(plain, ["x", "2024-01-01T00:00:00Z", "y"], ["z"]))
     assert [row["v"].count(None) for row in decoded.rows.to_pylist()] == [2, 1]
     assert nulling.places == {"v[]": 2}
+
+
+@pytest.mark.parametrize("beside", ["2024-02-29T12:30:00Z", "2024-02-29 12:30Z"])
+def test_digits_below_a_microsecond_are_cut_off_where_the_job_says_so(beside: str, engine: Any) -> None:
+    """As of JSON's timestamps: towards the past, before 1970 too. SQL Server's datetimeoffset has 7 digits."""
+    kind = {"type": "array", "items": annotated("string", f"{OF_DEBEZIUM}.ZonedTimestamp", {})}
+    plain = {"type": "array", "items": "string"}
+    decoder = avro_decoder(parse_schema(record(kind), connect=True), nanoseconds="truncate", engine=engine)
+    times = ["2024-02-29T12:30:00.1234567Z", "1969-12-31T23:59:59.9999999+00:00", "2024-02-29T12:30:00.123456789-05:00"]
+    decoded = decoder.decode(written(plain, [*times, beside], ["2024-02-30T00:00:00.1234567Z"]))
+    assert decoded.status.tolist() == [Status.DECODED, Status.WRONG_TYPE]
+    assert decoded.rows.to_pylist()[0]["v"] == [
+        datetime(2024, 2, 29, 12, 30, 0, 123_456, UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+        datetime(2024, 2, 29, 17, 30, 0, 123_456, UTC),
+        datetime(2024, 2, 29, 12, 30, tzinfo=UTC),
+    ]
