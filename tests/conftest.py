@@ -177,8 +177,8 @@ def memory_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryS3]:
         yield server
 
 
-#: Many tests write records with timestamps of long ago, which retention would take away at its first look, in the middle
-#: of a test.
+#: Many tests write records with timestamps of long ago, which retention would take away at its first look, in the
+#: middle of a test.
 KEPT_FOR_GOOD = {"log.retention.ms": "-1"}
 
 
