@@ -401,8 +401,9 @@ class KsegOperator(BaseOperator):
             raise
 
     def _stop(self, folder: RunFolder, record: Record, follower: str) -> None:
+        # Airflow gives a resumed task `execution_timeout` once more, which may be shorter than `kill_grace`.
         if folder.stop_by(follower, record.handle):
-            handle_of(record.handle).stop(self.kill_grace)
+            handle_of(record.handle).stop_detached(self.kill_grace)
 
 
 def _left_by_the_dead(record: Record, owner: str) -> bool:

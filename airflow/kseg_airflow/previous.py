@@ -72,7 +72,7 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
     outcome = outcome_so_far(handle, log) if same else handle.poll()
     if outcome is None and not same:
         log.info("The driver of a previous try %s; waiting for its end.", _why(record))
-        if not handle.stop(grace):
+        if not handle.stop_detached(grace):  # the task may be out of time before that
             raise AirflowException("the driver of the previous try does not stop; trying again later")
         return None
     if outcome is None:
