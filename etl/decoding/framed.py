@@ -21,7 +21,7 @@ from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
 from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
-from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records
+from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records, without_implausible
 from kseg.segment_reader.payload.plain import Engine
 
 WriterTexts = tuple[str, Uses]
@@ -60,7 +60,8 @@ class FramedSchemas:
 
     def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
         """The frames of these keys or values (source)."""
-        return frames_of_records(payloads, headers, source, self.frame)
+        found = frames_of_records(payloads, headers, source, self.frame)
+        return without_implausible(found, {key for key, _ in self.writers}) if self.frame == "apicurio" else found
 
     def kind_of(self, record: str | None) -> int | None:
         """The number of a record's kind, by the record's name in its schema; None if no table accepts it."""

@@ -17,8 +17,8 @@ https://www.apicur.io/registry/docs/apicurio-registry/3.0.x/getting-started/asse
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -119,6 +119,25 @@ def _bare_ids(values: pa.BinaryArray) -> Frames:
     status = np.where(whole, Status.DECODED, Status.BAD_FRAME).astype(np.uint8)
     schemas, which = _named(data, offsets[:-1], whole, np.zeros(len(values), np.bool_), APICURIO_FRAME - 1)
     return Frames(schemas, which, np.full(len(values), APICURIO_FRAME - 1, np.int32), status)
+
+
+def without_implausible(frames: Frames, known: Container[SchemaKey]) -> Frames:
+    """Apicurio's frames, with BAD_FRAME for ids before payloads that are not known and need more than 4 bytes.
+
+    Where Confluent's serializer wrote 4 bytes of an id, the 8 bytes read here end with the payload's first 4: each
+    record would have an id of its own, and the registry would be asked for all of them. An id in a header is what it
+    says.
+    """
+    unlikely = [n for n, key in enumerate(frames.schemas) if isinstance(key, int) and not 0 <= key < 2**32]
+    unlikely = [n for n in unlikely if frames.schemas[n] not in known]
+    if not unlikely:
+        return frames
+    rows = np.isin(frames.which, unlikely)
+    if frames.in_headers is not None:
+        rows[frames.in_headers.rows] = False
+    which = np.where(rows, -1, frames.which).astype(np.int32)
+    status = np.where(rows, Status.BAD_FRAME, frames.status).astype(np.uint8)
+    return replace(frames, which=which, status=status)
 
 
 def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str) -> Frames:

@@ -19,7 +19,7 @@ import yaml
 from collected_letters import CollectedLetters
 from kseg.etl.config.load import load_job
 from kseg.etl.decoding.bad_records import BadRecords
-from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
+from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import DecodeStep, decode_step
@@ -104,6 +104,53 @@ def test_an_error_names_the_frame_that_it_recognises(
     assert (told in error.message) if told else ("`frame:" not in error.message)
 
 
+CONFLUENTS_ID = b"\0" + (7).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("frame", ["apicurio", "glue"])
+@pytest.mark.parametrize(
+    ("payload", "headers", "told"),
+    [
+        (CONFLUENTS_ID + b"\2\4text", None, "Confluent's frame, an id of 4 bytes: `frame: confluent`"),
+        (CONFLUENTS_ID + b"\2", None, "Confluent's frame, an id of 4 bytes: `frame: confluent`"),
+        (b"\1" + bytes(range(16)) + b"\2", None, "Confluent's frame, a GUID: `frame: confluent`"),
+        (b"\2", headers_of(("__value_schema_id", CONFLUENTS_ID)), "headers of Confluent's serializer"),
+        (b"\2", None, None),
+    ],
+    ids=["id", "id and one byte", "GUID", "header", "none"],
+)
+def test_confluents_frames_are_recognised_where_another_is_named(
+    frame: Any, payload: bytes, headers: pa.ListArray | None, told: str | None
+) -> None:
+    if frame == "apicurio":
+        plan = PayloadPlan("value", "avro", "value", framed=replace(SCHEMAS, closed=False), frame=frame)
+    else:
+        plan = PayloadPlan("value", "avro", "value", schema_text=READER, frame=frame)
+    names = HEADERS if headers is None else headers.type
+    columns = {"key": pa.nulls(1, pa.binary()), "value": pa.array([payload], pa.binary())}
+    batch = pa.RecordBatch.from_pydict(columns | {"headers": pa.nulls(1, names) if headers is None else headers})
+    assert plan.decode(batch).status.tolist() == [Status.BAD_FRAME]
+    message = plan.explain(batch, 0).message
+    assert (told in message) if told else ("`frame:" not in message)
+
+
+def test_confluents_ids_read_as_eight_bytes_are_asked_of_no_registry() -> None:
+    """Each record has an id of its own then: its first bytes are part of it."""
+    payloads = pa.array([CONFLUENTS_ID + bytes([n]) * 9 for n in range(1, 50)] + [framed(LARGE)], pa.binary())
+    decoded = FramedDecoder(replace(SCHEMAS, closed=False)).decode(payloads, None, "value")
+    assert decoded.status.tolist() == [Status.BAD_FRAME] * 49 + [Status.DECODED]
+
+
+@pytest.mark.parametrize("number", [0, 6, 2**32 - 1])
+def test_ids_that_fit_into_four_bytes_and_those_in_headers_are_asked_for(number: int) -> None:
+    decoder = FramedDecoder(replace(SCHEMAS, closed=False))
+    with pytest.raises(UnknownKeys):
+        decoder.decode(pa.array([b"\0" + number.to_bytes(8, "big")], pa.binary()), None, "value")
+    header = headers_of(("apicurio.value.globalId", (2**48 + number).to_bytes(8, "big")))
+    with pytest.raises(UnknownKeys):
+        decoder.decode(pa.array([body(1)], pa.binary()), header, "value")
+
+
 # -- by a job file
 
 
@@ -174,5 +221,6 @@ def test_a_dead_letters_id_is_that_of_the_header_or_null_where_the_column_is_too
     assert found("confluent", None, b"\0\0\0\0\7x") == [(7, "UNKNOWN_SCHEMA")]
     assert found("confluent", in_header, b"\0\0\0\0\7x") == [(5, "UNKNOWN_SCHEMA")]
     assert found("apicurio", None, framed(LARGE)[:9]) == [(None, "TRUNCATED")]
-    assert found("apicurio", None, b"\0" + b"\x7f" * 8) == [(None, "UNKNOWN_SCHEMA")]
+    assert found("apicurio", None, b"\0" + b"\x7f" * 8) == [(None, "BAD_FRAME")]
+    assert found("apicurio", None, b"\0" + (2**31).to_bytes(8, "big")) == [(None, "UNKNOWN_SCHEMA")]
     assert found("apicurio", None, b"\0" + (2**31 - 1).to_bytes(8, "big")) == [(2**31 - 1, "UNKNOWN_SCHEMA")]
