@@ -10,13 +10,13 @@ connect.py      Connect's logical types -> Avro's     zoned.py        texts of t
 
 from __future__ import annotations
 
-from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
 from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
-from kseg.segment_reader.payload.avro.resolution import Missing, resolve
+from kseg.segment_reader.payload.avro.resolution import Missing, Resolution, resolve
 from kseg.segment_reader.payload.avro.schema import Schema
 from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.avro.zoned import Nanoseconds, ZonedDecoder
 from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.late import LateDecoder
 from kseg.segment_reader.payload.plain import Engine, with_engine
 
 
@@ -37,7 +37,19 @@ def avro_decoder(
         IncompatibleSchemas, UnsupportedSchema, InvalidSchema: see `segment_reader.payload.avro.resolution.resolve`.
     """
     resolution = resolve(writer, reader or writer, missing)
-    plain = engine != "fast"
-    decoder = with_engine(ReferenceDecoder(resolution), engine) if plain else CompiledDecoder(resolution)
+    decoder = _decoder(resolution, engine)
     kind = arrow_type(reader or writer)
     return decoder if kind == resolution.type else ZonedDecoder(decoder, kind, engine, nanoseconds)
+
+
+def _decoder(resolution: Resolution, engine: Engine) -> PayloadDecoder:
+    plain = ReferenceDecoder(resolution)
+    if engine != "fast":
+        return with_engine(plain, engine)
+
+    def compiled() -> PayloadDecoder:
+        from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
+
+        return CompiledDecoder(resolution)
+
+    return LateDecoder(plain, compiled)

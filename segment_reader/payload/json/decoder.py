@@ -14,9 +14,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
-from kseg.segment_reader.payload.json.compiled import JsonDecoder
 from kseg.segment_reader.payload.json.reference import JsonReference
 from kseg.segment_reader.payload.json.shape import JsonOptions
+from kseg.segment_reader.payload.late import LateDecoder
 from kseg.segment_reader.payload.plain import Engine, with_engine
 
 
@@ -29,6 +29,13 @@ def json_decoder(
 
     Raises InvalidSchema.
     """
-    if engine == "fast":
+    plain = JsonReference(declared, options)
+    if engine != "fast":
+        return with_engine(plain, engine)
+
+    def compiled() -> PayloadDecoder:
+        from kseg.segment_reader.payload.json.compiled import JsonDecoder
+
         return JsonDecoder(declared, options)
-    return with_engine(JsonReference(declared, options), engine)
+
+    return LateDecoder(plain, compiled)
