@@ -31,7 +31,7 @@ from kseg.etl.ledger.schemas import Lineage, SchemaText
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
 from kseg.etl.planning.kinds import kinds_of
-from kseg.etl.planning.schemas import kept_schema
+from kseg.etl.planning.schemas import kept_schema, without_rows
 from kseg.etl.planning.table_rules import rules_in_ledger
 from kseg.etl.rows.types import delta_type
 from kseg.etl.rows.widening import can_widen
@@ -171,7 +171,7 @@ def _check(
         return SchemaCheck(against, refused=tuple(fault.message for fault in error.faults))
     except PayloadSchemaError as error:
         return SchemaCheck(against, refused=(str(error),))
-    faults, notes = _beside_tables(job, part, fields)
+    faults, notes = _beside_tables(job, part, fields, first=without_rows(state))
     if before is None:
         notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
     return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes, *kept))
@@ -235,7 +235,8 @@ def _grown(
     """How the job decodes now (None before its first run), how it would decode, and the fields that would be null."""
     rules = rules_in_ledger(job, state)
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload, rules)
-    readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
+    known_readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
+    readers = () if without_rows(state) else known_readers
     writers = state.lineages.get(part.lineage, Lineage("")).writers
     if not readers:
         alike = newest is not None and newest[1].schema.type == candidate.schema.type
@@ -312,8 +313,11 @@ def _struct(fields: list[pa.Field]) -> pa.StructType:
     return delta_type(pa.struct(fields)) if fields else pa.struct([])
 
 
-def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Why existing tables cannot take these columns; and notes on what was not compared."""
+def _beside_tables(
+    job: Job, part: JobPart, fields: list[pa.Field], *, first: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Why existing tables cannot take these columns; and notes on what was not compared. first: no row of the job has
+    landed, so that tables that its runs have made can get other columns."""
     if job.transform:
         return (), ("the job has a transform, which makes the tables' columns: they were not compared",)
     landed = list(_struct(fields))
@@ -329,6 +333,9 @@ def _beside_tables(job: Job, part: JobPart, fields: list[pa.Field]) -> tuple[tup
         access = table_at(table)
         found = access.schema()
         if found is None:
+            continue
+        if first and (now := access.state()) is not None and now.rows == 0:
+            notes.append(f"table {table} has no rows: it gets these columns, if runs of this job have made it")
             continue
         named = job.sink.columns_of(table)
         columns = SinkSchema(pa.schema([one for one in landed if named is None or one.name in named[1]]), None)

@@ -25,6 +25,11 @@ _PINNED: Final = (
     "the planned records are of this schema, whatever is registered now: set decode.on_error: dead_letter, which sets "
     "them aside; or give the run up (`kseg repair JOB --abandon {run}`), and land in another table by another job"
 )
+_PINNED_FIRST: Final = (
+    "the planned records are of this schema, whatever is registered now: set decode.on_error: dead_letter, which sets "
+    "them aside; or correct the schema and give the run up (`kseg repair JOB --abandon {run}`): no row has landed, and "
+    "the next run takes its columns from the newest version that is registered then"
+)
 _OF_KINDS: Final = (
     "fields of one name are one column for records of all subjects. Give each kind a table with columns of its own: "
     "`sink.route_by: schema`, routes that are named after records, and no transform; a job that has landed rows with "
@@ -70,7 +75,8 @@ class Growing:
 
     widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
     takes: all records are of one kind, though their topics have several: whether a record's name is of it. run: the run
-    whose records have the schemas.
+    whose records have the schemas. first: neither it nor a run before it has landed rows. anew: no run has; columns of
+    earlier versions are forgotten.
     """
 
     def __init__(
@@ -83,18 +89,22 @@ class Growing:
         widen: bool = False,
         takes: Callable[[str | None], bool] | None = None,
         run: str | None = None,
+        first: bool = False,
+        anew: bool = False,
     ) -> None:
         self._takes, self._run = takes, run
+        self._pinned = _PINNED_FIRST if first else _PINNED
         self._payload, self._lineage = payload, lineage
         self._before, self._widen = readers, widen
         self._rules = rules
         self._format = schema_format(payload, rules)
+        kept = () if anew else readers
         # A table that is not there yet has the columns of each subject's newest version, whatever comes later.
-        self._add_fields = payload.unknown == "add" or not readers
+        self._add_fields = payload.unknown == "add" or not kept
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
-            self._table: Any = self._format.reader(readers[-1]) if readers else None
+            self._table: Any = self._format.reader(kept[-1]) if kept else None
         except PayloadSchemaError:
             message = "the columns of this job's table come from schemas of another format"
             remedy = "write the format that it had, or land in another table by another job"
@@ -140,7 +150,7 @@ class Growing:
         wider = self._widened(writer, add_fields=self._add_fields)
         if wider is not None and (self._widen or not wider.of_table):
             return wider.reader
-        remedy = _KEEP if self._run is None else _PINNED.format(run=self._run)
+        remedy = _KEEP if self._run is None else self._pinned.format(run=self._run)
         if self._payload.several and self._takes is None:
             remedy = _OF_KINDS if self._run is None else f"{_OF_KINDS}. Otherwise, {remedy}"
         if (subjects := self._renamed(writer)) is not None:

@@ -133,11 +133,13 @@ class Readers:
         *,
         widen: bool = False,
         run: str | None = None,
+        first: bool = False,
+        anew: bool = False,
     ) -> None:
-        """known: all lineages of the job. kinds: None where all records have one reader's schema. rules, widen, run: as
-        of `Growing`."""
+        """known: all lineages of the job. kinds: None where all records have one reader's schema. rules, widen, run,
+        first, anew: as of `Growing`."""
         self._payload, self._lineage, self._known, self._kinds = payload, lineage, known, kinds
-        self._rules, self._widen, self._run = rules, widen, run
+        self._grow = partial(Growing, rules=rules, widen=widen, run=run, first=first, anew=anew)
         self._growing: dict[str, Growing] = {}
         self._of_schemas: dict[str, list[int]] = {}  # by hash: parsing costs more than all else here
         if kinds is None:
@@ -219,9 +221,7 @@ class Readers:
             readers = self._known[name].readers if name in self._known else ()
             payload = self._payload if kind is None or self._kinds is None else self._kinds.payload(kind, self._payload)
             takes = partial(self._is_of, kind) if kind is not None else None
-            self._growing[name] = Growing(
-                payload, self._lineage, readers, self._rules, widen=self._widen, takes=takes, run=self._run
-            )
+            self._growing[name] = self._grow(payload, self._lineage, readers, takes=takes)
         return self._growing[name]
 
     def _is_of(self, kind: int, record: str | None) -> bool:

@@ -354,9 +354,11 @@ class Draft:
     def _pinned_schemas(self, rules: DecodingRules) -> tuple[SchemasAdded | None, dict[str, ev.PinnedSchemas]]:
         if not self.inputs.schemas:
             return None, {}
-        from kseg.etl.planning.schemas import pinned_schemas  # all formats of a registry, which most jobs do not have
+        # All formats of a registry, which most jobs do not have.
+        from kseg.etl.planning.schemas import pinned_schemas, without_rows
 
-        return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state, rules)
+        anew = without_rows(self.state)
+        return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state, rules, anew=anew)
 
     def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:
         if self.inputs.job.source.isolation_level != "read_committed":

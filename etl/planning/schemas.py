@@ -25,7 +25,7 @@ from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.kinds import Kinds, Readers, in_union, kinds_of
 
@@ -214,12 +214,33 @@ def kept_schema(format: str, schema: Resolved) -> SchemaText:
 # --- the plan
 
 
+def without_rows(state: JobState, *, but: str | None = None) -> bool:
+    """Whether the job has runs and no row of them can be in a table, so that a corrected schema gives the tables other
+    columns: every run has ended, and has landed no row. but: a run that does not count."""
+    if not state.runs or state.lost_ledgers or state.archive.runs:
+        return False
+    return all(_without_rows(run) for run in state.runs.values() if run.run_id != but)
+
+
+def _without_rows(run: RunState) -> bool:
+    if run.abandoned:  # a table that had rows keeps its columns, although they were removed
+        return not run.landed and run.landed_in == () and not run.archived
+    return run.ended and run.accounted is not None and run.accounted.rows_out == 0 and not run.archived
+
+
+def _is_first(state: JobState, run_id: str) -> bool:
+    """Whether neither this run nor one before it has landed a row."""
+    run = state.runs.get(run_id)
+    return run is not None and not run.landed and without_rows(state, but=run_id)
+
+
 def pinned_schemas(
-    job: Job, found: Mapping[str, FoundSchemas], state: JobState, rules: DecodingRules = NEWEST
+    job: Job, found: Mapping[str, FoundSchemas], state: JobState, rules: DecodingRules = NEWEST, *, anew: bool = False
 ) -> tuple[SchemasAdded | None, dict[str, PinnedSchemas]]:
     """What a new run decodes with; the event that comes before its plan, None where the ledger has all of it.
 
-    rules: the run's rules of decoding.
+    rules: the run's rules of decoding. anew: the job's tables have no rows yet (`without_rows`), so that columns of
+    earlier versions need not be kept.
 
     Raises:
         Refused: a column would change its type (`schema-conflict`), or there are too many (`too-many-columns`).
@@ -241,7 +262,7 @@ def pinned_schemas(
             message = "has several subjects, and the job's tables were made with one for all messages"
             remedy = "write the one that it had, or land in other tables by another job"
             raise ConfigurationError.of(f"decode.{lineage}.subject", message, remedy)
-        readers = Readers(payload, lineage, state.lineages, kinds, rules, widen=job.widens)
+        readers = Readers(payload, lineage, state.lineages, kinds, rules, widen=job.widens, anew=anew)
         for name, text in seen.newest:
             readers.add(name, text)
         current = known if known.registry == seen.registry else Lineage(seen.registry)
@@ -288,7 +309,9 @@ def extended(
             continue
         known, before = state.lineages[lineage], plan.schemas[lineage]
         kinds = Kinds.of_routes(lineage, plan.routes) if not before.reader else None
-        readers = Readers(payload, lineage, state.lineages, kinds, plan.rules, widen=job.widens, run=plan.run_id)
+        run, rules = plan.run_id, plan.rules
+        first = _is_first(state, run)
+        readers = Readers(payload, lineage, state.lineages, kinds, rules, widen=job.widens, run=run, first=first)
         hashes = {key: text.hash if text is not None else "" for key, text in resolved[lineage].items()}
         unfit: list[tuple[SchemaText, Refused]] = []
         for key, text in resolved[lineage].items():

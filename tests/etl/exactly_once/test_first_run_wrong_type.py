@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import record_subject_name_strategy, topic_subject_name_strategy
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
 
+from kseg.client.registry.schemas import Resolved, Schema
 from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.errors import ExitCode, Refused
 from kseg.etl.ledger.table_shaped import TableShaped
 from kseg.etl.operations.maintain import MaintenanceRequest, maintain_job
+from kseg.etl.operations.schema_check import check_against_job, parts_of
 from skips import IN_FULL
 
 WRONG = {"id": "bigint", "day": "string"}
@@ -215,3 +220,55 @@ def test_a_table_of_another_job_keeps_its_columns(failed, home, topic):
     with pytest.raises(Exception, match="id"):
         other.ingest()
     assert DeltaTable(job.folder / "lake" / "first").version() == 0
+
+
+# --- a schema that is corrected in a registry
+
+
+def test_a_schema_that_is_corrected_before_any_row_has_landed_gives_the_table_its_columns(records, home, registered):
+    """The wrong schema's record, and one of the corrected schema that the first run meets on its way."""
+    topic = records.topic(1)
+    write = registered(topic)
+    write("int", 0)
+    write("string", "met", strategy=record_subject_name_strategy)
+    decode = {"value": {"format": "avro", "schema": "registry"}}
+    job = home(topic, decode=decode, registry={"url": write.url})
+    with pytest.raises(Refused, match="string does not fit the column, which is int") as conflict:
+        job.ingest()
+    (run,) = job.state.runs
+    assert f"`kseg repair JOB --abandon {run}`): no row has landed" in (conflict.value.remedy or "")
+    right = write("string", "corrected")
+    job.abandon(run)
+    (part,) = parts_of(job.job, f"{topic}-value")
+    assert not check_against_job(job.job, job.state, part, Resolved(Schema(right)), "the new one").refused
+    with pytest.raises(Refused, match="int does not fit the column, which is string"):
+        job.ingest()
+    job.abandon(list(job.state.runs)[-1])
+    job.change(decode={"on_error": "dead_letter"}, sink={"dead_letters": {"path": "./lake/dead", "max": "50%"}})
+    job.ingest()
+    assert sorted(row["id"] for row in job.table("first").to_pyarrow_table().to_pylist()) == ["corrected", "met"]
+    assert [letter["offset"] for letter in job.table("dead").to_pyarrow_table().to_pylist()] == [0]
+    write("double", 0.5)
+    with pytest.raises(Refused, match="double does not fit the column, which is string"):  # rows have landed
+        job.ingest()
+
+
+@pytest.fixture
+def registered(records: Any, schema_registry: Any) -> Any:
+    """registered(topic): writes records with a column `id` of a type in Avro, whose schema it registers and returns."""
+
+    def of_topic(topic: str) -> Any:
+        producer = Producer(records.settings)
+
+        def write(kind: str, value: Any, strategy: Any = topic_subject_name_strategy) -> str:
+            name, fields = f"Order{topic.rpartition('-')[2]}", [{"name": "id", "type": kind}]
+            text = json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": fields})
+            serializer = AvroSerializer(schema_registry.client, text, conf={"subject.name.strategy": strategy})
+            producer.produce(topic, serializer({"id": value}, SerializationContext(topic, MessageField.VALUE)))
+            assert producer.flush(60) == 0
+            return text
+
+        write.url = schema_registry.url
+        return write
+
+    return of_topic
