@@ -1,5 +1,6 @@
-"""Every state that two runs, a backfill and an abandonment can reach between them, whatever crashes and whoever sleeps:
-no gap, no row twice, no offset ahead of its rows, and from each of them commands lead to the end.
+"""Every state that two runs, a backfill and an abandonment can reach between them, whatever crashes, whoever sleeps,
+and whether or not the job file has changed between two runs: no gap, no row twice, no offset ahead of its rows, and
+from each of them commands lead to the end.
 
 `make test-full` walks through three processes at a time.
 """
@@ -15,8 +16,10 @@ from commit_model.explore import Limits, walk
 from kseg.etl.ledger import run_ids
 from skips import IN_FULL
 
-TWO = [("ingest", "ingest"), ("ingest", "abandon")]
+TWO = [("ingest", "ingest"), ("ingest", "abandon"), ("ingest", "changed")]
 MORE = [
+    ("ingest", "changed", "ingest"),
+    ("ingest", "changed", "abandon"),
     ("ingest", "backfill"),
     ("ingest", "ingest", "abandon"),
     ("ingest", "abandon", "ingest"),

@@ -15,7 +15,7 @@ from skips import full_scale_only
 @full_scale_only
 @pytest.mark.slow
 def test_people(suite: Callable[..., Any], kafka: Any, tmp_path: Path) -> None:
-    hands = people.People(tmp_path / "copies").perform
+    hands = people.People(tmp_path / "copies", kafka.broker).perform
     world = suite(kafka.bootstrap_servers, people.LANES, hands, led_out=people.LED_OUT, watched=False)
     assert world.findings.sound, world.findings.examples
     assert world.findings.rows

@@ -58,7 +58,7 @@ def walk(limits: Limits, *, most_wrong: int = 1) -> Walk:
         key = world.key() + bytes([started])
         found.states += 1
         found.depth = max(found.depth, depth)
-        for wrong in [*world.faults(), *_no_way_out(world, ended, found)]:
+        for wrong in [*world.faults(), *_no_way_out(world, limits, ended, found)]:
             found.wrong.append((wrong, _path(paths, key)))
         for action, after, now_started in _next(world, started, limits, found):
             found.transitions += 1
@@ -85,7 +85,7 @@ def _next(world: World, started: int, limits: Limits, found: Walk) -> Iterator[t
         try:
             after, now = step(world, process)
         except Refused as refused:
-            if refused.code != "offsets-reserved":
+            if refused.code not in ("offsets-reserved", "configuration-changed"):
                 found.wrong.append((f"{process.kind} refuses: {refused}", []))
             found.reserved += 1
             yield f"{process.kind} refuses", replace(world, processes=others), started
@@ -103,8 +103,9 @@ def _processes(world: World, kind: str) -> Iterator[Process]:
         yield Process(kind, chain=run.chain)
 
 
-def _no_way_out(world: World, ended: set[bytes], found: Walk) -> Iterator[str]:
-    """From here on alone: the backfill, if it was begun, and the job lead to a state in which all is complete."""
+def _no_way_out(world: World, limits: Limits, ended: set[bytes], found: Walk) -> Iterator[str]:
+    """From here on alone: the backfill, if it was begun, and the job lead to a state in which all is complete. A run
+    that has landed rows by another job file is completed as it was planned."""
     alone = replace(world, processes=(), crashes=0)
     if (key := alone.key()) in ended:
         return
@@ -112,9 +113,15 @@ def _no_way_out(world: World, ended: set[bytes], found: Walk) -> Iterator[str]:
     found.ends += 1
     chain = run_id_of(BACKFILL, alone.ledger)
     begun = alone.ledger.unfinished(chain) is not None
-    for kind in (["backfill"] if begun else []) + ["ingest", "ingest"]:
+    job = "changed" if "changed" in limits.starts else "ingest"
+    for kind in (["backfill"] if begun else []) + [job, job]:
         try:
-            alone = _to_its_end(alone, Process(kind))
+            try:
+                alone = _to_its_end(alone, Process(kind))
+            except Refused as refused:
+                if refused.code != "configuration-changed":
+                    raise
+                alone = _to_its_end(_to_its_end(alone, Process("finish")), Process(kind))
         except Refused as refused:
             yield f"no way out: {kind} refuses: {refused}"
             return

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from commit_model.world import JOB, PARTITIONS, TABLES, World, digest_of
+from commit_model.world import CHANGED, JOB, PARTITIONS, TABLES, World, digest_of
+from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import LeaseLost
@@ -22,16 +23,20 @@ from kseg.etl.planning.freshness import group_as_of, inputs_as_of
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.run.group_commit import _already_committed, _lowered, as_events, frontier_offsets
+from kseg.etl.run.next_step import next_step
 
 BACKFILL = BackfillRequest(
     from_=tuple(PartitionOffset(*tp, 0) for tp in PARTITIONS), to=tuple(PartitionOffset(*tp, 1) for tp in PARTITIONS)
 )
 """The first record of each log: what the first incremental run would read as well."""
 
+INCREMENTAL_KINDS = ("ingest", "changed", "finish")
+
 
 @dataclass(frozen=True)
 class Process:
-    """kind: `ingest`, `backfill` or `abandon`. at: its next step. attempt: of its lease on `chain`, 0 before it.
+    """kind: `ingest`, `changed` (the same with the changed job file), `finish` (as the run was planned), `backfill` or
+    `abandon`. at: its next step. attempt: of its lease on `chain`, 0 before it.
 
     marked: the run that its commit of offsets names where it has none of its own, as a run with nothing to do has.
     read, inputs, view: what it has observed and not used yet. epoch: of its producer. table: number of the next one.
@@ -92,7 +97,7 @@ def _signed(process: Process, event: ev.Event) -> ev.Event:
 
 
 def _lease(world: World, process: Process) -> Stepped:
-    chain = ev.INCREMENTAL if process.kind == "ingest" else process.chain
+    chain = ev.INCREMENTAL if process.kind in INCREMENTAL_KINDS else process.chain
     if process.kind == "backfill":
         chain = run_id_of(BACKFILL, world.ledger)
     attempt = world.ledger.next_attempt(chain)
@@ -107,14 +112,40 @@ def _fence(world: World, process: Process) -> Stepped:
     return world, replace(process, at="begin abandoning" if process.kind == "abandon" else "read")
 
 
+@dataclass(frozen=True)
+class _View:
+    """What the real decision asks for. `finish` has the job as the run was planned."""
+
+    world: World
+    job: Job
+    copy: bool = False
+
+    def has_landed(self, run: RunState) -> bool:
+        tables = map(self.world.table, run.plan.tables)
+        return any(table.transaction(run.plan.app_id) >= run.plan.app_version for table in tables)
+
+    def check(self, state: JobState, run: RunState) -> None: ...
+
+    def inputs(self, state: JobState) -> PlanInputs:
+        raise AssertionError("an unfinished run is decided on without inputs of a plan")
+
+
+def _job(process: Process) -> Job:
+    return CHANGED if process.kind == "changed" else JOB
+
+
 def _read(world: World, process: Process) -> Stepped:
-    """The unfinished run is taken up; else the inputs of a new plan are read, behind the ledger."""
+    """The unfinished run is taken up or abandoned; else the inputs of a new plan are read, behind the ledger."""
     run = world.ledger.unfinished(process.chain)
-    if run is not None:
-        if run.abandoning:
-            return world, replace(process, at="begin abandoning")
-        return world, replace(process, at="land", run_id=run.run_id, table=0)
-    return world, replace(process, at="plan", read=world.ledger, inputs=world.inputs())
+    if run is None:
+        return world, replace(process, at="plan", read=world.ledger, inputs=world.inputs(_job(process)))
+    job = _job(process)
+    if process.kind == "finish":
+        job = CHANGED if run.config_hash == CHANGED.hash_by(run.plan.rules) else JOB
+    found = next_step(_View(world, job), world.ledger, process.chain, plan_incremental, lambda e: _signed(process, e))
+    if found.kind == "abandon":
+        return world, replace(process, at="begin abandoning")
+    return world, replace(process, at="land", run_id=run.run_id, table=0)
 
 
 def _plan(world: World, process: Process) -> Stepped:
@@ -124,13 +155,13 @@ def _plan(world: World, process: Process) -> Stepped:
     done = world.ledger.runs.get(process.chain)
     if done is not None and done.finished:
         return world, replace(process, at="release", inputs=None, read=None)
-    inputs = inputs_as_of(process.inputs, process.read, world.ledger) or world.inputs()
+    inputs = inputs_as_of(process.inputs, process.read, world.ledger) or world.inputs(_job(process))
     try:
         draft = _draft(world, process, inputs)
     except Refused:
         if process.read.sequence == world.ledger.sequence:
             raise
-        draft = _draft(world, process, world.inputs())
+        draft = _draft(world, process, world.inputs(_job(process)))
     planned = draft.events and isinstance(draft.events[-1], ev.Planned)
     world = _write(world, process, *draft.events)
     run = world.ledger.unfinished(process.chain)
@@ -144,7 +175,7 @@ def _plan(world: World, process: Process) -> Stepped:
 
 def _draft(world: World, process: Process, inputs: PlanInputs) -> Draft:
     draft = Draft(inputs, world.ledger, lambda event: _signed(process, event))
-    if process.kind == "ingest":
+    if process.kind in INCREMENTAL_KINDS:
         plan_incremental(draft)
     else:
         BackfillPlanner(JOB, SimpleNamespace(), BACKFILL, process.chain).decide(draft)  # type: ignore[arg-type]
@@ -255,7 +286,7 @@ def _release(world: World, process: Process) -> Stepped:
 def _begin_abandoning(world: World, process: Process) -> Stepped:
     run = world.ledger.unfinished(process.chain)
     if run is None or run.offsets_committed is not None:
-        return world, replace(process, at="release")
+        return world, replace(process, at=_after_abandoning(process))
     process = replace(process, at="remove", run_id=run.run_id, table=0)
     return (world if run.abandoning else _write(world, process, ev.Abandoning(run_id=run.run_id))), process
 
@@ -265,13 +296,18 @@ def _remove(world: World, process: Process) -> Stepped:
     tables = sorted(run.plan.tables)
     if process.table == len(tables):
         world = _write(world, process, ev.Abandoned(run_id=run.run_id, tables=_states(world, run)))
-        return world, replace(process, at="release")
+        return world, replace(process, at=_after_abandoning(process), run_id="", table=0)
     world.hold(process.chain, process.attempt)
     table = world.table(tables[process.table])
     after = table.commit(run.plan.app_id, run.plan.app_version, without=run.run_id)
     excused = world.excused or _may_be_committed_over(world, run)
     world = replace(world.with_table(tables[process.table], after), excused=excused)
     return world, replace(process, table=process.table + 1)
+
+
+def _after_abandoning(process: Process) -> str:
+    """A run that has abandoned another one plans again."""
+    return "release" if process.kind == "abandon" else "read"
 
 
 def _states(world: World, run: RunState) -> dict[str, ev.TableState]:

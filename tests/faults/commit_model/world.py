@@ -17,6 +17,7 @@ from typing import Any
 from kseg.client.cluster.metadata import PartitionMetadata, TopicMetadata
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.errors import LeaseLost
@@ -34,17 +35,18 @@ PARTITIONS = tuple(TopicPartition(topic, 0) for topic in TABLES)
 RECORDS = 2
 """Of each log; one of them comes while the job runs."""
 
-JOB = job_from_document(
-    {
-        "version": 1,
-        "name": "job",
-        "kafka": {"bootstrap.servers": "localhost:1"},
-        "source": {"topics": list(TABLES)},
-        "sink": {"routes": {topic: {"path": path} for topic, path in TABLES.items()}},
-        "group": GROUP,
-        "ledger": "/lake/ledger",
-    }
-)
+_DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "name": "job",
+    "kafka": {"bootstrap.servers": "localhost:1"},
+    "source": {"topics": list(TABLES)},
+    "sink": {"routes": {topic: {"path": path} for topic, path in TABLES.items()}},
+    "group": GROUP,
+    "ledger": "/lake/ledger",
+}
+JOB = job_from_document(_DOCUMENT)
+CHANGED = job_from_document({**_DOCUMENT, "transform": [{"duckdb": "FROM __rows__"}]})
+"""The same job once its file has been changed."""
 
 Row = tuple[TopicPartition, int, str]
 """partition, offset, run id"""
@@ -126,7 +128,7 @@ class World:
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return dict(self.group)
 
-    def inputs(self) -> PlanInputs:
+    def inputs(self, job: Job = JOB) -> PlanInputs:
         bounds = {tp: LogBounds(0, end, end) for tp, end in zip(PARTITIONS, self.ends, strict=True)}
         topics = {
             tp.topic: TopicMetadata(
@@ -141,7 +143,7 @@ class World:
             starts={tp: b.start for tp, b in bounds.items()},
             ends={tp: b.last_stable for tp, b in bounds.items()},
         )
-        return PlanInputs(JOB, snapshot, {path: self.state_of(path) for path, _ in self.tables}, self.view())
+        return PlanInputs(job, snapshot, {path: self.state_of(path) for path, _ in self.tables}, self.view())
 
     def view(self) -> GroupView:
         found = self.offsets()

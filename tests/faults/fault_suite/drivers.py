@@ -24,6 +24,13 @@ INTERVAL_SECONDS = 15
 ALLOWED = frozenset({"another run is active", "refused: offsets-reserved"})
 """What the schedule leads to by itself: two drivers of one chain; a backfill over what a dead run has planned."""
 
+ENDED = frozenset(
+    f"refused: {code}"
+    for code in ("run-ended", "run-abandoning", "offsets-committed", "no-such-run", "rows-would-be-lost")
+)
+"""What `kseg repair RUN` says where another driver was there before, or where retention or compaction has removed the
+run's records."""
+
 INTERVALS = Lane("intervals", {"interval": 8, "maintain": 1}, interrupted=0.4, job="intervals", pause=0.5)
 DECODED = Lane(
     "decoded",
@@ -139,9 +146,7 @@ def end_unfinished_run(world: World, action: Action) -> None:
     only_finished = run.plan.mode == "backfill-replace" or run.accounted is not None
     carry_out = "--finish" if only_finished or choice.random() < 0.5 else "--abandon"
     line = world.job.line("repair", "JOB", carry_out, run.run_id, *(["--take-over"] if action.take_over else []))
-    ended = {"refused: run-ended", "refused: run-abandoning", "refused: offsets-committed", "refused: no-such-run"}
-    ended.add("refused: rows-would-be-lost")  # retention or compaction has removed their records
-    world.run(f"repair {carry_out}", line, allowed=ended)
+    world.run(f"repair {carry_out}", line, allowed=ENDED)
 
 
 PERFORM: dict[str, Any] = {

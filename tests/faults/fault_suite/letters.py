@@ -3,6 +3,14 @@
 Values are JSON with a level. The job expects it to be below a bound, which only rises: what was a dead letter lands
 with a later redrive, and by whichever kind of step the job file has then. At the end there is no bound, and each record
 is a row, but for what is no JSON.
+
+The job file changes in each of its classes:
+
+    the first schema is corrected        a type that no value has: until then all records are dead letters, and the
+                                         table, which has no rows, gets the corrected type
+    a wrong column is left out           or declared again: records with a text in it are dead letters only while it is
+    the bound, the transform             fields that decide rows: a run that has landed does not go on by itself
+    what decides no rows                 a run that is unfinished goes on: it must not be abandoned
 """
 
 from __future__ import annotations
@@ -16,20 +24,31 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from fault_suite.decoded import OfRun, dead_letters, typed_rows
+from fault_suite.drivers import ENDED
 from fault_suite.journal import Address, Partition
 from fault_suite.oracle import Content
 from fault_suite.retention import delete_records_of
-from fault_suite.schedule import Action, Lane
+from fault_suite.schedule import Action, Interruption, Lane
 from fault_suite.settle import until_done
 from fault_suite.world import World
 from kseg.client.errors import KafkaError
+from kseg.etl.config.load import load_job
+from kseg.etl.ledger.dead_letters import REDRIVE
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.state import RunState
 
 BAD = 0.03
 """The share of values that are no JSON."""
 
+TEXTS = 0.1
+"""The share of the others that have a text in the column `extra`."""
+
+MOST_REDRIVES = 20
 LEVELS = 100
 FIRST_BOUND = 40
 COLUMNS = ("id", "level")
+DECLARED = {"id": "bigint", "level": "int"}
+FIRST_DECLARED = {"id": "bigint", "level": "boolean", "extra": "int"}
 STEPS: tuple[dict[str, str] | None, ...] = (
     None,
     {"duckdb": "SELECT * FROM __rows__"},
@@ -43,7 +62,8 @@ LANE = Lane(
     {
         "ingest": 5,
         "redrive": 5,
-        "the job file changes": 3,
+        "a redrive is abandoned": 1,
+        "the job file changes": 4,
         "records are deleted": 1,
         "maintain": 1,
         "end an unfinished run": 1,
@@ -59,7 +79,8 @@ ALLOWED = frozenset({"another run is active", "refused: configuration-changed", 
 
 def value(choice: random.Random) -> bytes:
     """One at random."""
-    made = json.dumps({"id": choice.randrange(1 << 40), "level": choice.randrange(LEVELS)}).encode()
+    extra = "text" if choice.random() < TEXTS else choice.randrange(100)
+    made = json.dumps({"id": choice.randrange(1 << 40), "level": choice.randrange(LEVELS), "extra": extra}).encode()
     return made[:-1] if choice.random() < BAD else made
 
 
@@ -74,13 +95,11 @@ def read(given: bytes | None) -> tuple[Any, ...] | None:
 
 def sections(table: str) -> dict[str, Any]:
     """Those of the job file. table: where it lands."""
-    columns = {"id": "bigint", "level": "int"}
     return {
         "decode": {
-            "value": {"format": "json", "schema": {"columns": columns}},
+            "value": {"format": "json", "schema": {"columns": dict(FIRST_DECLARED)}},
             "on_error": "dead_letter",
             "keep": ["key", "value", "timestamp", "headers"],
-            "expect": {"level": f"< {FIRST_BOUND}"},
         },
         "sink": {"path": table, "dead_letters": {"max": "100%"}, "merge_schema": True},
     }
@@ -132,17 +151,65 @@ def redrive(world: World, action: Action) -> None:
     world.drive(action.kind, {"do": "redrive", "take_over": action.take_over}, action.interruption)
 
 
+def abandon_redrive(world: World, action: Action) -> None:
+    """One that dies, and is abandoned then: its rows go, and its dead letters are open again."""
+    if world.job.state() is None:
+        world.over.wait(1)
+        return
+    step = world.choose(action).choice(["plan:after", "land:typed:committed", "account:after", "finish:before"])
+    command = {"do": "redrive", "take_over": True}
+    world.drive(f"redrive, killed at {step}", command, Interruption("SIGKILL", at=step))
+    for run in _unfinished(world, REDRIVE):
+        line = world.job.line("repair", "JOB", "--abandon", run.run_id, "--take-over")
+        world.run("repair --abandon (redrive)", line, allowed=ENDED)
+
+
 def change(world: World, action: Action) -> None:
-    """A higher bound, and another step."""
-    choice = world.choose(action)
-    expected = world.job.document["decode"].get("expect")
-    if expected is not None:
-        bound = int(expected["level"].removeprefix("< "))
-        expected["level"] = f"< {bound + choice.randrange(max(1, (LEVELS - bound) // 2))}"
-    step = choice.choice(STEPS)
-    world.job.document["transform"] = [step] if step is not None else []
+    """One class of fields; at first the schema is corrected."""
+    choice, decode = world.choose(action), world.job.document["decode"]
+    columns = decode["value"]["schema"]["columns"]
+    if columns["level"] != DECLARED["level"]:
+        kind = "the first schema is corrected"
+        columns["level"] = DECLARED["level"]
+        decode["expect"] = {"level": f"< {FIRST_BOUND}"}
+    elif choice.random() < 0.25:
+        _change_no_rows(world, choice)
+        return
+    elif choice.random() < 0.3:
+        kind = "a column is left out" if columns.pop("extra", None) else "a column is declared"
+        if kind == "a column is declared":
+            columns["extra"] = FIRST_DECLARED["extra"]
+    else:
+        kind = "bound and transform"
+        bound = int(decode["expect"]["level"].removeprefix("< "))
+        decode["expect"]["level"] = f"< {bound + choice.randrange(max(1, (LEVELS - bound) // 2))}"
+        step = choice.choice(STEPS)
+        world.job.document["transform"] = [step] if step is not None else []
     world.job.write()
-    world.injected("the job file changes")
+    world.injected(f"the job file changes: {kind}")
+
+
+def _change_no_rows(world: World, choice: random.Random) -> None:
+    """Fields that decide no rows: a run that could go on before goes on."""
+    hashes = {run.run_id: load_job(world.job.file).hash_by(run.plan.rules) for run in _unfinished(world)}
+    could = {run.run_id for run in _unfinished(world) if run.config_hash == hashes.get(run.run_id)}
+    world.job.document["source"]["max_records_per_task"] = choice.randrange(500, 50_000)
+    world.job.document["sink"]["dead_letters"]["max"] = choice.choice(["100%", 1_000_000])
+    world.job.write()
+    world.injected("the job file changes: what decides no rows")
+    world.run("ingest after it", {"take_over": True}, allowed=world.led_out)
+    state = world.job.state()
+    gone = [run for run in could if state is not None and run in state.runs and state.runs[run].abandoned]
+    world.findings.note("unexpected", len(gone), f"abandoned after a change that decides no rows: {gone}")
+
+
+def _unfinished(world: World, *modes: str) -> list[RunState]:
+    """The job's unfinished runs of these modes; of none: incremental ones whose abandonment has not begun."""
+    state = world.job.state()
+    found = state.unfinished_runs() if state is not None else ()
+    if modes:
+        return [run for run in found if run.mode in modes]
+    return [run for run in found if run.chain == INCREMENTAL and not run.abandoning]
 
 
 def retention(world: World, action: Action) -> None:
@@ -157,13 +224,19 @@ def retention(world: World, action: Action) -> None:
 def at_end(world: World) -> None:
     """Without a bound all dead letters of what is JSON are redriven."""
     world.job.document["decode"].pop("expect", None)
+    world.job.document["decode"]["value"]["schema"]["columns"] = dict(DECLARED)
     world.job.document["transform"] = []
     world.job.write()
-    for _ in range(3):
+    for _ in range(MOST_REDRIVES):
         answer = until_done(world, "at the end: redrive", {"do": "redrive", "take_over": True})
         if answer["report"]["status"] == "nothing-to-do":
             return
     raise AssertionError("redrives do not come to an end")
 
 
-PERFORM: dict[str, Any] = {"redrive": redrive, "the job file changes": change, "records are deleted": retention}
+PERFORM: dict[str, Any] = {
+    "redrive": redrive,
+    "a redrive is abandoned": abandon_redrive,
+    "the job file changes": change,
+    "records are deleted": retention,
+}

@@ -43,10 +43,12 @@ REFUSED = frozenset(
 
 
 class LostLogs:
-    """embedded: an `EmbeddedKafka` of three nodes. alone: held while partitions are moved or replaced."""
+    """embedded: an `EmbeddedKafka` of three nodes; of one for `recreation` alone. alone: held while partitions are
+    moved or replaced."""
 
-    def __init__(self, embedded: Any, alone: threading.Lock) -> None:
+    def __init__(self, embedded: Any, alone: threading.Lock, replication: int = 3) -> None:
         self._embedded = embedded
+        self._replication = replication
         self._alone = alone
         self._admin = AdminClient({"bootstrap.servers": embedded.bootstrap_servers, "log_level": 0})
 
@@ -173,7 +175,8 @@ class LostLogs:
         return self._partition(place).leader == node
 
     def _create(self, topic: str, count: int) -> None:
-        new = NewTopic(topic, count, 3, config={"min.insync.replicas": "2"})
+        config = {"min.insync.replicas": "2"} if self._replication > 1 else {}
+        new = NewTopic(topic, count, self._replication, config=config)
 
         def there() -> bool:
             with suppress(KafkaException):  # one of the three brokers may be away

@@ -2,13 +2,21 @@
 with a command that leads out, and the suite runs that command. Beside it, dead letters of another job are redriven.
 
 Rows that a person has removed may be missing until they are landed again: a replacing backfill over everything puts
-each record back exactly once, so after it nothing may be missing at all.
+each record back exactly once, so after it nothing may be missing at all. Rows of a topic that was deleted and made
+again stay until a person removes them: their records are gone.
+
+A run that has died is unfinished when the job file is changed. Where no row depends on what is changed, it goes on;
+else it is ended by the command that the refusal names, or by `repair --finish` or `--abandon` beforehand.
 """
 
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +25,27 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 from deltalake.schema import Field, PrimitiveType
 
-from fault_suite import drivers, letters
+from fault_suite import drivers, letters, lost_logs
 from fault_suite.jobs import Backfill
 from fault_suite.schedule import Action, Interruption, Lane
 from fault_suite.settle import until_done
 from fault_suite.world import World
+from kseg.etl.ledger.events import INCREMENTAL
+from kseg.etl.ledger.state import RunState
 
 HANDS = (
     "OPTIMIZE", "VACUUM", "DELETE", "UPDATE", "RESTORE", "a column is added", "a property is set",
     "an older copy of a table is restored", "a table is deleted", "the group's offsets are moved back",
     "the group's offsets are moved forward", "the group is deleted", "an older copy of the ledger is restored",
-    "the ledger is deleted", "the job file is changed",
+    "the ledger is deleted", "the job file is changed", "the job file is changed but for rows", "a topic is made again",
 )  # fmt: skip
+
+FILE_HANDS = ("the job file is changed", "the job file is changed but for rows")
+"""Those after which an unfinished run goes on, or is ended."""
 
 LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True), letters.LANE)
 
-LED_OUT = frozenset(
+LED_OUT = lost_logs.REFUSED | frozenset(
     f"refused: {code}"
     for code in (
         "table-restored", "table-overwritten", "table-truncated", "table-lost-rows", "table-went-back", "table-missing",
@@ -45,10 +58,12 @@ LED_OUT = frozenset(
 
 
 class People:
-    """copies: where older copies of tables and of the ledger are kept."""
+    """copies: where older copies of tables and of the ledger are kept. embedded: an `EmbeddedKafka` of one node."""
 
-    def __init__(self, copies: Path) -> None:
+    def __init__(self, copies: Path, embedded: Any) -> None:
         self._copies = copies
+        self._logs = lost_logs.LostLogs(embedded, threading.Lock(), replication=1)
+        self._made_again = 0.0
         self._numbers = iter(range(1 << 30))
 
     @property
@@ -61,13 +76,15 @@ class People:
         until_done(world, "ingest before", {})
         copies = self._copy(world)
         until_done(world, "ingest before", {})
-        if choice.random() < 0.4:
+        if choice.random() < (0.8 if action.what in FILE_HANDS else 0.4):
             # A run dies first: what it has planned or landed is there when the hand comes.
             step = choice.choice(["plan:after", "land:first:committed", "account:after", "commit:after"])
             world.drive(f"ingest, killed at {step}", {}, Interruption("SIGKILL", at=step))
         hand: Callable[[World, Any, Path], None] = getattr(self, "_" + action.what.replace(" ", "_").replace("'", ""))
         hand(world, choice, copies)
         world.injected(action.what)
+        if action.what in FILE_HANDS and choice.random() < 0.5:
+            self._end_dead_run(world, choice)
         until_done(world, f"after {action.what}: ingest", {"take_over": True})
         ends = world.reader.ends()
         for topic in world.job.topics:
@@ -75,8 +92,25 @@ class People:
             # With a label: the same ranges were replaced before where no record has come since.
             one = Backfill("replace", ranges, f"after-{action.seed}")
             until_done(world, f"after {action.what}: backfill (replace)", one.command | {"take_over": True})
+        self._forgive(world)
         until_done(world, f"after {action.what}: verify", world.job.line("verify", "JOB"))
         world.moment()
+
+    def _forgive(self, world: World) -> None:
+        """What hands have removed of former records, nobody can land again."""
+        rows = world.tables.contents()
+        for at, ones in world.former.items():
+            found = rows.get(at, [])
+            world.former[at] = [replace(one, least=min(one.least, found.count(one.content))) for one in ones]
+
+    def _end_dead_run(self, world: World, choice: Any) -> None:
+        """By the command that completes or abandons it, before any run is refused."""
+        for run in _unfinished(world):
+            if choice.random() < 0.5:
+                until_done(world, "repair --finish", world.job.line("repair", "JOB", "--finish", run.run_id))
+            else:
+                line = world.job.line("repair", "JOB", "--abandon", run.run_id)
+                world.run("repair --abandon", line, allowed=drivers.ENDED)
 
     def _copy(self, world: World) -> Path:
         folder = self._copies / str(next(self._numbers))
@@ -100,7 +134,9 @@ class People:
         self._table(world, choice).delete(f"offset % {choice.randrange(2, 9)} = 0")
 
     def _UPDATE(self, world: World, choice: Any, _: Path) -> None:
-        self._table(world, choice).update({"value": "x'00'"}, predicate=f"offset % {choice.randrange(2, 9)} = 0")
+        since = datetime.fromtimestamp(self._made_again, UTC).isoformat()  # a former record is not landed again
+        which = f"offset % {choice.randrange(2, 9)} = 0 AND timestamp >= '{since}'"
+        self._table(world, choice).update({"value": "x'00'"}, predicate=which)
 
     def _RESTORE(self, world: World, choice: Any, _: Path) -> None:
         table = self._table(world, choice)
@@ -122,6 +158,12 @@ class People:
 
     def _a_table_is_deleted(self, world: World, choice: Any, _: Path) -> None:
         shutil.rmtree(world.job.folder / "lake" / choice.choice(sorted(world.job.tables)))
+
+    # --- hands on a topic
+
+    def _a_topic_is_made_again(self, world: World, choice: Any, _: Path) -> None:
+        self._logs.recreation(world, Action("recreation", seed=choice.randrange(1 << 30)))
+        self._made_again = time.time()
 
     # --- hands on the group
 
@@ -158,3 +200,20 @@ class People:
         step = choice.choice(["SELECT * FROM __rows__", "SELECT * FROM __rows__ WHERE true", "FROM __rows__"])
         world.job.document["transform"] = [{"duckdb": step}]
         world.job.write()
+
+    def _the_job_file_is_changed_but_for_rows(self, world: World, choice: Any, _: Path) -> None:
+        """An unfinished run that could go on before goes on."""
+        left = [run.run_id for run in _unfinished(world)]
+        world.job.document["source"]["max_records_per_task"] = choice.randrange(500, 50_000)
+        world.job.document["run"]["deadline"] = f"{choice.randrange(120, 240)}s"
+        world.job.write()
+        until_done(world, "after what decides no rows: ingest", {"take_over": True})
+        state = world.job.state()
+        ended = [run for run in left if state is None or not state.runs[run].finished]
+        world.findings.note("unexpected", len(ended), f"a run did not go on after a change for no rows: {ended}")
+
+
+def _unfinished(world: World) -> list[RunState]:
+    """The incremental run that has died, if there is one."""
+    state = world.job.state()
+    return [run for run in state.unfinished_runs() if run.chain == INCREMENTAL] if state is not None else []

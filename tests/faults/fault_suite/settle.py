@@ -47,7 +47,8 @@ def _settle(world: World) -> None:
             offsets = world.reader.records[topic, partition]
             again.update((topic, partition, offset) for offset in offsets if start <= offset < end)
     acknowledged = {at: content for at, content in world.journal.acknowledged().items() if at[:2] in ends}
-    compare(world.findings, acknowledged, world.reader.records, rows, again, world.removed, world.former)
+    former = {at: ones for at, ones in world.former.items() if at[:2] in ends}  # jobs beside it share this
+    compare(world.findings, acknowledged, world.reader.records, rows, again, world.removed, former)
     group = world.reader.group_offsets(world.job.group)
     behind = {tp: (group.get(tp, 0), end) for tp, end in ends.items() if group.get(tp, 0) != end}
     world.findings.note("unexpected", len(behind), f"the group's offsets and the ends: {behind}")
