@@ -13,7 +13,7 @@ its constructor's arguments, so a subclass may have any constructor. Pickling wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import IntEnum
@@ -213,6 +213,21 @@ class Refused(KsegError):
     def __init__(self, code: str, message: str, *, remedy: str | None = None, **address: AddressValue | None) -> None:
         super().__init__(message, remedy=remedy, **address)
         self.code = code
+
+    @classmethod
+    def of(
+        cls, code: str, values: Mapping[str, object] | None = None, *, case: str = "", **address: AddressValue | None
+    ) -> Self:
+        """A refusal of the catalogue (`etl/refusals`), which has its sentences.
+
+        values: what the message and the remedy name besides the address. case: by name, where the code has several.
+        """
+        from kseg.etl.refusals.catalogue import CATALOGUE  # errors are rare, and every process starts with this module
+
+        said = CATALOGUE[code].by_name[case]
+        named = {**address, **(values or {})}
+        remedy = said.remedy.format_map(named) if said.remedy is not None else None
+        return cls(code, said.message.format_map(named), remedy=remedy, **address)
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "code": self.code}

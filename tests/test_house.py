@@ -26,7 +26,7 @@ FOLDERS = {
     """,
     "etl": """
         config decoding dispositions executors executors/local internal_topics kafka_writer ledger operations planning
-        rows run source source/brokers source/files spark spark_format spark_format/pyspark_kseg
+        refusals rows run source source/brokers source/files spark spark_format spark_format/pyspark_kseg
         tables tables/delta tables/parquet tables/spark tasks telemetry transform
     """,
     "jobs": """ api bench broker commands demo explanations inference invocation kseg output packaging progress records

@@ -108,12 +108,7 @@ def _known_name(state: JobState, table: str) -> str:
     for name in state.tables:
         if resolve(name).location is not None and TableLocation.of(name).place == place:
             return name
-    raise Refused(
-        "no-such-table",
-        f"the ledger has no table {table}",
-        remedy=f"it has {', '.join(sorted(state.tables)) or 'none yet'}",
-        table=table,
-    )
+    raise Refused.of("no-such-table", {"tables": ", ".join(sorted(state.tables)) or "none yet"}, table=table)
 
 
 def _incident(context: JobContext, state: JobState, name: str) -> str:
@@ -128,13 +123,8 @@ def _incident(context: JobContext, state: JobState, name: str) -> str:
 
 def _refuse_missing_files(name: str, access: TableAccess, *, routed: bool) -> None:
     if missing := access.missing_files():
-        raise Refused(
-            "table-lacks-files",
-            f"{len(missing)} data files of the table are not in the store: {listed(missing, most=3)}",
-            remedy="put them back; or take them out of the table's log, with deltalake's `DeltaTable.repair()`, and "
-            f"land their offsets again, which `kseg verify` then lists: {land_again(routed=routed)}",
-            table=name,
-        )
+        values = {"count": len(missing), "first": listed(missing, most=3), "again": land_again(routed=routed)}
+        raise Refused.of("table-lacks-files", values, table=name)
 
 
 def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: TableAccess | None) -> None:
@@ -159,14 +149,13 @@ def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: 
 def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> None:
     """Refuse changes made during the command: later plans compare with the recorded state, and cannot detect them."""
     for incident in access.incidents_since(verified, access.state()):
-        raise Refused(incident.code, incident.message, remedy="repeat the command", table=name)
+        raise Refused.of(incident.code, {"what": incident.message}, case="while accepting", table=name)
 
 
 def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
-    without = "`kseg repair JOB --accept-table TABLE --no-verify` accepts it without comparing"
-    again = f"missing rows are then landed again so: {land_again(routed=job.sink.routed)}"
+    again = land_again(routed=job.sink.routed)
     if report.after is None:
-        raise Refused("table-missing", "there is no table to verify", remedy=f"{without}; {again}", table=report.table)
+        raise Refused.of("table-missing", {"again": again}, case="to be accepted", table=report.table)
     found = verify(job, progress, tables=[report.table])
     result = next((one for one in found.tables if one.path == report.table), None)
     if result is None:
@@ -174,12 +163,8 @@ def _verify(job: Job, report: AcceptReport, progress: Progress | None) -> None:
         return
     if result.findings:
         first = "; ".join(_told(one) for one in found.findings[:3])
-        raise Refused(
-            "table-differs",
-            f"{result.findings} rows of the table differ from Kafka ({first})",
-            remedy=f"`kseg verify JOB` lists the differences; {without}; {again}",
-            table=report.table,
-        )
+        values = {"findings": result.findings, "first": first, "again": again}
+        raise Refused.of("table-differs", values, table=report.table)
     report.verified, report.rows = True, result.rows
     report.notes += found.notes
 

@@ -34,7 +34,6 @@ from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, truncated_at
-from kseg.etl.tables.errors import NEWER_LEDGER
 
 ACCEPT = "--accept-group-offsets"
 
@@ -191,15 +190,9 @@ def _accepted(group: str, differing: Mapping[TopicPartition, CommittedOffset], s
 
 
 def _ledger_is_older(group: str, tp: TopicPartition, offset: int, frontier: int | None) -> Refused:
-    knows = f"ends at {frontier}" if frontier is not None else "has nothing on this partition"
-    return Refused(
-        "ledger-older",
-        f"group {group} was committed up to {offset} by this ledger, which {knows}",
-        remedy=NEWER_LEDGER,
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=offset,
-    )
+    values = {"group": group, "end": frontier}
+    case = "end" if frontier is not None else "no offsets"
+    return Refused.of("ledger-older", values, case=case, topic=tp.topic, partition=tp.partition, offset=offset)
 
 
 def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], state: JobState) -> Refused:

@@ -23,7 +23,7 @@ from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.planning.table_rules import depends_on_rules, rules_of_tables
 from kseg.etl.tables.catalogs import resolve
-from kseg.etl.tables.errors import NEWER_LEDGER, name_abandoning, nested_tables, one_table
+from kseg.etl.tables.errors import name_abandoning, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
 
@@ -201,9 +201,5 @@ def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, 
     for app_id, version in transactions.items():
         known = state.planned_app_version(app_id)
         if version > known:
-            raise Refused(
-                "ledger-older-than-table",
-                f"the table has app transaction {version} of {app_id}, and the ledger has planned {known}",
-                remedy=NEWER_LEDGER,
-                table=table,
-            )
+            values = {"version": version, "chain": app_id, "known": known}
+            raise Refused.of("ledger-older-than-table", values, case="plans", table=table)

@@ -25,12 +25,5 @@ def refuse_missing_files(context: JobContext, run_id: str, commits: Mapping[str,
 
     for table, files in parallel_map(list(commits), missing).items():
         if files:
-            raise Refused(
-                "files-missing",
-                f"{len(files)} data files that the run has committed were deleted, such as {files[0]}: the table "
-                "cannot be read",
-                remedy=f"`kseg repair JOB --abandon {run_id}` removes them from the table; then run the job again. "
-                "VACUUM only with `kseg maintain`, or with a retention longer than a run",
-                table=table,
-                run=run_id,
-            )
+            values = {"count": len(files), "first": files[0]}
+            raise Refused.of("files-missing", values, case="committed", table=table, run=run_id)

@@ -153,13 +153,7 @@ class RedriveJobs(SparkJobs):
         table, state = self.plan.dead_letters, self.context.clients.read_state()
         access = self.context.targets.access(table) if table is not None else None
         if access is None or access.state() is None:
-            raise Refused(
-                "table-missing",
-                "there is no dead-letter table",
-                remedy=f"restore the table, or give the run up: `kseg repair JOB --abandon {self.plan.run_id}`",
-                table=table,
-                run=self.plan.run_id,
-            )
+            raise Refused.of("table-missing", case="dead letters", table=table, run=self.plan.run_id)
         letters = _of_ranges(access, ranges)
         partitions = list(zip(letters["topic"].to_pylist(), letters["partition"].to_pylist(), strict=True))
         offsets, runs = letters["offset"].to_numpy(), letters[ADDRESS[-1]].to_pylist()

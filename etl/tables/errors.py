@@ -8,15 +8,11 @@ from typing import Any, Final
 
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 
-ACCEPT_TABLE: Final = (
-    "restore the table as the ledger has it; or accept it as it is, which compares its rows with Kafka first: `kseg "
-    "repair JOB --accept-table TABLE`"
-)
-"""What a person can do about a table that is not as the ledger left it."""
-
 
 def name_abandoning(refused: Refused, run_id: str) -> None:
     """Where a refusal's remedy is to accept the table: a run that has landed there and not ended is abandoned first."""
+    from kseg.etl.refusals.tables import IN_ITS_PLACE, NEW_TABLE
+
     remedy = refused.remedy or ""
     if "--accept-table" not in remedy:
         return
@@ -25,7 +21,7 @@ def name_abandoning(refused: Refused, run_id: str) -> None:
         "run the job again, which then says how to accept the table as it is"
     )
     if refused.code == "table-log-damaged":  # no run can be abandoned as long as the table cannot be read
-        refused.remedy = remedy.replace(_NEW_TABLE, f"{_IN_ITS_PLACE}; then {abandon}")
+        refused.remedy = remedy.replace(NEW_TABLE, f"{IN_ITS_PLACE}; then {abandon}")
     else:
         refused.remedy = f"restore the table as the ledger has it; or {abandon}"
 
@@ -58,48 +54,23 @@ def land_again(*, routed: bool) -> str:
 
 def table_missing(table: str, *, routed: bool) -> Refused:
     """A table that rows have landed in is gone. routed: whether more than their topic decides on a row's table."""
-    if routed:
-        remedy = f"restore the table; or land again what Kafka still has: {land_again(routed=True)}"
-    else:
-        remedy = (
-            f"restore the table; or accept that it is gone, `kseg repair JOB --accept-table {table} --no-verify`, "
-            f"and land again what Kafka still has, {land_again(routed=False)}"
-        )
-    return Refused(
-        "table-missing", "rows have landed in a table that does not exist any more", remedy=remedy, table=table
-    )
+    again = land_again(routed=routed)
+    return Refused.of("table-missing", {"again": again}, case="routed" if routed else "landed", table=table)
 
 
 def gone_before_commit(table: str) -> Refused:
     """A table was there when a run prepared its commit, and is not any more."""
-    return Refused(
-        "table-missing",
-        "there is no table to commit to",
-        remedy="restore the table and run the same command again; without it the command creates a new table, or where "
-        "rows have landed in the old one says how to accept that it is gone",
-        table=table,
-    )
+    return Refused.of("table-missing", case="gone before a commit", table=table)
 
 
 def changed_table(table: str, code: str, message: str, version: int | None) -> Refused:
     """Something happened to a table that no run may go on over. The other arguments are an incident's."""
-    return Refused(code, message, remedy=ACCEPT_TABLE, table=table, version=version)
-
-
-_IN_ITS_PLACE: Final = "without one, put a new table of the rows that can be read in its place"
-_NEW_TABLE: Final = (
-    f"{_IN_ITS_PLACE}, and accept it, which compares its rows with Kafka first: `kseg repair JOB --accept-table TABLE`"
-)
+    return Refused.of(code, {"what": message}, case="found", table=table, version=version)
 
 
 def log_damaged(table: str, entry: str) -> Refused:
     """An entry of the table's log is gone that cleaning it leaves alone."""
-    return Refused(
-        "table-log-damaged",
-        f"the file {entry} of the table's log is missing",
-        remedy=f"put the file back from a copy of the table; {_NEW_TABLE}",
-        table=table,
-    )
+    return Refused.of("table-log-damaged", {"entry": entry}, case="entry", table=table)
 
 
 def checkpoint_missing(table: str, oldest: str | None, *, hint: str = "") -> Refused:
@@ -109,20 +80,8 @@ def checkpoint_missing(table: str, oldest: str | None, *, hint: str = "") -> Ref
     only because the file `hint` names it.
     """
     if oldest is None:
-        message = f"the checkpoint that {hint} names is missing"
-        remedy = f"put the checkpoint's files back from a copy of the table, or delete {hint}: the first entry is there"
-    else:
-        message = f"the table's log begins with {oldest}, and the checkpoint of the entries before it is missing"
-        remedy = f"put the checkpoint's files back from a copy of the table (_delta_log/*.checkpoint.*); {_NEW_TABLE}"
-    return Refused("table-log-damaged", message, remedy=remedy, table=table)
-
-
-NEWER_LEDGER: Final = (
-    "use the newest copy of this ledger: this one was restored from an older one. If there is no newer one, move the "
-    "ledger's whole folder away, and make a new one from the tables for each of its jobs: `kseg repair JOB "
-    "--rebuild-ledger`"
-)
-"""What a person can do about a ledger that does not know a run which a table has landed."""
+        return Refused.of("table-log-damaged", {"hint": hint}, case="checkpoint not needed", table=table)
+    return Refused.of("table-log-damaged", {"oldest": oldest}, case="checkpoint", table=table)
 
 
 class IncompatibleSchema(ConfigurationError):
@@ -222,13 +181,8 @@ def side_table_by_spark(table: str, setting: str, reasons: Iterable[str]) -> Con
 
 def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> Refused:
     """The table has landed what the ledger does not know of yet. done, asked: app transactions."""
-    return Refused(
-        "ledger-older-than-table",
-        f"the table has app transaction {done} of this chain, and the run is number {asked}",
-        remedy=NEWER_LEDGER,
-        table=table,
-        app_id=app_id,
-    )
+    values = {"done": done, "asked": asked}
+    return Refused.of("ledger-older-than-table", values, case="run", table=table, app_id=app_id)
 
 
 def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], int | None]) -> None:
@@ -242,25 +196,13 @@ def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], 
     from kseg.etl.ledger.values import closed_app_id  # workers import this module, and have no use for the ledger's
 
     if transaction_version(closed_app_id(app_id)) is not None:
-        raise Refused(
-            "ledger-older-than-table",
-            "a new ledger was made from this table in place of the run's own (`kseg repair JOB --rebuild-ledger`), and "
-            "counts as not landed what is not there",
-            remedy="use the new ledger: it lands what this run has not",
-            table=table,
-            app_id=app_id,
-        )
+        raise Refused.of("ledger-older-than-table", case="closed", table=table, app_id=app_id)
 
 
 def table_older_than_ledger(table: str, app_id: str, found: int, landed: int) -> Refused:
     """The table has lost a landing that the ledger knows of. found, landed: app transactions; found is 0 for none."""
-    return Refused(
-        "table-older-than-ledger",
-        f"the table's last app transaction of {app_id} is {found}, and the ledger has {landed}: the table was "
-        "replaced by an older copy",
-        remedy=ACCEPT_TABLE,
-        table=table,
-    )
+    values = {"app_id": app_id, "found": found, "landed": landed}
+    return Refused.of("table-older-than-ledger", values, table=table)
 
 
 def one_table(first: str, second: str) -> ConfigurationError:
@@ -303,15 +245,8 @@ def refuse_other_run(table: str, run_id: str, app_id: str, found: str | None) ->
         Refused: `ledger-older-than-table`.
     """
     if found is not None and found != run_id:
-        raise Refused(
-            "ledger-older-than-table",
-            f"run {found} has landed under the number of run {run_id}, and this ledger does not know it: there is "
-            "another copy of the ledger, which is in use",
-            remedy=NEWER_LEDGER,
-            table=table,
-            run=run_id,
-            app_id=app_id,
-        )
+        address = {"table": table, "run": run_id, "app_id": app_id}
+        raise Refused.of("ledger-older-than-table", {"other": found}, case="other run", **address)
 
 
 def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], details: Mapping[str, Any]) -> None:
@@ -324,13 +259,7 @@ def refuse_other_ranges(table: str, run_id: str, planned: Mapping[str, Any], det
         Refused: `commit-of-other-ranges`.
     """
     if "ranges" in details and "ranges" in planned and details["ranges"] != planned["ranges"]:
-        raise Refused(
-            "commit-of-other-ranges",
-            f"run {run_id} has landed other ranges there than it planned for {table}: the table has two names",
-            remedy=f"`kseg repair JOB --abandon {run_id}`; then give the table one name in the job file",
-            table=table,
-            run=run_id,
-        )
+        raise Refused.of("commit-of-other-ranges", table=table, run=run_id)
 
 
 class TableBusy(RetriableFailure):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kseg.etl.refusals.catalogue import CATALOGUE
 from kseg.jobs.explanations.explanation import Explanation
 from kseg.jobs.explanations.kinds import KINDS
 from kseg.jobs.explanations.problems import PROBLEMS
-from kseg.jobs.explanations.refusals import REFUSALS
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+
+
+REFUSALS: Final = {code: Explanation(entry.found, entry.remedy) for code, entry in CATALOGUE.items()}
+"""Refusals by code, of the catalogue."""
 
 
 def explanations() -> dict[str, Explanation]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from kseg.jobs.explanations.explanation import Explanation
+from kseg.jobs.explanations.index import REFUSALS
 from kseg.jobs.explanations.kinds import KINDS
 from kseg.jobs.explanations.problems import PROBLEMS
-from kseg.jobs.explanations.refusals import REFUSALS
 
 _HEAD: Final = """\
 # Errors

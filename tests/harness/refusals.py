@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("client", "segment_reader", "etl", "jobs")
-MAKERS = ("Refused", "Incident")
+MAKERS = ("Refused", "Refused.of", "Incident")
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
 
 
@@ -36,7 +36,7 @@ def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield from _constants(code, node.lineno)
         if isinstance(node, ast.FunctionDef):
             yield from _in_table(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS and node.args:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in MAKERS and node.args:
             yield from _constants(node.args[0], node.lineno)
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Refused" for b in node.bases):
             for call in ast.walk(node):
@@ -48,7 +48,7 @@ def _code_of(function: ast.FunctionDef) -> Iterator[int]:
     """Of a function that makes refusals of a code that it is given: which argument that is."""
     names = [argument.arg for argument in function.args.args]
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused" and node.args:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Refused", "Refused.of") and node.args:
             code = ast.unparse(node.args[0])
             if code in names:
                 yield names.index(code)

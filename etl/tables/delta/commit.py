@@ -214,12 +214,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         changed = [f.name for f in columns.schema if f.name not in there or not can_write(f.type, there[f.name].type)]
         changed += [name for name, f in there.items() if not f.nullable and name not in columns.required]
         if changed or tuple(table.metadata().partition_columns) != columns.partition_by:
-            raise Refused(
-                "table-changed",
-                f"the table changed while rows were written for it: {', '.join(changed) or 'its partitioning'}",
-                remedy="start the run again",
-                table=self.name,
-            )
+            raise Refused.of("table-changed", {"what": ", ".join(changed) or "its partitioning"}, table=self.name)
 
     def _found(
         self, table: Snapshot, run: RunCommit, expected: TableState | None, attempt_id: str

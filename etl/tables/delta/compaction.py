@@ -195,13 +195,8 @@ class Compaction:
         except FileNotFoundError as error:
             if file.path not in snapshot_paths(self._load()):
                 return None
-            raise Refused(
-                "files-missing",
-                f"a data file is missing: {file.path}",
-                remedy="put it back; or take it out of the table's log, with deltalake's `DeltaTable.repair()`, and "
-                "land its offsets again, which `kseg verify JOB` then lists",
-                table=self._access.name,
-            ) from error
+            table = self._access.name
+            raise Refused.of("files-missing", {"path": file.path}, case="while compacting", table=table) from error
         except pa.ArrowException as error:
             raise KsegError(f"cannot rewrite {file.path}: {error}", table=self._access.name) from error
         if file.rows is not None and rows != file.rows:

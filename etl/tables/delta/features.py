@@ -138,12 +138,7 @@ def refuse_append_only(table: str, properties: Mapping[str, str | None]) -> None
         Refused: the table is append-only.
     """
     if (properties.get("delta.appendOnly") or "false").lower() == "true":
-        raise Refused(
-            "table-append-only",
-            "rows have to be removed, and the table is append-only",
-            remedy="unset delta.appendOnly on the table, run the command again, then set it again",
-            table=table,
-        )
+        raise Refused.of("table-append-only", table=table)
 
 
 def refuse_retention(table: str, properties: Mapping[str, str | None]) -> None:
@@ -152,13 +147,8 @@ def refuse_retention(table: str, properties: Mapping[str, str | None]) -> None:
     Raises:
         Refused: the property is set.
     """
-    if properties.get(RETENTION_PROPERTY):
-        raise Refused(
-            "transaction-retention-set",
-            f"{RETENTION_PROPERTY} is {properties[RETENTION_PROPERTY]}: the table forgets which runs have landed",
-            remedy=f"ALTER TABLE … UNSET TBLPROPERTIES ('{RETENTION_PROPERTY}')",
-            table=table,
-        )
+    if value := properties.get(RETENTION_PROPERTY):
+        raise Refused.of("transaction-retention-set", {"property": RETENTION_PROPERTY, "value": value}, table=table)
 
 
 def _features(table: DeltaTable) -> list[str]:

@@ -40,7 +40,7 @@ import remedy_states_of_tables
 from kseg.etl.errors import Refused
 from kseg.etl.run.context import JobContext
 from kseg.jobs.cli import cli
-from kseg.jobs.explanations.refusals import REFUSALS
+from kseg.jobs.explanations.index import REFUSALS
 from refusals import refusal_codes
 from remedy_state import STATES, WITH, WITH_SPARK, State
 from skips import IN_FULL

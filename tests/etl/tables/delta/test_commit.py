@@ -12,8 +12,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 
 from kseg.etl.errors import KsegError, Refused
 from kseg.etl.ledger.events import TableState
+from kseg.etl.refusals.tables import ACCEPT_TABLE
 from kseg.etl.tables.delta.commit import DeltaTarget
-from kseg.etl.tables.errors import ACCEPT_TABLE, IncompatibleSchema, NeedsSparkWriter, TableBusy
+from kseg.etl.tables.errors import IncompatibleSchema, NeedsSparkWriter, TableBusy
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 

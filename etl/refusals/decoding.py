@@ -1,0 +1,54 @@
+"""Refusals of records that cannot be decoded, and of schemas that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kseg.etl.refusals.entry import Entry
+
+DECODING: Final[Mapping[str, Entry]] = {
+    "expectation-broken": Entry(
+        "a decoded value is not as `decode.expect` says",
+        "set `decode.on_error`, or `else: warn` in `decode.expect`, or correct the expectation, and run again",
+    ),
+    "payload-undecodable": Entry(
+        "a key or value does not fit `decode:`",
+        "correct `decode:` in the job file and run again (a run that has landed nothing is abandoned by "
+        "itself), or set `decode.on_error: dead_letter`",
+    ),
+    "record-without-route": Entry(
+        'a record has none of the values that `sink.routes` has a table for, and there is no route `"*"`',
+        'add the route, or a route `"*"` for all others, and run again (a run that has landed nothing is abandoned by '
+        "itself); or set `decode.on_error: dead_letter` ([routing](../guides/routing.md#records-without-a-route))",
+    ),
+    "registry-changed": Entry(
+        "records of an unfinished run name a schema that its plan does not have, and the job file has "
+        "another registry than the plan",
+        "set `registry.url` as it was until the run is finished; or `kseg repair JOB --abandon RUN`",
+    ),
+    "schema-conflict": Entry(
+        "a schema of the registry would change a column's type",
+        "register a schema that keeps the type and run again, or land in another table by another job; kinds of "
+        "records that differ in a type need tables of their own (`sink.route_by: schema`)",
+    ),
+    "schema-unknown": Entry(
+        "a record names a schema that the registry does not know",
+        "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`",
+    ),
+    "too-many-columns": Entry(
+        "new fields would lead to more columns than `decode.value.max_columns`",
+        "set it higher, or `unknown_fields: ignore`, and run again",
+    ),
+    "too-many-dead-letters": Entry(
+        "more records of a run cannot be decoded than `sink.dead_letters.max` lets pass; nothing was committed",
+        "correct `decode:` in the job file and run again; or, if the records are what is wrong, raise "
+        "the limit and run again",
+    ),
+    "too-many-nulled": Entry(
+        "more records of a run would have nulls in place of what cannot be decoded (`on_error: set_null`) than "
+        "`decode.max_nulled` lets pass; nothing was committed. One column with a wrong type is the usual cause",
+        "correct the schema in `decode:` and run again; or, if the records are what is wrong, raise "
+        "`decode.max_nulled` and run again",
+    ),
+}
