@@ -40,11 +40,6 @@ MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""
 
 
-def _fewer(run_id: str) -> str:
-    """The run's offsets are reserved for it until it has ended."""
-    return f"`kseg repair JOB --abandon {run_id}`, and replace fewer offsets at once"
-
-
 class Replace(Disposition):
     """Puts rows in place of those that the job's source has in the table at the same offsets."""
 
@@ -52,16 +47,10 @@ class Replace(Disposition):
 
     def decide(self, plan: ev.RunPlan, unread: Unread, records: Records) -> Replacement:
         """See `Disposition.decide`. Raises Refused: the tasks have not listed all offsets that they could not read."""
-        complete = {"too-much-damage": unread.damage_complete, "too-many-gaps": unread.gaps_complete}
-        for code, all_known in complete.items():
-            if not all_known:
-                raise Refused(
-                    code,
-                    f"the tasks of run {plan.run_id} cannot list all offsets that they could not read, so it may not "
-                    "remove rows",
-                    remedy=f"lower source.max_records_per_task and repeat the command; or {_fewer(plan.run_id)}",
-                    run=plan.run_id,
-                )
+        if not unread.damage_complete:
+            raise Refused.of("too-much-damage", run=plan.run_id)
+        if not unread.gaps_complete:
+            raise Refused.of("too-many-gaps", case="tasks", run=plan.run_id)
         without_record = [*unread.lost, *unread.damaged, *unread.gaps]
         if not requested(plan).drop_compacted:
             without_record += unread.compacted
@@ -105,11 +94,10 @@ class Replacement:
         }
         ranges = sum(len(of_one.intervals) for of_one in offsets.values())
         if by_sql and ranges > MOST_RANGES_IN_SQL:
-            raise Refused(
+            raise Refused.of(
                 "too-many-gaps",
-                f"Spark would have to remove the rows of {ranges} separate ranges from this table; the limit is "
-                f"{MOST_RANGES_IN_SQL}",
-                remedy=f"{_fewer(self.plan.run_id)}, or with --drop-compacted, which leaves fewer ranges",
+                {"ranges": ranges, "limit": MOST_RANGES_IN_SQL},
+                case="spark",
                 table=table,
                 run=self.plan.run_id,
             )

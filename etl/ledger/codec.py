@@ -57,9 +57,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 IN_COLUMNS = {"chain", "run_id", "owner", "attempt"}
 
-RESTORE: Final = "restore all of the ledger's directory as it last was; do not edit, RESTORE or VACUUM it by hand"
-"""What a person can do about a ledger whose events are damaged."""
-
 _OF_A_LATER_RELEASE = frozenset(
     {"unexpected_keyword_argument", "literal_error", UNKNOWN_SNAPSHOT_FORMAT, UNKNOWN_RULES}
 )
@@ -200,21 +197,15 @@ def _row(job: str, values: dict[str, Any]) -> Row:
     kind, sequence = values["kind"], values["seq"]
     event_type = KINDS.get(kind)
     if event_type is None:
-        raise Refused(
-            "ledger-newer",
-            f"the ledger holds an event of the unknown kind {kind}",
-            remedy="a later release of kseg has written to this ledger: use that release",
-            job=job,
-            sequence=sequence,
-        )
+        raise Refused.of("ledger-newer", {"kind": kind}, case="kind", job=job, sequence=sequence)
     try:
         event = _adapter(event_type).validate_json(values["payload"])
     except ValidationError as error:
         newer = any(fault["type"] in _OF_A_LATER_RELEASE for fault in error.errors())
-        raise Refused(
+        raise Refused.of(
             "ledger-newer" if newer else "ledger-damaged",
-            f"the ledger's event {kind} cannot be read: {error.errors()[0]['msg']}",
-            remedy="a later release of kseg has written to this ledger: use that release" if newer else RESTORE,
+            {"kind": kind, "error": error.errors()[0]["msg"]},
+            case="event",
             job=job,
             sequence=sequence,
         ) from error

@@ -10,18 +10,6 @@ from __future__ import annotations
 from kseg.etl.errors import AddressValue, AnotherRunActive, KsegError
 
 
-def ledger_lost_remedy(group: str | None) -> str:
-    """The remedy if this ledger is not the one with which the job has landed its rows, with `kseg` commands."""
-    anew = (
-        "`kseg ingest JOB --accept-group-offsets` begins a new one at the group's offsets instead: rows that landed "
-        "after the last commit of offsets land again"
-    )
-    rebuild = (
-        "set `ledger:` to that ledger; if it is lost, `kseg repair JOB --rebuild-ledger` makes one from the tables"
-    )
-    return rebuild if group is None else f"{rebuild}. {anew}"
-
-
 class IllegalStep(KsegError):
     """An event that is not allowed in the ledger's state, such as `accounted` for an abandoned run.
 

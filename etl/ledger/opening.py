@@ -65,13 +65,7 @@ def refuse_lost(location: str, options: dict[str, str]) -> None:
         return
     # Load again: another process may have created the ledger, and written to it, in the meantime.
     if any(Path(location).glob("job=*/*.parquet")) and load(location, options) is None:
-        raise Refused(
-            "ledger-damaged",
-            "there are a ledger's files but no log to them; a new ledger here would land everything again",
-            remedy="restore the _delta_log directory; without a copy, move the ledger's whole folder away, and make a "
-            "new one from the tables for each of its jobs: `kseg repair JOB --rebuild-ledger`",
-            ledger=location,
-        )
+        raise Refused.of("ledger-damaged", case="no log", ledger=location)
 
 
 def unsafe(message: str, remedy: str, location: str) -> Refused:
@@ -82,16 +76,6 @@ def check_is_ledger(table: DeltaTable, location: str) -> None:
     """Raises Refused: the table is not a ledger, or a ledger of a later release."""
     written = table.metadata().configuration.get(FORMAT_KEY)
     if written is None:
-        raise Refused(
-            "ledger-foreign",
-            "the Delta table at this path is not a ledger",
-            remedy="give the ledger a path of its own, not that of a sink",
-            ledger=location,
-        )
+        raise Refused.of("ledger-foreign", case="no ledger", ledger=location)
     if int(written) > codec.FORMAT:
-        raise Refused(
-            "ledger-newer",
-            f"the ledger has format {written}, this release knows {codec.FORMAT}",
-            remedy="a later release of kseg has created this ledger: use that release",
-            ledger=location,
-        )
+        raise Refused.of("ledger-newer", {"written": written, "known": codec.FORMAT}, case="format", ledger=location)

@@ -98,12 +98,10 @@ class SourceRows:
         ]
         if not unknown and not foreign:
             return
-        raise Refused(
+        raise Refused.of(
             "rows-of-unknown-run",
-            f"rows to be replaced are of run {run_id}, which neither this job's ledger nor an adopted one knows; "
-            f"they may be those of {(unknown + foreign)[0]}, which has landed rows in this table too",
-            remedy="name the run's ledger with --adopt LEDGER (repeatable): rows of its runs are replaced if they "
-            "are of the same topic, and stay otherwise",
+            {"owner": (unknown + foreign)[0]},
+            case="replacement",
             table=self.table,
             topic=tp.topic,
             partition=tp.partition,

@@ -52,12 +52,6 @@ REBASES = 1_000
 STORE_ERRORS = (DeltaError, OSError)
 """What delta-rs raises if a store or a table cannot be read or written."""
 
-_PUT_BACK = (
-    "restore the ledger's directory as it was, and run the same command again, with --take-over while the lease of "
-    "this run lasts"
-)
-"""What a person can do about a ledger that is replaced or removed while a run uses it."""
-
 
 class Ledger:
     """One ledger table. Thread-safe: concurrent reads and tries use different table objects."""
@@ -118,12 +112,7 @@ class Ledger:
         except STORE_ERRORS as error:
             raise store_error("the ledger cannot be opened", error, setting=setting, ledger=location) from error
         if table is None:
-            raise Refused(
-                "ledger-missing",
-                "there is no ledger",
-                remedy="check `ledger` in the job file; a first run of the job creates it",
-                ledger=location,
-            )
+            raise Refused.of("ledger-missing", case="opening", ledger=location)
         opening.check_is_ledger(table, location)
         return cls(location, options, table, setting, raced=raced)
 
@@ -254,7 +243,7 @@ class Ledger:
         """
         table = DeltaTable(self.path, storage_options=self.storage_options or None)
         if str(table.metadata().id) != self.id:
-            raise Refused("ledger-foreign", "another ledger has replaced this one", remedy=_PUT_BACK, ledger=self.path)
+            raise Refused.of("ledger-foreign", case="replaced", ledger=self.path)
         return table
 
     @contextmanager
@@ -265,8 +254,7 @@ class Ledger:
         except CommitFailedError:
             raise
         except TableNotFoundError as error:
-            message = f"the ledger is gone: could not {doing}"
-            raise Refused("ledger-missing", message, remedy=_PUT_BACK, ledger=self.path) from error
+            raise Refused.of("ledger-missing", {"doing": doing}, case="gone", ledger=self.path) from error
         except STORE_ERRORS as error:
             raise store_error(f"could not {doing}", error, setting=self.setting, ledger=self.path) from error
 
@@ -343,13 +331,7 @@ class Ledger:
         )
 
     def _damaged(self, job: str, what: str) -> Refused:
-        return Refused(
-            "ledger-damaged",
-            f"the ledger is not what was written: {what}",
-            remedy=codec.RESTORE,
-            ledger=self.path,
-            job=job,
-        )
+        return Refused.of("ledger-damaged", {"what": what}, case="events", ledger=self.path, job=job)
 
     # --- writing
 

@@ -137,13 +137,7 @@ def _refuse_unfinished(context: JobContext, state: JobState, name: str, access: 
             landed = (access.transaction_version(run.plan.app_id) or 0) >= run.plan.app_version
             landed = landed or context.targets.rows_of_run(name, run.run_id) > 0
         if landed:
-            raise Refused(
-                "run-unfinished",
-                f"run {run.run_id} has landed in the table and has not ended",
-                remedy=f"abandon it first: `kseg repair JOB --abandon {run.run_id}`",
-                table=name,
-                run=run.run_id,
-            )
+            raise Refused.of("run-unfinished", case="accepting a table", table=name, run=run.run_id)
 
 
 def _refuse_moved(name: str, access: TableAccess, verified: ev.TableState) -> None:

@@ -23,20 +23,12 @@ def find_run(state: JobState, given: str) -> RunState:
     found = [run for run_id, run in state.runs.items() if given and matches(run_id, given)]
     if not found:
         unfinished = ", ".join(run.run_id for run in state.unfinished_runs()) or "none"
-        raise Refused(
-            "no-such-run",
-            f"the ledger has no run {given}",
-            remedy=f"`kseg status JOB` lists the last runs; unfinished: {unfinished}",
-            run=given,
-        )
+        raise Refused.of("no-such-run", {"unfinished": unfinished}, case="id", run=given)
     if len(found) > 1:
         newest = [f"{run.run_id} ({run.mode}, {run.phase})" for run in reversed(found)][:_MOST_LISTED]
         more = f", and {len(found) - len(newest)} before" if len(found) > len(newest) else ""
-        raise Refused(
-            "ambiguous-run",
-            f"{len(found)} runs match {given}: {', '.join(newest)}{more}",
-            remedy="give more of the part after the first dash, or the whole id",
-            run=given,
+        raise Refused.of(
+            "ambiguous-run", {"count": len(found), "found": ", ".join(newest) + more}, case="runs", run=given
         )
     return found[0]
 

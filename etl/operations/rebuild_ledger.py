@@ -113,12 +113,7 @@ def rebuild_ledger(
     with JobContext.open(job, progress, ledger="optional" if dry_run else "create") as context:
         state = context.clients.read_state()
         if state.bases or state.runs:  # a ledger that a refused run has just created contains only its lease
-            raise Refused(
-                "ledger-exists",
-                "the ledger has this job: there is nothing to rebuild",
-                remedy="if the ledger is damaged, or older than the tables, move its whole folder away first",
-                ledger=job.ledger,
-            )
+            raise Refused.of("ledger-exists", ledger=job.ledger)
         if dry_run:
             found = _Rebuilding.of(context, lost, accepted)
             found.read_rows()
@@ -195,16 +190,16 @@ class _Rebuilding:
                 LOST, f"no table has runs of ledger {unknown[0]}", f"the tables have runs of: {known}"
             )
         if not named:
-            raise Refused(
-                "nothing-landed",
-                f"no table has rows of a job {job.name}: there is nothing to rebuild the ledger from",
-                remedy="check `name` and `sink` in the job file; for a new job, its first run creates the ledger",
-            )
+            raise Refused.of("nothing-landed", {"name": job.name})
         if len(named) > 1 and not given:
-            raise Refused(
+            raise Refused.of(
                 "several-ledgers",
-                f"the tables have runs of {len(named)} ledgers with a job {job.name}: {', '.join(named)}",
-                remedy=f"if each was this job's: `{_command(named, self.asked)}`; else leave out what was another's",
+                {
+                    "count": len(named),
+                    "name": job.name,
+                    "ledgers": ", ".join(named),
+                    "command": _command(named, self.asked),
+                },
             )
         return tuple(sorted(given or named))
 
@@ -260,16 +255,12 @@ class _Rebuilding:
         for tp, offsets in self.landed.items():
             end = max((last for _, last in offsets), default=0)
             if tp in self.snapshot.bounds and end > self.snapshot.bounds[tp].high_watermark:
-                raise Refused(
-                    "rows-beyond-log",
-                    f"the tables have rows up to offset {end}, and the log ends at "
-                    f"{self.snapshot.bounds[tp].high_watermark}: it is not the log that the rows came from",
-                    remedy="check bootstrap.servers; if the topic was recreated: "
-                    f"`{_command(self.lost if len(self.named) > 1 else (), (*self.asked, tp.topic))}`, "
-                    "which reads it from its first offset and keeps the rows that there are",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                )
+                values = {
+                    "end": end,
+                    "high_watermark": self.snapshot.bounds[tp].high_watermark,
+                    "command": _command(self.lost if len(self.named) > 1 else (), (*self.asked, tp.topic)),
+                }
+                raise Refused.of("rows-beyond-log", values, topic=tp.topic, partition=tp.partition)
 
     def _read_set_aside(
         self,
@@ -357,13 +348,8 @@ class _Rebuilding:
         if not others:
             return True
         ledger, job = min(others)
-        raise Refused(
-            "rows-of-unknown-run",
-            f"run {run_id} has rows in the table, and it is unknown whether it was a run of this job or of {job} "
-            f"(ledger {ledger}), which has landed rows there too",
-            remedy="restore the ledger from a copy; or start with a new ledger and another table",
-            table=table,
-            run=run_id,
+        raise Refused.of(
+            "rows-of-unknown-run", {"job": job, "ledger": ledger}, case="rebuilding", table=table, run=run_id
         )
 
     # --- what follows from it

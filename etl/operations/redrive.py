@@ -166,26 +166,18 @@ def _refuse_without_runs(access: TableAccess, table: str) -> None:
     there = access.column_names()
     lacking = [name for name in ADDRESS if there and name not in there]
     if lacking:
-        raise Refused(
-            "rows-of-unknown-run",
-            f"the dead-letter table has no column {lacking[0]}, so that it is not known which records its rows have",
-            remedy="restore the table. Kafka may still have the records: `kseg backfill JOB --mode replace` with a new "
-            "`sink.dead_letters.path` reads them again",
-            table=table,
-        )
+        raise Refused.of("rows-of-unknown-run", {"column": lacking[0]}, case="dead letters without runs", table=table)
 
 
 def refuse_unknown_runs(states: LetterStates, letters: Iterable[Letter], table: str | None) -> None:
     """Raises Refused at the first letter whose run is unknown: neither is its record's generation, nor its job."""
     for letter in letters:
         if not states.has_run(letter):
-            raise Refused(
+            values = {"owner": f"run {letter.run_id}" if letter.run_id else "no run", "next": letter.offset + 1}
+            raise Refused.of(
                 "rows-of-unknown-run",
-                f"a dead letter is of {f'run {letter.run_id}' if letter.run_id else 'no run'}, so that it is not known "
-                "which job's it is, nor which record it has",
-                remedy="delete its row from the table. Kafka may still have the record: "
-                f"`kseg backfill JOB --mode replace --from {letter.topic}:{letter.partition}:{letter.offset} "
-                f"--to {letter.topic}:{letter.partition}:{letter.offset + 1}` reads it again",
+                values,
+                case="dead letter",
                 table=table,
                 topic=letter.topic,
                 partition=letter.partition,
@@ -209,11 +201,8 @@ def _run_of(context: JobContext, access: TableAccess | None, given: str) -> str:
         if not found:
             raise
         if len(found) > 1:
-            raise Refused(
-                "ambiguous-run",
-                f"dead letters of {len(found)} runs match {given}: {listed(found, most=5)}",
-                remedy="give more of the part after the first dash, or the whole id",
-                run=given,
+            raise Refused.of(
+                "ambiguous-run", {"count": len(found), "found": listed(found, most=5)}, case="dead letters", run=given
             ) from None
         return found[0]
 

@@ -64,12 +64,7 @@ def _refuse_finish(context: JobContext, run: RunState) -> None:
         Refused: as `finish`.
     """
     if run.abandoning:
-        raise Refused(
-            "run-abandoning",
-            "its rows are being removed",
-            remedy=f"finish that: `kseg repair JOB --abandon {run.run_id}`",
-            run=run.run_id,
-        )
+        raise Refused.of("run-abandoning", run=run.run_id)
     if run.account_failed is not None and run.account_failed.final:
         raise failed(run.plan, run.account_failed)
     if run.accounted is None:
@@ -102,12 +97,7 @@ def abandon(
     with JobContext.open(job, progress, ledger="required") as context:
         run = _unfinished(context, run_id)
         if run.offsets_committed is not None:
-            raise Refused(
-                "offsets-committed",
-                "the group's offsets of this run are committed: it can only finish",
-                remedy=f"`kseg repair JOB --finish {run.run_id}`",
-                run=run.run_id,
-            )
+            raise Refused.of("offsets-committed", run=run.run_id)
         if dry_run:
             return _with_stake(report_of(job.name, run, status="dry-run"), _stake(job, context, run), "would be")
         with context.run_lease(run.chain, take_over=take_over, repair=True) as lease, landed_by(run.run_id):
@@ -134,5 +124,5 @@ def _with_stake(report: RunReport, stake: RowsAtStake, verb: str) -> RunReport:
 def _unfinished(context: JobContext, run_id: str) -> RunState:
     run = find_run(context.clients.ledger.read(context.job.name), run_id)
     if run.ended:
-        raise Refused("run-ended", f"the run is {run.phase}: there is nothing to repair", run=run.run_id)
+        raise Refused.of("run-ended", {"phase": run.phase}, run=run.run_id)
     return run

@@ -96,17 +96,9 @@ def rows_at_stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
 
 def refuse_loss(run: RunState, stake: RowsAtStake) -> Refused:
     """The error of an abandonment that would lose rows which nobody has agreed to lose."""
-    keep = (
-        f"`kseg repair JOB --finish {run.run_id}` completes the run and keeps them, with `source.on_data_loss: record`"
-    )
     final = run.account_failed is not None and run.account_failed.final
-    return Refused(
-        "rows-would-be-lost",
-        f"abandoning the run removes rows that cannot be landed again: {stake}",
-        remedy=(f"{keep}; " if stake.readable and not final else "")
-        + f"to lose them: `kseg repair JOB --abandon {run.run_id} --lose-rows`",
-        run=run.run_id,
-    )
+    case = "some" if stake.readable and not final else "cannot finish"
+    return Refused.of("rows-would-be-lost", {"stake": stake}, case=case, run=run.run_id)
 
 
 def _source_of(job: Job, context: JobContext, run: RunState) -> _Source:

@@ -174,7 +174,7 @@ def run_report(job: Job, run_id: str) -> RunReport:
     state = Ledger.open(job.ledger, create=False).read(job.name)
     run = find_run(state, run_id)
     if run.ended_at is None:
-        raise Refused("run-unfinished", f"run {run.run_id} has not ended", remedy="run the job: the run continues")
+        raise Refused.of("run-unfinished", {"run_id": run.run_id}, case="report")
     return ended(job.name, run, state)
 
 

@@ -230,11 +230,9 @@ class BackfillPlanner:
                 owner = next(
                     run for run in state.unfinished_runs() if taken.intersect(run.plan.offsets().get(tp, OffsetSet()))
                 )
-                raise Refused(
+                raise Refused.of(
                     "offsets-reserved",
-                    f"offsets {taken} are in the plan of run {owner.run_id}, which is {owner.phase}",
-                    remedy=f"`kseg repair JOB --finish {owner.run_id}` completes it, `--abandon` removes its rows; "
-                    "then repeat the backfill",
+                    {"taken": taken, "phase": owner.phase},
                     topic=tp.topic,
                     partition=tp.partition,
                     run=owner.run_id,
@@ -339,12 +337,4 @@ class BackfillPlanner:
 
 
 def _not_in_files(tp: TopicPartition, message: str, offset: int) -> Refused:
-    return Refused(
-        "offsets-not-in-files",
-        message,
-        remedy="start later or end earlier, add folders with --segments, or leave out --from and --to: then all that "
-        "the files have lands",
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=offset,
-    )
+    return Refused.of("offsets-not-in-files", {"what": message}, topic=tp.topic, partition=tp.partition, offset=offset)

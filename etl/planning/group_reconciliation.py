@@ -29,13 +29,10 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
-from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, truncated_at
-
-ACCEPT = "--accept-group-offsets"
 
 
 def commit_metadata(ledger_id: str, run_id: str) -> str:
@@ -92,12 +89,10 @@ def check_committed_epoch(group: str, tp: TopicPartition, found: CommittedOffset
     """Raises Refused: `log-truncated`; the leader epoch of a committed offset ended below it."""
     end = truncated_at(ends, tp, found.leader_epoch, found.offset)
     if end is not None:
-        raise Refused(
+        raise Refused.of(
             "log-truncated",
-            f"group {group} is committed at offset {found.offset} of leader epoch {found.leader_epoch}, which ended at "
-            f"{end}: the log was truncated (an unclean leader election), and has other records there now",
-            remedy=f"set the group's offset (kafka-consumer-groups --reset-offsets --to-offset) and run again: {end} "
-            f"reads what was written since, {found.offset} skips it",
+            {"group": group, "committed": found.offset, "epoch": found.leader_epoch},
+            case="group",
             topic=tp.topic,
             partition=tp.partition,
             offset=end,
@@ -200,28 +195,9 @@ def _differs(group: str, differing: Mapping[TopicPartition, CommittedOffset], st
     lost = any(origin == "another ledger" and state.frontier(tp) is None for tp, origin in origins.items())
     ends = ((tp, found.offset, state.frontier(tp)) for tp, found in differing.items())
     each = (f"{tp.topic}-{tp.partition}: group {offset}, ledger {'-' if to is None else to}" for tp, offset, to in ends)
-    told = listed(each, most=20)
+    values = {"group": group, "each": listed(each, most=20)}
     first = next(iter(differing))
     if lost:
-        return Refused(
-            "ledger-lost",
-            f"offsets of group {group} were committed from another ledger ({told})",
-            remedy=ledger_lost_remedy(group),
-            topic=first.topic,
-            partition=first.partition,
-        )
-    if "another job" in origins.values():
-        changed = "committed by another job of this ledger"
-        remedy = "give each job a `group` of its own; if this job was renamed, set `name` back, since its rows and "
-        remedy += f"offsets are those of the old name; or continue from these offsets, `kseg ingest JOB {ACCEPT}`"
-    else:
-        changed = "changed by another client"
-        remedy = f"set them back; or continue from them, `kseg ingest JOB {ACCEPT}`: offsets that are skipped are "
-        remedy += "recorded as given up, and offsets that have landed do not land again"
-    return Refused(
-        "group-offsets-differ",
-        f"offsets of group {group} were {changed} ({told})",
-        remedy=remedy,
-        topic=first.topic,
-        partition=first.partition,
-    )
+        return Refused.of("ledger-lost", values, case="group", topic=first.topic, partition=first.partition)
+    case = "another job" if "another job" in origins.values() else "another client"
+    return Refused.of("group-offsets-differ", values, case=case, topic=first.topic, partition=first.partition)

@@ -126,11 +126,9 @@ class Growing:
         made = self._with(name, writer)
         columns = 0 if made is self._reader else self._columns(made)
         if columns > self._payload.max_columns:
-            raise Refused(
+            raise Refused.of(
                 "too-many-columns",
-                f"with {name} the table would have {columns} columns, and decode.{self._lineage}.max_columns is "
-                f"{self._payload.max_columns}",
-                remedy="set max_columns higher, or unknown_fields: ignore",
+                {"name": name, "columns": columns, "section": self._lineage, "limit": self._payload.max_columns},
             )
         self._reader = made
 
@@ -158,10 +156,15 @@ class Growing:
         if wider is not None:
             remedy = f"set sink.widen: true, which widens the table's columns for good; or {remedy}"
         rows, table = (_columns_of(self._format.type(one)) for one in (self._format.first(writer), self._reader))
-        raise Refused(
+        raise Refused.of(
             "schema-conflict",
-            f"{name} does not fit the table's columns: {conflict.place}: {conflict.reason}",
-            remedy=f"{remedy}\nAll columns:\n{side_by_side(rows, table)}",
+            {
+                "name": name,
+                "place": conflict.place,
+                "reason": conflict.reason,
+                "changes": remedy,
+                "columns": side_by_side(rows, table),
+            },
         ) from None
 
     def _renamed(self, writer: Any) -> str | None:

@@ -154,13 +154,8 @@ class InputReader:
             yield
         except UnknownTopic as error:
             if error.topic in self.read_state().topics:
-                raise Refused(
-                    "topic-missing",
-                    f"the topic that this ledger belongs to no longer exists: {error.message}",
-                    remedy="check bootstrap.servers, or source.segments; if the topic was deleted, take it out of the "
-                    "job file: its rows and its ledger stay",
-                    topic=error.topic,
-                    partition=error.partition,
+                raise Refused.of(
+                    "topic-missing", {"error": error.message}, case="job", topic=error.topic, partition=error.partition
                 ) from error
             raise self._no_such_topic(error) from None  # which says no more
 

@@ -245,10 +245,10 @@ class Draft:
     def _check_group_offset(self, tp: TopicPartition, group: str, offset: int) -> None:
         end = self._end(tp)
         if offset > end:
-            raise Refused(
+            raise Refused.of(
                 "start-beyond-end",
-                f"group {group} is committed at offset {offset}, and the log ends at {end}",
-                remedy="set the group's offset inside the log (kafka-consumer-groups --reset-offsets) and run again",
+                {"group": group, "end": end},
+                case="group",
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,
@@ -431,11 +431,6 @@ def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = 
 
 
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
-    return Refused(
-        "data-lost",
-        f"the log no longer has {listed(lost)}: retention removed them before they were read",
-        remedy="to continue from the log's start and record the loss, set source.on_data_loss: record",
-        topic=lost[0].topic,
-        partition=lost[0].partition,
-        offset=lost[0].start,
+    return Refused.of(
+        "data-lost", {"lost": listed(lost)}, topic=lost[0].topic, partition=lost[0].partition, offset=lost[0].start
     )

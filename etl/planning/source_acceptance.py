@@ -103,13 +103,7 @@ def accept(
             firsts[tp] = min(first, firsts.get(tp, first))
     blocking = state.planned_above(firsts)
     if blocking is not None:
-        raise Refused(
-            "run-unfinished",
-            f"run {blocking.run_id} is {blocking.phase}, and has planned offsets that now mean other records",
-            remedy=f"abandon it first: `kseg repair JOB --abandon {blocking.run_id}`, with --lose-rows if it has "
-            "landed rows",
-            run=blocking.run_id,
-        )
+        raise Refused.of("run-unfinished", {"phase": blocking.phase}, case="accepting a source", run=blocking.run_id)
     return ev.SourceAccepted(
         topics={topic: _identity(snapshot, state, topic, partitions) for topic, partitions in seen.items()},
         reopened={tp: first for tp, first in sorted(firsts.items()) if first < _known_to(state, tp)},

@@ -32,8 +32,6 @@ from kseg.etl.planning.epoch_ends import EpochEnds, LeaderEpoch, ends_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.source.logs import Logs
 
-ACCEPT = "`kseg repair JOB --accept-source {}`"
-
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
@@ -132,19 +130,11 @@ def topic_changes(snapshot: SourceSnapshot, state: JobState) -> Iterator[SourceC
         if known is None:
             continue
         if known.cluster_id and snapshot.cluster_id and known.cluster_id != snapshot.cluster_id:
-            yield _another(
-                "another-cluster",
-                f"the ledger's offsets are of cluster {known.cluster_id}, and the brokers are of {snapshot.cluster_id}",
-                "check bootstrap.servers",
-                name,
-            )
+            values = {"known": known.cluster_id, "found": snapshot.cluster_id}
+            yield SourceChange(name, None, 0, Refused.of("another-cluster", values, case="job", topic=name))
         elif known.topic_id and metadata.topic_id and known.topic_id != metadata.topic_id:
-            yield _another(
-                "topic-recreated",
-                f"the topic was recreated: its id was {known.topic_id} and is now {metadata.topic_id}",
-                "check bootstrap.servers and the topic's name",
-                name,
-            )
+            ids = {"was": known.topic_id, "now": metadata.topic_id}
+            yield SourceChange(name, None, 0, Refused.of("topic-recreated", ids, case="job, by id", topic=name))
         elif not (known.topic_id and metadata.topic_id) and not snapshot.copy:
             yield from _lower_epochs(snapshot, known, name)
 
@@ -155,8 +145,9 @@ def _lower_epochs(snapshot: SourceSnapshot, known: TopicIdentity, topic: str) ->
         tp = TopicPartition(topic, number)
         now = snapshot.leader_epoch(tp) if tp in snapshot.bounds else -1
         if 0 <= now < seen.leader_epoch:
-            message = f"the topic was recreated: its leader epoch was {seen.leader_epoch} and is now {now}"
-            yield _another("topic-recreated", message, "check bootstrap.servers and the topic's name", topic, number)
+            values = {"was": seen.leader_epoch, "now": now}
+            refusal = Refused.of("topic-recreated", values, case="job, by epoch", topic=topic, partition=number)
+            yield SourceChange(topic, number, 0, refusal)
 
 
 def log_changes(snapshot: SourceSnapshot, state: JobState, ends: EpochEnds) -> Iterator[SourceChange]:
@@ -248,34 +239,15 @@ def _same_id(snapshot: SourceSnapshot, known: Mapping[str, TopicIdentity], tp: T
     return topic is not None and topic.topic_id is not None and topic.topic_id == snapshot.topics[tp.topic].topic_id
 
 
-def _another(code: str, message: str, check: str, topic: str, partition: int | None = None) -> SourceChange:
-    accept = ACCEPT.format(topic)
-    remedy = f"{check}; to continue with the new source, {accept} reads it from its first record; old rows stay"
-    return SourceChange(topic, partition, 0, Refused(code, message, remedy=remedy, topic=topic, partition=partition))
-
-
 def _truncated(tp: TopicPartition, last: int, end: int) -> SourceChange:
-    refusal = Refused(
-        "log-truncated",
-        f"offsets up to {last} have landed or are planned, and the log ends at {end}: it was truncated (an unclean "
-        "leader election), or this is another topic",
-        remedy=f"find out what was lost; then {ACCEPT.format(f'{tp.topic}:{tp.partition}')} reads on from offset "
-        f"{end}; rows above it stay",
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=end,
+    refusal = Refused.of(
+        "log-truncated", {"last": last}, case="job", topic=tp.topic, partition=tp.partition, offset=end
     )
     return SourceChange(tp.topic, tp.partition, end, refusal)
 
 
 def _starts_beyond(tp: TopicPartition, start: int, end: int) -> SourceChange:
-    refusal = Refused(
-        "start-beyond-end",
-        f"the next run starts at offset {start}, and the log ends at {end}",
-        remedy="set the group's offset inside the log and run `kseg ingest JOB --accept-group-offsets`; or "
-        f"{ACCEPT.format(f'{tp.topic}:{tp.partition}:OFFSET')} starts at OFFSET (by default at the log's end)",
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=start,
+    refusal = Refused.of(
+        "start-beyond-end", {"end": end}, case="next run", topic=tp.topic, partition=tp.partition, offset=start
     )
     return SourceChange(tp.topic, tp.partition, end, refusal)

@@ -89,12 +89,10 @@ def beside_unfinished(of_tables: DecodingRules | None, state: JobState, *, may_d
     rules = of_tables or min((run.plan.rules for run in others), key=lambda one: one.version, default=NEWEST)
     for run in others:
         if run.plan.rules != rules and not may_differ:
-            raise Refused(
+            raise Refused.of(
                 "run-unfinished",
-                f"run {run.run_id} has not ended, and decodes by version {run.plan.decoding_rules} of the rules of "
-                f"decoding; this run would decode by version {rules.version}",
-                remedy=f"wait until it has ended; or finish or abandon it: `kseg repair JOB --finish {run.run_id}`, "
-                f"`--abandon {run.run_id}`",
+                {"theirs": run.plan.decoding_rules, "ours": rules.version},
+                case="other rules of decoding",
                 run=run.run_id,
             )
     return rules
@@ -147,10 +145,5 @@ def _of_table(table: str, record: TableRecord, now: TableDescription) -> Decodin
         try:
             return rules_of(now.decoding_rules)
         except ValueError as error:
-            raise Refused(
-                "ledger-newer",
-                f"a later release of kseg has decoded the table's rows: {error}",
-                remedy="use that release",
-                table=table,
-            ) from None
+            raise Refused.of("ledger-newer", {"error": error}, case="rules of decoding", table=table) from None
     return None if now.state.rows == 0 else rules_of(1)

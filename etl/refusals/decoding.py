@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kseg.etl.refusals.entry import Entry
+from kseg.etl.refusals.entry import Case, Entry
 
 DECODING: Final[Mapping[str, Entry]] = {
     "expectation-broken": Entry(
@@ -26,19 +26,38 @@ DECODING: Final[Mapping[str, Entry]] = {
         "records of an unfinished run name a schema that its plan does not have, and the job file has "
         "another registry than the plan",
         "set `registry.url` as it was until the run is finished; or `kseg repair JOB --abandon RUN`",
+        Case(
+            "records name the schema {schema}, which the plan of run {run} does not have: it was made with the "
+            "registry {planned}, and the job file has {registry}",
+            "set registry.url as it was until the run is finished; or give the run up (`kseg repair JOB --abandon "
+            "{run}`): the next one is planned with the registry of the job file",
+        ),
     ),
     "schema-conflict": Entry(
         "a schema of the registry would change a column's type",
         "register a schema that keeps the type and run again, or land in another table by another job; kinds of "
         "records that differ in a type need tables of their own (`sink.route_by: schema`)",
+        Case(
+            "{name} does not fit the table's columns: {place}: {reason}",
+            "{changes}\nAll columns:\n{columns}",
+        ),
     ),
     "schema-unknown": Entry(
         "a record names a schema that the registry does not know",
         "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`",
+        Case(
+            "the {part} names the schema {schema}, which the registry {registry} does not know",
+            "check registry.url; a schema that was deleted there has to be registered again; or set decode.on_error: "
+            "dead_letter, which sets such records aside",
+        ),
     ),
     "too-many-columns": Entry(
         "new fields would lead to more columns than `decode.value.max_columns`",
         "set it higher, or `unknown_fields: ignore`, and run again",
+        Case(
+            "with {name} the table would have {columns} columns, and decode.{section}.max_columns is {limit}",
+            "set max_columns higher, or unknown_fields: ignore",
+        ),
     ),
     "too-many-dead-letters": Entry(
         "more records of a run cannot be decoded than `sink.dead_letters.max` lets pass; nothing was committed",

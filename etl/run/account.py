@@ -190,14 +190,10 @@ def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[
 def failed(plan: ev.RunPlan, event: ev.AccountFailed) -> Refused:
     """The error of a run whose account failed."""
     gap = event.equation == "offsets" and event.reason.startswith(_ABSENT)
-    return Refused(
-        "offsets-absent" if gap else "account-failed",
-        f"the record counts of run {plan.run_id} do not balance: {event.reason}",
-        remedy="to record the gap and continue, set source.on_gap: record and run again"
-        if gap
-        else f"`kseg report JOB --run {plan.run_id}` shows the counts; then {ways_out(plan.run_id, event)}",
-        run=plan.run_id,
-    )
+    if gap:
+        return Refused.of("offsets-absent", {"reason": event.reason}, run=plan.run_id)
+    values = {"reason": event.reason, "ways_out": ways_out(plan.run_id, event)}
+    return Refused.of("account-failed", values, case="run", run=plan.run_id)
 
 
 def ways_out(run_id: str, event: ev.AccountFailed) -> str:

@@ -121,12 +121,7 @@ def refuse_live_group(cluster: Cluster, group: str) -> None:
     _refuse_types(described, ("share", "streams"))
     if described.has_members:
         members = listed((f"{member.client_id} on {member.client_host}" for member in described.members), most=5)
-        raise Refused(
-            "group-has-members",
-            f"group {group} has live members ({members or described.state})",
-            remedy="stop those consumers, or give the job a group of its own (`group:`)",
-            group=group,
-        )
+        raise Refused.of("group-has-members", {"members": members or described.state}, group=group)
 
 
 def refuse_share_group(cluster: Cluster, group: str) -> None:

@@ -98,12 +98,7 @@ def _of_unfinished(view: View, state: JobState, run: RunState) -> NextStep:
     changed = None if run.accounted is not None else change_since(view.job, run, copy=view.copy)
     if changed is not None:
         if run.landed or view.has_landed(run):
-            raise Refused(
-                "configuration-changed",
-                f"run {run.run_id} has landed in some of its tables, and {changed}",
-                remedy=f"`kseg repair JOB --finish {run.run_id}` completes it as planned, `--abandon` removes its rows",
-                run=run.run_id,
-            )
+            raise Refused.of("configuration-changed", {"changed": changed}, run=run.run_id)
         return NextStep("abandon", run, f"nothing had landed, and {changed}")
     events = _cleared(view.job, run) if run.account_failed is not None else ()
     if run.accounted is None:
@@ -120,12 +115,9 @@ def _cleared(job: Job, run: RunState) -> Sequence[ev.Event]:
         return (ev.AccountCleared(run_id=run.run_id, reason="on_gap: record"),)
     from kseg.etl.run.account import ways_out
 
-    raise Refused(
-        "account-failed",
-        f"the record counts of run {run.run_id} do not balance: {failed.reason}",
-        remedy=("set source.on_gap: record, or " if gaps_only else "") + ways_out(run.run_id, failed),
-        run=run.run_id,
-    )
+    values = {"reason": failed.reason, "ways_out": ways_out(run.run_id, failed)}
+    case = "run again, with gaps alone" if gaps_only else "run again"
+    raise Refused.of("account-failed", values, case=case, run=run.run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,12 +167,8 @@ class RedriveJobs(SparkJobs):
             rows = rows[(offsets[rows] >= planned.start) & (offsets[rows] < planned.end)]
             found, first = np.unique(offsets[rows], return_index=True)
             if len(found) != planned.length:
-                raise Refused(
-                    "dead-letters-missing",
-                    f"{planned.length - len(found)} dead letters that the run has planned are not in their table",
-                    remedy=f"restore the table, or give the run up: `kseg repair JOB --abandon {self.plan.run_id}`",
-                    table=table,
-                    run=self.plan.run_id,
+                raise Refused.of(
+                    "dead-letters-missing", {"count": planned.length - len(found)}, table=table, run=self.plan.run_id
                 )
             yield planned, as_records(letters.take(pa.array(rows[first])), self.options.schema)
 

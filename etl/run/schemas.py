@@ -109,13 +109,8 @@ def _refuse_other_registry(context: JobContext, plan: ev.RunPlan, pinned: Pinned
     registry = context.clients.registry
     assert registry is not None
     if set(registry.url.split(",")).isdisjoint(pinned.registry.split(",")):
-        raise Refused(
-            "registry-changed",
-            f"records name the schema {key}, which the plan of run {plan.run_id} does not have: it was made with the "
-            f"registry {pinned.registry}, and the job file has {registry.url}",
-            remedy="set registry.url as it was until the run is finished; or give the run up (`kseg repair JOB "
-            f"--abandon {plan.run_id}`): the next one is planned with the registry of the job file",
-            run=plan.run_id,
+        raise Refused.of(
+            "registry-changed", {"schema": key, "planned": pinned.registry, "registry": registry.url}, run=plan.run_id
         )
 
 
@@ -165,10 +160,6 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
     except SchemaNotFound as error:
         if section_of(context.job, lineage).on_error != "fail":
             return None
-        raise Refused(
-            "schema-unknown",
-            f"the {unknown.source} names the schema {key}, which the registry {registry.url} does not know",
-            remedy="check registry.url; a schema that was deleted there has to be registered again; or set "
-            "decode.on_error: dead_letter, which sets such records aside",
-            **unknown.address,
-        ) from error
+        values = {"part": unknown.source, "schema": key, "registry": registry.url}
+        place: Mapping[str, Any] = unknown.address
+        raise Refused.of("schema-unknown", values, **place) from error

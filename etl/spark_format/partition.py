@@ -87,10 +87,10 @@ def _check_counts(found: RangeResult, read: ReadOptions) -> None:
     from kseg.etl.source.logs import open_logs
 
     if found.mismatch is not None:
-        raise Refused(
+        raise Refused.of(
             "account-failed",
-            found.mismatch,
-            remedy="read again",
+            {"mismatch": found.mismatch},
+            case="query",
             topic=found.topic,
             partition=found.partition,
             offset=found.start,

@@ -286,12 +286,8 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         fail = self._options.read.fail_on_data_loss
         gone = sorted(began.offsets.keys() - seen.topics.keys())
         if gone and fail:
-            raise Refused(
-                "topic-missing",
-                f"the query has read {gone[0]}, which no longer exists or is no longer subscribed to",
-                remedy="to continue without it, set failOnDataLoss to false",
-                topic=gone[0].topic,
-                partition=gone[0].partition,
+            raise Refused.of(
+                "topic-missing", {"first": gone[0]}, case="query", topic=gone[0].topic, partition=gone[0].partition
             )
         left = replace(began, offsets={tp: offset for tp, offset in began.offsets.items() if tp in seen.topics})
         pins = {}
@@ -316,14 +312,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _between(self, began: StreamOffsets, ends: StreamOffsets) -> list[PartitionRange]:
         if not ends.pinned and (new := sorted(ends.offsets.keys() - began.offsets.keys())):
-            raise Refused(
-                "checkpoint-unfinished",
-                f"Spark's own Kafka source has begun a micro-batch that is the first with {new[0]}, and its checkpoint "
-                "does not contain the start offset of this partition",
-                remedy="finish it with format('kafka') (Trigger.AvailableNow), then continue with this query",
-                topic=new[0].topic,
-                partition=new[0].partition,
-            )
+            raise Refused.of("checkpoint-unfinished", {"first": new[0]}, topic=new[0].topic, partition=new[0].partition)
         return [
             PartitionRange(tp.topic, tp.partition, began.offsets[tp], end)
             for tp, end in sorted(ends.offsets.items())

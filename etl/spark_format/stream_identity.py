@@ -14,10 +14,6 @@ from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark_format.stream_offsets import StreamOffsets
 
-_NEW_CHECKPOINT = (
-    "start a new query with a new checkpoint; or set failOnDataLoss to false to continue with the topic as it is"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -31,11 +27,7 @@ class Loss:
 def check_cluster(began: StreamOffsets, cluster: str | None) -> None:
     """Raises Refused: `another-cluster`; no option makes a query continue on another cluster."""
     if began.cluster and cluster and began.cluster != cluster:
-        raise Refused(
-            "another-cluster",
-            f"the checkpoint's offsets are those of cluster {began.cluster}, and this is {cluster}",
-            remedy="check kafka.bootstrap.servers; another cluster needs another checkpoint",
-        )
+        raise Refused.of("another-cluster", {"known": began.cluster, "found": cluster}, case="query")
 
 
 def behind(began: StreamOffsets, now: StreamOffsets) -> TopicPartition | None:
@@ -76,26 +68,14 @@ def lost_records(
 
 
 def _recreated(began: StreamOffsets, now: StreamOffsets, tp: TopicPartition, known: int, epoch: int) -> Refused:
-    if began.same_topic(now, tp.topic):
-        reason = f"its leader epoch was {known} and is {epoch}"
-    else:
-        reason = f"its id was {began.ids[tp.topic]} and is {now.ids[tp.topic]}"
-    return Refused(
-        "topic-recreated",
-        f"the topic was deleted and created again: {reason}",
-        remedy=_NEW_CHECKPOINT,
-        topic=tp.topic,
-        partition=tp.partition,
-    )
+    by_epoch = began.same_topic(now, tp.topic)
+    was, is_now = (known, epoch) if by_epoch else (began.ids[tp.topic], now.ids[tp.topic])
+    case = "query, by epoch" if by_epoch else "query, by id"
+    values = {"was": was, "now": is_now}
+    return Refused.of("topic-recreated", values, case=case, topic=tp.topic, partition=tp.partition)
 
 
 def _truncated(tp: TopicPartition, offset: int, end: int) -> Refused:
-    return Refused(
-        "log-truncated",
-        f"the query has read up to offset {offset}, and the log that it read ends at {end}: records were lost in the "
-        "cluster (an unclean leader election), or the topic is another one",
-        remedy=_NEW_CHECKPOINT,
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=end,
+    return Refused.of(
+        "log-truncated", {"read": offset}, case="query", topic=tp.topic, partition=tp.partition, offset=end
     )

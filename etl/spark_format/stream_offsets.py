@@ -96,11 +96,7 @@ class StreamOffsets:
                 },
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise Refused(
-                "checkpoint-unreadable",
-                f"the query's checkpoint holds offsets in a form that this source does not know: {document!r:.300}",
-                remedy="only checkpoints of format('kseg') and of Spark's own format('kafka') are supported",
-            ) from error
+            raise Refused.of("checkpoint-unreadable", {"document": document}) from error
 
     def document(self) -> dict[str, Any]:
         """The document for a checkpoint; equal offsets always give the same text."""

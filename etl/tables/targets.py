@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
-from kseg.etl.ledger.errors import ledger_lost_remedy
 from kseg.etl.ledger.values import APP_ROOT, TableRecord, TableState, app_owners
 from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.delta.sink import DeltaFileSink
@@ -285,12 +284,8 @@ class Targets:
             return
         for other, job in app_owners(access.transactions(APP_ROOT, now)):
             if job == self._job.name and other not in known:
-                raise Refused(
-                    "ledger-lost",
-                    f"the table has landed runs of this job with another ledger ({other})",
-                    remedy=ledger_lost_remedy(self._job.group),
-                    table=table,
-                )
+                case = "table" if self._job.group is None else "table, job with a group"
+                raise Refused.of("ledger-lost", {"other": other}, case=case, table=table)
 
     def rows_of_run(self, table: str, run_id: str) -> int:
         """How many rows of the table a run has landed; 0 where there is no table."""

@@ -50,5 +50,5 @@ def _run(state: JobState, run_id: str | None) -> RunState:
     if run_id is not None:
         return find_run(state, run_id)
     if not state.runs:
-        raise Refused("no-such-run", "the ledger knows no run of this job yet", remedy="`kseg ingest` makes the first")
+        raise Refused.of("no-such-run", case="no runs")
     return list(state.runs.values())[-1]

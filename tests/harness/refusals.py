@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("client", "segment_reader", "etl", "jobs")
 MAKERS = ("Refused", "Refused.of", "Incident")
-CODE = re.compile(r"[a-z]+(-[a-z]+)+")
 
 
 @functools.cache
@@ -34,8 +32,6 @@ def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in helpers:
             for code in node.args[helpers[node.func.id] :][:1]:
                 yield from _constants(code, node.lineno)
-        if isinstance(node, ast.FunctionDef):
-            yield from _in_table(node)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in MAKERS and node.args:
             yield from _constants(node.args[0], node.lineno)
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Refused" for b in node.bases):
@@ -52,16 +48,6 @@ def _code_of(function: ast.FunctionDef) -> Iterator[int]:
             code = ast.unparse(node.args[0])
             if code in names:
                 yield names.index(code)
-
-
-def _in_table(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
-    """Where a code is a variable: the keys, by name, of the tables in that function."""
-    raised = [node for node in ast.walk(function) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused"]
-    if any(call.args and isinstance(call.args[0], ast.Name) for call in raised):
-        for node in ast.walk(function):
-            for key in node.keys if isinstance(node, ast.Dict) else ():
-                if isinstance(key, ast.Constant) and isinstance(key.value, str) and CODE.fullmatch(key.value):
-                    yield key.value, key.lineno
 
 
 def _constants(code: ast.expr, line: int) -> Iterator[tuple[str, int]]:
