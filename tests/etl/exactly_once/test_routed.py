@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +21,10 @@ from kseg.etl.decoding.errors import NoRouteForRecord
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.status import status
+from kseg.etl.operations.verify import verify as verify_in_driver
 from run_steps import steps_of
 from skips import IN_FULL
-from verified import verify
+from verified import verify as verify_both_ways
 
 DECODE = {
     "value": {"format": "json", "schema": {"columns": {"kind": "string", "id": "bigint"}}},
@@ -64,8 +66,31 @@ def topic(records: Any) -> str:
 
 
 @pytest.fixture
-def job(topic: str, home: Any) -> Any:
+def job(topic: str, local_home: Any) -> Any:
+    """Its runs need no Spark session: which engine writes the files, the ledger and the tables do not ask."""
+    return local_home(topic, decode=deepcopy(DECODE), sink=deepcopy(SINK))
+
+
+@pytest.fixture
+def spark_job(topic: str, home: Any) -> Any:
     return home(topic, decode=deepcopy(DECODE), sink=deepcopy(SINK))
+
+
+@pytest.fixture
+def verify(request: pytest.FixtureRequest, scale: Any) -> Any:
+    """The report of `kseg verify`, in the full scale by both ways of comparing."""
+    if scale(False, True):
+        request.getfixturevalue("spark")
+    return scale(verify_in_driver, verify_both_ways)
+
+
+def files_of(job: Any, folder: Path) -> Path:
+    """A copy of the topic's folders: those of other tests, which the shared broker has as well, need not be read."""
+    (data,), (topic,) = job.records.kafka.log_dirs, job.topics
+    for partition in (0, 1):
+        shutil.copytree(data / f"{topic}-{partition}", folder / f"{topic}-{partition}")
+    shutil.copy(data / "meta.properties", folder)
+    return folder
 
 
 def numbers(job: Any, table: str, prefix: str = "_kseg_") -> list[int]:
@@ -92,7 +117,9 @@ def assert_exact(job: Any, *, odd: str | None = None) -> None:
     assert job.table("refunds").transaction_version(run.plan.app_id) is None, "it is noted without a commit"
 
 
-def test_rows_land_in_the_tables_of_their_routes(job: Any) -> None:
+@pytest.mark.parametrize("engine", ["job", "spark_job"])
+def test_rows_land_in_the_tables_of_their_routes(engine: str, request: pytest.FixtureRequest) -> None:
+    job = request.getfixturevalue(engine)
     report = job.ingest()
     assert_exact(job)
     assert {table.path.rpartition("/")[2]: table.rows for table in report.tables} == {
@@ -106,7 +133,7 @@ def test_rows_land_in_the_tables_of_their_routes(job: Any) -> None:
     assert {(row["source"], row["error"], row["path"]) for row in letters} == {("row", "ROUTE", "value.kind")}
     assert letters[0]["message"] == "it is 'odd', and sink.routes has neither that nor \"*\""
     assert job.ingest().status == "nothing-to-do"
-    found = verify(job.job)
+    found = verify_both_ways(job.job) if engine == "spark_job" else verify_in_driver(job.job)
     assert found.ok, found
     assert {result.path.rpartition("/")[2]: result.rows for result in found.tables} == {
         "orders": len(NUMBERS["order"]),
@@ -123,11 +150,12 @@ def test_rows_land_in_the_tables_of_their_routes(job: Any) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_killed_run_is_taken_up(step: str, job: Any, children: Any, scale: Any) -> None:
+def test_a_killed_run_is_taken_up(step: str, spark_job: Any, children: Any, scale: Any) -> None:
     choice = random.Random("routed")
     landing = [step for step in STEPS if step.startswith("land:")]
     if step not in scale(("land:payments:before", choice.choice(landing)), STEPS):
         pytest.skip(IN_FULL)
+    job = spark_job
     children.run(job, at=step, signal="SIGKILL").killed()
     before = {name: job.table(name).version() for name in TABLES if STEPS.index(step) > 5}
     had = {name for name in ("orders", "payments") if STEPS.index(step) >= STEPS.index(f"land:{name}:committed")}
@@ -173,7 +201,7 @@ REDRIVING = (None, "land:rest:before", "land:rest:committed", "account:before")
 
 
 @pytest.mark.parametrize("step", REDRIVING)
-def test_a_redrive_lands_what_has_a_route_by_now(step: str | None, job: Any, scale: Any) -> None:
+def test_a_redrive_lands_what_has_a_route_by_now(step: str | None, job: Any, scale: Any, verify: Any) -> None:
     if step not in scale(("land:rest:committed",), REDRIVING):
         pytest.skip(IN_FULL)
     job.ingest()
@@ -205,7 +233,7 @@ def test_verify_finds_a_row_in_the_wrong_table_of_compacted_topics_too(records: 
     write_deltalake(payments, row, mode="append")
     orders.delete(where)
     records.configure(ResourceType.TOPIC, topic, cleanup_policy="compact,delete")
-    found = verify(job.job)
+    found = verify_both_ways(job.job)
     kinds = {(finding.table.rpartition("/")[2], finding.kind, finding.offset) for finding in found.findings}
     assert kinds == {("orders", "gap", number // 2), ("payments", "stranger", number // 2)}
     (stranger,) = (finding for finding in found.findings if finding.kind == "stranger")
@@ -237,7 +265,7 @@ def test_a_run_is_finished_as_it_was_planned(job: Any) -> None:
     assert_exact(job, odd="rest")
 
 
-def test_a_ledger_is_rebuilt_of_tables_that_had_not_all_landed(job: Any) -> None:
+def test_a_ledger_is_rebuilt_of_tables_that_had_not_all_landed(job: Any, verify: Any) -> None:
     """Of a range whose rows are in one table, those of the others may be missing."""
     job.die("land:payments:before")
     (job.folder / "ledger").rename(job.folder / "lost")
@@ -275,7 +303,7 @@ def test_replace_is_refused_before_anything_is_planned(job: Any) -> None:
     assert len(job.state.runs) == 1
 
 
-def test_missing_offsets_and_appended_ones_are_routed_too(job: Any, topic: str) -> None:
+def test_missing_offsets_and_appended_ones_are_routed_too(job: Any, topic: str, verify: Any) -> None:
     job.change(source={"starting_offsets": {topic: {"0": 4, "1": 4}}})
     job.ingest()
     job.backfill(mode="missing", from_=[f"{topic}:0:0", f"{topic}:1:0"], to=[f"{topic}:0:4", f"{topic}:1:4"])
@@ -306,11 +334,11 @@ def test_a_table_that_needs_sparks_writer_is_refused_before_planning(job: Any) -
 # --- what decides
 
 
-def test_a_header_routes_records_that_are_not_decoded_also_from_files(job: Any) -> None:
+def test_a_header_routes_records_that_are_not_decoded_also_from_files(job: Any, tmp_path: Path, verify: Any) -> None:
     """By the last header of the name. What the broker's files do not show yet is read from the broker."""
     routes = {"*": {"path": "./lake/rest"}}
     job.change(decode=None, sink={"route_by": "header.kind", "dead_letters": None, "routes": routes})
-    job.backfill(segments=[str(job.records.kafka.log_dirs[0])])
+    job.backfill(segments=[str(files_of(job, tmp_path / "files"))])
     job.ingest()
     assert numbers(job, "orders", "") == NUMBERS["order"]
     assert numbers(job, "rest", "") == NUMBERS["odd"]
@@ -320,7 +348,8 @@ def test_a_header_routes_records_that_are_not_decoded_also_from_files(job: Any) 
     assert found.headline == f"all rows agree ({COUNT} rows)"
 
 
-def test_a_query_keeps_the_route(job: Any) -> None:
+def test_a_query_keeps_the_route(spark_job: Any, verify: Any) -> None:
+    job = spark_job
     query = "SELECT id + 1 AS next, _kseg_topic, _kseg_partition, _kseg_offset FROM __rows__ WHERE id <> 0"
     job.change(transform=[{"sql": query}])
     with pytest.raises(ConfigurationError, match="have lost _kseg_route"):
@@ -338,7 +367,7 @@ def test_a_query_keeps_the_route(job: Any) -> None:
     assert verify(job.job).ok
 
 
-def test_partitions_and_columns_are_each_tables_own(job: Any, topic: str) -> None:
+def test_partitions_and_columns_are_each_tables_own(job: Any, topic: str, verify: Any) -> None:
     """Columns are added to the tables that rows are routed to now, and partitions are made of decoded columns."""
     job.change(sink={"partition_by": [{"bucket": [4, "id"]}], "merge_schema": True})
     DeltaTable.create(
