@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.segment_reader.payload.ddl import type_name
+
 FORMS: Final = "a comparison (>= 0), between 1 and 9, a list of values, or not null"
 EXPECTATION: Final = "EXPECTATION"
 """The error class of a dead letter that broke one."""
@@ -84,7 +86,7 @@ class Expectation:
         try:
             self.broken(pa.nulls(0, kind))
         except pa.ArrowException as error:
-            raise ValueError(f"values of type {kind} cannot be compared") from error
+            raise ValueError(f"values of type {type_name(kind)} cannot be compared") from error
 
     def message(self, value: Any) -> str:
         """What is wrong with a value that breaks it."""
@@ -131,8 +133,8 @@ def literal(text: str, kind: pa.DataType) -> Any:
         if types.is_date(kind) or types.is_timestamp(kind):
             return pa.scalar(text).cast(kind).as_py()
     except (ValueError, KeyError, OverflowError, InvalidOperation, pa.ArrowException):
-        raise ValueError(f"{text!r} is no {kind}") from None
-    raise ValueError(f"values of type {kind} cannot be compared: only not null can be expected of them")
+        raise ValueError(f"{text!r} is no {type_name(kind)}") from None
+    raise ValueError(f"values of type {type_name(kind)} cannot be compared: only not null can be expected of them")
 
 
 def with_nulls(column: pa.Array, rows: npt.NDArray[np.bool_]) -> pa.Array:

@@ -42,7 +42,8 @@ _REMEDIES: Final = {
     "LogDamaged": _DAMAGE_REMEDY,
     "UnsupportedMagic": _NEWER_REMEDY,
     "UnsupportedCompression": _NEWER_REMEDY,
-    "UnrepresentableRecord": "source.on_corruption: quarantine skips its batch and keeps its bytes",
+    "UnrepresentableRecord": "source.on_corruption: quarantine leaves this one record out and keeps its bytes; if a "
+    "header's name is what is wrong, source.header_names: replace lands it as Java's client reads it",
 }
 _MOST_CHARACTERS: Final = 1000
 

@@ -118,7 +118,7 @@ def test_what_breaks_an_expectation_goes_the_way_of_on_error() -> None:
     ("expect", "said"),
     [
         ({"nope": "not null"}, "decode.expect.nope: is no column of the decoded rows"),
-        ({"id": ">= x"}, "decode.expect.id: 'x' is no int64"),
+        ({"id": ">= x"}, "decode.expect.id: 'x' is no bigint"),
     ],
 )
 def test_a_column_or_literal_that_does_not_fit_is_refused_before_anything_is_read(expect: Any, said: str) -> None:

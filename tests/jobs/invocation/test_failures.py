@@ -20,7 +20,8 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report.options import ReportOptions
-from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch
+from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch, UnrepresentableRecord
+from kseg.segment_reader.errors import Fault as Damage
 
 FRAMES = "\n".join(f"\tat org.apache.spark.Frame{n}.run(Frame.scala:{n})" for n in range(100))
 
@@ -107,6 +108,13 @@ def test_a_batch_that_cannot_be_read_has_its_address_and_what_to_do(capsys: Any)
     _, _, err = shown(from_worker(WORKERS[1]), capsys)
     assert "where: topic=t, partition=0, base_offset=100, position=1086" in err
     assert "do: `kseg fsck`" in err
+
+
+def test_a_record_that_is_refused_names_both_settings_that_let_the_run_pass(capsys: Any):
+    refused = UnrepresentableRecord(BatchAddress("t", 0, 0, 0), Damage.HEADER_UTF8.reason, offset=3)
+    _, _, err = shown(from_worker(refused), capsys)
+    assert "source.header_names: replace" in err
+    assert "source.on_corruption: quarantine leaves this one record out" in err  # its batch lands
 
 
 def test_what_may_pass_says_what_to_do(capsys: Any):
