@@ -10,9 +10,7 @@ With Debezium's envelope, declared columns are those of the row within it, and a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 from kseg.segment_reader.payload.connect_json import ConnectJsonDecoder
 from kseg.segment_reader.payload.connect_schema import read_connect_schema
@@ -21,7 +19,7 @@ from kseg.segment_reader.payload.debezium import (
     AS_WRITTEN,
     DebeziumDecoder,
     Envelope,
-    envelope_formats,
+    envelope_paths,
     envelope_type,
 )
 from kseg.segment_reader.payload.decoder import PayloadDecoder
@@ -29,9 +27,11 @@ from kseg.segment_reader.payload.framed import FramedDecoder
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.formats import EPOCH_DAYS
 from kseg.segment_reader.payload.json.shape import JsonOptions
-from kseg.segment_reader.payload.json_schema import read_json_schema
+from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_schema
 from kseg.segment_reader.payload.plain import Engine
 from kseg.segment_reader.payload.unavailable import Unavailable
+
+_T = TypeVar("_T")
 
 JSON_FORMATS = ("json", "connect_json", "json_schema")
 _CONNECT = {"timestamp_format": "epoch_millis", "date_format": EPOCH_DAYS}
@@ -45,24 +45,28 @@ def json_format_decoder(
     *,
     debezium: bool,
     unavailable: Unavailable = AS_WRITTEN,
+    choices: bool = True,
     engine: Engine = "fast",
 ) -> PayloadDecoder:
     """columns: DDL types by name, where there is no schema_text. options: of `JsonOptions`, as far as they are given.
-    debezium: the documents are its envelopes. unavailable: as of `Envelope`.
+    debezium: the documents are its envelopes. unavailable: as of `Envelope`. choices: those of a JSON Schema's objects
+    are structs, unless unknown fields are rescued.
 
     Raises InvalidSchema, UnsupportedSchema."""
-    declared, formats = _declared(format, columns, schema_text)
+    read = _read(format, columns, schema_text, choices and options.get("unknown_fields") == "ignore")
+    declared, formats, chosen = read.type, read.formats, read.choices
     own = dict(options.get("formats", {}))
     if debezium:
         if schema_text is not None:
             Envelope(declared, unavailable=unavailable)
             declared = declared.field("after").type
-            formats = {path.removeprefix("after."): how for path, how in formats.items() if path.startswith("after.")}
-        declared, formats = envelope_type(declared), envelope_formats({**formats, **own})
+            formats, chosen = _of_after(formats), _of_after(chosen)
+        declared, formats = envelope_type(declared), envelope_paths({**formats, **own})
+        chosen = envelope_paths(chosen)
     else:
         formats = {**formats, **own}
     usual = _CONNECT if format == "connect_json" else {}
-    made = JsonOptions(**{**usual, **options, "formats": formats})
+    made = JsonOptions(**{**usual, **options, "formats": formats, "choices": chosen})
     connect = format == "connect_json"
     make = ConnectJsonDecoder if connect else json_decoder
     decoder: PayloadDecoder = make(declared, made, engine=engine)
@@ -71,13 +75,14 @@ def json_format_decoder(
     return DebeziumDecoder(decoder, engine, unavailable) if debezium else decoder
 
 
-def _declared(
-    format: str, columns: Mapping[str, str], schema_text: str | None
-) -> tuple[pa.DataType, Mapping[str, str]]:
+def _of_after(by_path: Mapping[str, _T]) -> dict[str, _T]:
+    return {path.removeprefix("after."): each for path, each in by_path.items() if path.startswith("after.")}
+
+
+def _read(format: str, columns: Mapping[str, str], schema_text: str | None, choices: bool) -> JsonSchemaType:
     if schema_text is None:
-        return parse_columns(columns), {}
+        return JsonSchemaType(parse_columns(columns), {})
     if format == "json_schema":
-        schema = read_json_schema(schema_text)
-        return schema.type, schema.formats
+        return read_json_schema(schema_text, choices=choices)
     connect = read_connect_schema(schema_text)
-    return connect.type, dict(connect.formats())
+    return JsonSchemaType(connect.type, dict(connect.formats()))

@@ -212,6 +212,7 @@ class PayloadPlan:
                 dict(self.json),
                 debezium=debezium,
                 unavailable=self.unavailable_values,
+                choices=self.rules.structs_of_choices,
                 engine=self.engine,
             )
         if self.format == "avro":

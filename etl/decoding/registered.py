@@ -65,7 +65,8 @@ def registered_decoder(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAG
         from kseg.segment_reader.payload.json_schema import read_json_schema
 
         read = read_json_schema(schema.schema.text, _by_name(schema))
-        return json_decoder(read.type, JsonOptions(formats=read.formats), engine="reference")
+        options = JsonOptions(formats=read.formats, choices=read.choices)
+        return json_decoder(read.type, options, engine="reference")
     from kseg.segment_reader.payload.protobuf.decoder import registry_decoder
 
     return registry_decoder(schema.schema.text, _by_name(schema), message, engine="reference")

@@ -10,6 +10,10 @@
     1          lands as it is written
     2          lands as null, and `_kseg_unavailable` has the column's name
 
+               JSON Schema's `oneOf` and `anyOf` of objects
+    1          are JSON text
+    2          are one nullable struct each
+
 A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
 by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
 (`rules.nulls_fields`), never for a number.
@@ -34,6 +38,7 @@ class DecodingRules:
     connect_logical_types: Avro types with Connect's and Debezium's names have the columns that they have in JSON.
     literals_by_source_text: literals in `decode.expect` and the like are their text in the job file.
     marks_unavailable: `decode.value.unavailable` is `mark` where a job file with an envelope does not say it.
+    structs_of_choices: JSON Schema's `oneOf` and `anyOf` of objects are one nullable struct for each member.
     """
 
     version: int
@@ -42,6 +47,7 @@ class DecodingRules:
     connect_logical_types: bool
     literals_by_source_text: bool
     marks_unavailable: bool
+    structs_of_choices: bool
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -56,6 +62,7 @@ FIRST: Final = DecodingRules(
     connect_logical_types=False,
     literals_by_source_text=False,
     marks_unavailable=False,
+    structs_of_choices=False,
 )
 """Of all plans and tables that do not name a version."""
 
@@ -66,6 +73,7 @@ NEWEST: Final = DecodingRules(
     connect_logical_types=True,
     literals_by_source_text=True,
     marks_unavailable=True,
+    structs_of_choices=True,
 )
 """Of new tables."""
 

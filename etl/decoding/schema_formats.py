@@ -123,7 +123,7 @@ def schema_format(payload: RegistryPayload, rules: DecodingRules) -> SchemaForma
             options["nanoseconds"] = payload.nanoseconds
         if payload.out_of_range_times != "fail":
             options["out_of_range_times"] = payload.out_of_range_times
-        return JsonSchemas(tuple(options.items()), rescue)
+        return JsonSchemas(tuple(options.items()), rescue, rules.structs_of_choices)
     if payload.format == "protobuf":
         return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
     connect = rules.connect_logical_types
@@ -316,21 +316,22 @@ class _Writer:
 @dataclass(frozen=True)
 class JsonSchemas(_OfColumns):
     """options: the given fields of `JsonOptions`. rescue: rows have fields that the reader's schema lacks as they are
-    written, even if the writer's schema does not declare them."""
+    written, even if the writer's schema does not declare them. choices: of objects are structs, but for rescue."""
 
     options: tuple[tuple[str, Any], ...] = ()
     rescue: bool = False
+    choices: bool = True
     indexed = False
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.json_schema import read_json_schema
 
-        read = read_json_schema(text, uses if isinstance(uses, Mapping) else None)
+        by_name = uses if isinstance(uses, Mapping) else None
+        read = read_json_schema(text, by_name, choices=self.choices and not self.rescue)
         return _Writer(read.columns, read)
 
     def records(self, writer: Any) -> tuple[str, ...]:
-        name = self.record(writer)
-        return () if name is None else (name,)
+        return () if (name := self.record(writer)) is None else (name,)
 
     def record(self, writer: Any, message: tuple[int, ...] = ()) -> str | None:
         title: str | None = writer.made.title
@@ -348,8 +349,9 @@ class JsonSchemas(_OfColumns):
         from kseg.segment_reader.payload.row_schema import narrowed, to_arrow
 
         if not self.rescue:
-            options = JsonOptions(formats=writer.made.formats, unknown_fields="ignore", **dict(self.options))
-            return _aligned(self, json_decoder(writer.made.type, options, engine=engine), writer, reader)
+            made, given = writer.made, dict(self.options)
+            options = JsonOptions(formats=made.formats, choices=made.choices, unknown_fields="ignore", **given)
+            return _aligned(self, json_decoder(made.type, options, engine=engine), writer, reader)
         self.merged(reader, writer, add_fields=False)  # or it does not fit
         known = narrowed(writer.columns, reader)
         kind = to_arrow(known)

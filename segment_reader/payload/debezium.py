@@ -18,6 +18,7 @@ https://debezium.io/documentation/reference/stable/connectors/mongodb.html#mongo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ from kseg.segment_reader.payload.unavailable import UNAVAILABLE, Unavailable, ma
 OP, SOURCE_TS, CONNECTOR_TS = "_kseg_op", "_kseg_source_ts", "_kseg_connector_ts"
 AS_WRITTEN = Unavailable()
 _Judge = Callable[[npt.NDArray[np.bool_], Status, str], None]
+_T = TypeVar("_T")
+
 _DOCUMENT = pa.struct([pa.field("document", pa.string())])
 """The row of an envelope whose `before` and `after` are texts."""
 
@@ -69,9 +72,9 @@ def envelope_type(row: pa.StructType) -> pa.StructType:
     )
 
 
-def envelope_formats(formats: Mapping[str, str]) -> dict[str, str]:
-    """Formats of a row's fields by path, as those of the envelope's."""
-    return {f"{state}.{path}": name for state in ("before", "after") for path, name in formats.items()}
+def envelope_paths(by_path: Mapping[str, _T]) -> dict[str, _T]:
+    """What belongs to a row's fields by path (formats, for instance), by their paths in the envelope."""
+    return {f"{state}.{path}": each for state in ("before", "after") for path, each in by_path.items()}
 
 
 class DebeziumDecoder:

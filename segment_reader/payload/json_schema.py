@@ -1,8 +1,9 @@
 """JSON Schema, as Confluent's JsonSchemaSerializer registers it -> the type that its documents are read by.
 
     object with properties      struct                  $ref, allOf             what they lead to, joined
-    object without              map<string, …>          oneOf, anyOf            null and one other: that one
-    array                       array<…>                any type, or several    the value as text, as it is written
+    object without              map<string, …>          oneOf, anyOf            null and one other: that one; of
+    array                       array<…>                                        objects: a struct for each
+                                                        any type, or several    the value as text, as it is written
     string, integer, number     string, bigint, double; with `format`, `connect.type` and Connect's logical names more
 
 A type that contains itself is text at its second occurrence, so no schema is too deep for columns.
@@ -22,7 +23,15 @@ import pyarrow as pa
 from kseg.segment_reader.payload.connect_schema import DEEPEST, ConnectType, read_connect_schema
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError, UnsupportedSchema
+from kseg.segment_reader.payload.json.choices import Choice
 from kseg.segment_reader.payload.json.formats import ISO, JSON_TEXT
+from kseg.segment_reader.payload.json_schema_choices import (
+    FoundMember,
+    NoChoice,
+    allowed_values,
+    choice_of,
+    member_names,
+)
 from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType
 
 _CONNECT = ("org.apache.kafka.connect.data.", "io.debezium.time.")
@@ -37,17 +46,20 @@ _HINTS = {
     "float64": pa.float64(),
 }
 _MOST_FIELDS = 100_000
+_MOST_MEMBERS = 10_000
+"""Of choices, in the whole schema, as members of members double too; choices beyond are text."""
 _MOST_PARTS = 100_000
 """Of `allOf`, in the whole schema: one that names the same schema twice at each level doubles them with each."""
 
 
 @dataclass(frozen=True)
 class JsonSchemaType:
-    """A schema's columns, formats of fields by path, as `JsonOptions.formats` has them, and the schema's title."""
+    """A schema's columns, formats of fields and choices by path, as `JsonOptions` has them, and the schema's title."""
 
     type: pa.StructType
     formats: Mapping[str, str]
     title: str | None = None
+    choices: Mapping[str, Choice] = field(default_factory=dict)
 
     @property
     def columns(self) -> Record:
@@ -57,20 +69,23 @@ class JsonSchemaType:
         return made
 
 
-def read_json_schema(text: str, references: Mapping[str, str] | None = None) -> JsonSchemaType:
-    """The schema's text. references: texts of the schemas that `$ref` names, by that name.
+def read_json_schema(text: str, references: Mapping[str, str] | None = None, *, choices: bool = True) -> JsonSchemaType:
+    """The schema's text. references: texts of the schemas that `$ref` names, by that name. choices: `oneOf` and `anyOf`
+    of objects are structs of their members, and not JSON text.
 
     Raises:
         InvalidSchema: it is no schema, or refers to what is not there.
         UnsupportedSchema: its documents are no objects with properties.
     """
-    reader = _Reader({"": _document(text), **{name: _document(its) for name, its in (references or {}).items()}})
+    documents = {"": _document(text), **{name: _document(its) for name, its in (references or {}).items()}}
+    reader = _Reader(documents, choices)
     kind = reader.type_of(reader.documents[""], "", "", _Within((("", ""),)))
     if not pa.types.is_struct(kind):
-        raise UnsupportedSchema("", "its documents are no objects with properties: there are no columns")
+        choice = reader.undecided and f"its documents are a choice, and {reader.undecided}"
+        raise UnsupportedSchema("", f"{choice or 'its documents are no objects with properties'}: there are no columns")
     root = reader.documents[""]
     title = root.get("title") if isinstance(root, dict) else None
-    return JsonSchemaType(kind, reader.formats, title if isinstance(title, str) else None)
+    return JsonSchemaType(kind, reader.formats, title if isinstance(title, str) else None, reader.choices)
 
 
 def _columns(kind: pa.DataType, path: str, formats: Mapping[str, str]) -> RowType:
@@ -104,8 +119,14 @@ def _document(text: str) -> Any:
 
 @dataclass
 class _Reader:
+    """undecided: why a choice at the top is no struct."""
+
     documents: Mapping[str, Any]
+    reads_choices: bool = True
     formats: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, Choice] = field(default_factory=dict)
+    undecided: str | None = None
+    _members_read: int = 0
     _fields: int = 0
     _parts: int = 0
 
@@ -144,13 +165,71 @@ class _Reader:
 
     def _choice(self, schema: dict[str, Any], choices: list[Any], base: str, path: str, inside: _Within) -> pa.DataType:
         others = [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
-        if len(others) != 1:
-            return self._text(path)
         rest = {key: value for key, value in schema.items() if key not in _CHOICES}
+        if len(others) != 1:
+            both = all(isinstance(schema.get(word), list) for word in _CHOICES)
+            readable = self.reads_choices and others and not both
+            return self._members(rest, others, base, path, inside) if readable else self._text(path)
         chosen = others[0]
         if isinstance(chosen, dict) and "$ref" not in chosen:
             chosen = {**rest, **chosen}
         return self.type_of(chosen, base, path, inside)
+
+    def _members(self, rest: dict[str, Any], others: list[Any], base: str, path: str, inside: _Within) -> pa.DataType:
+        """A struct of the objects that a value may be, if its properties show which one it is; else text.
+
+        rest: what the schema says beside the choice.
+        """
+        formats, choices = len(self.formats), len(self.choices)
+        try:
+            found = [self._member(rest, each, base, path) for each in others]
+            if "properties" in rest and not any(each.own.get("properties") for each in found):
+                return self.type_of(rest, base, path, inside)  # the members only validate
+            names = member_names(found)
+            made = choice_of(names, found)
+            fields = [self._member_field(name, each, path, inside) for name, each in zip(names, found, strict=True)]
+        except (NoChoice, InvalidSchema) as reason:
+            if not path and isinstance(reason, InvalidSchema):
+                raise
+            _shortened(self.formats, formats)
+            _shortened(self.choices, choices)
+            if not path:
+                self.undecided = str(reason)
+            return self._text(path)
+        self.choices[path] = made
+        return pa.struct(fields)
+
+    def _member(self, rest: dict[str, Any], given: Any, base: str, path: str) -> FoundMember:
+        own, its_base, references = self._resolved(given, base, path)
+        if not isinstance(own, dict):
+            raise NoChoice("a member is no object with properties")
+        if its_base == base:
+            schema = _joined({key: value for key, value in rest.items() if key != "title"}, own)
+        elif "properties" in rest:
+            raise NoChoice("there are properties beside members that are in another document")
+        else:
+            schema = own
+        properties = schema.get("properties")
+        each = properties.items() if isinstance(properties, dict) else ()
+        values = {name: allowed_values(self._resolved(its, its_base, path)[0]) for name, its in each}
+        decisive = {name: allowed for name, allowed in values.items() if allowed}
+        return FoundMember(schema, its_base, given, own, references, decisive)
+
+    def _member_field(self, name: str, member: FoundMember, path: str, inside: _Within) -> pa.Field:
+        self._members_read += 1
+        if self._members_read > _MOST_MEMBERS:
+            raise NoChoice(f"the schema has more than {_MOST_MEMBERS:,} members of choices")
+        if any(each in inside.references for each in member.references):
+            raise NoChoice(f"{name} is a schema that it is within")
+        kind = self.type_of(member.schema, member.base, _below(path, name), inside.below(member.references))
+        if not pa.types.is_struct(kind):
+            raise NoChoice(f"{name} is no object with properties")
+        return pa.field(name, kind)
+
+    def _count(self, path: str) -> None:
+        self._fields += 1
+        if self._fields > _MOST_FIELDS:
+            raise UnsupportedSchema(path, f"the schema has more than {_MOST_FIELDS} fields")
 
     def _object(self, schema: dict[str, Any], base: str, path: str, inside: _Within) -> pa.DataType:
         properties = schema.get("properties")
@@ -159,11 +238,8 @@ class _Reader:
             for name, each in properties.items():
                 if each is False:
                     continue  # it may never be there
-                self._fields += 1
-                if self._fields > _MOST_FIELDS:
-                    raise UnsupportedSchema(path, f"the schema has more than {_MOST_FIELDS} fields")
-                below = f"{path}.{quoted(name)}" if path else quoted(name)
-                fields.append(pa.field(name, self.type_of(each, base, below, inside)))
+                self._count(path)
+                fields.append(pa.field(name, self.type_of(each, base, _below(path, name), inside)))
             return pa.struct(fields)
         values = schema.get("additionalProperties", True)
         if not path or not isinstance(values, dict):
@@ -245,9 +321,21 @@ class _Reader:
         return found, document, pointer
 
 
+def _below(path: str, name: str) -> str:
+    return f"{path}.{quoted(name)}" if path else quoted(name)
+
+
+def _shortened(added: dict[str, Any], length: int) -> None:
+    """Without the entries that were added last."""
+    while len(added) > length:
+        added.popitem()
+
+
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What both schemas say: the properties of both, and of all else the second one's word."""
+    """What both schemas say: the properties of both, what either requires, and of all else the second one's word."""
     joined = {**one, **other}
     if isinstance(one.get("properties"), dict) and isinstance(other.get("properties"), dict):
         joined["properties"] = {**one["properties"], **other["properties"]}
+    if isinstance(one.get("required"), list) and isinstance(other.get("required"), list):
+        joined["required"] = [*one["required"], *other["required"]]
     return joined

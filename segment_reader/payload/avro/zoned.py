@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.json.document import Token
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
@@ -23,6 +21,7 @@ from kseg.segment_reader.payload.json.numbers import Unfit
 from kseg.segment_reader.payload.json.reference import scalar
 from kseg.segment_reader.payload.json.shape import JsonOptions, Shape, shape_of
 from kseg.segment_reader.payload.plain import Engine, Nulling
+from kseg.segment_reader.payload.texts import Rows, with_texts_read
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 #: What Arrow and JSON's rules read alike, but for times beyond the years 1 to 9999 of UTC: zones are up to 18:00 there.
@@ -35,7 +34,6 @@ Nanoseconds = Literal["fail", "truncate"]
 
 _SHAPES: Final = {how: shape_of(_INSTANTS, JsonOptions(nanoseconds=how)).by_name["at"] for how in get_args(Nanoseconds)}
 
-Rows = npt.NDArray[np.int64]
 Found = Callable[[int, str, Unfit], None]
 """Called with the row, the place and the reason of each text that is no timestamp."""
 
@@ -66,7 +64,7 @@ class ZonedDecoder:
             elif status[row] == Status.DECODED:
                 status[row] = reason.status
 
-        rows = self._converted(decoded.rows, self._type, np.arange(len(status)), "", found)
+        rows = self._converted(decoded.rows, np.arange(len(status)), found)
         if self._nulling is not None:
             self._nulling.places.update(place for _, place in nulls)
         bad = status != decoded.status
@@ -83,42 +81,14 @@ class ZonedDecoder:
         def found(row: int, place: str, reason: Unfit) -> None:
             errors.append(PayloadError(reason.status, place, reason.reason))
 
-        self._converted(decoded.rows, self._type, np.zeros(1, np.int64), "", found)
+        self._converted(decoded.rows, np.zeros(1, np.int64), found)
         return errors[0]
 
-    def _converted(self, array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found) -> pa.Array:
-        return _converted(array, kind, rows, place, found, self._shape)
+    def _converted(self, array: pa.Array, rows: Rows, found: Found) -> pa.Array:
+        def read(texts: pa.StringArray, _: pa.DataType, its: Rows, place: str) -> pa.Array:
+            return _instants(texts, its, place, found, self._shape)
 
-
-def _converted(array: pa.Array, kind: pa.DataType, rows: Rows, place: str, found: Found, shape: Shape) -> pa.Array:
-    """The array as this type, which differs by instants in place of texts. rows: of each element. shape: of the
-    texts."""
-    if array.type == kind:
-        return array
-    types = pa.types
-    if types.is_timestamp(kind):
-        return _instants(array, rows, place, found, shape)
-    if types.is_struct(kind):
-        children = [
-            _converted(child, field.type, rows, f"{place}.{quoted(field.name)}".removeprefix("."), found, shape)
-            for child, field in zip(array.flatten(), kind, strict=True)
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
-    offsets = np.asarray(array.offsets)
-    below = np.repeat(rows, np.diff(offsets))
-    start, end = int(offsets[0]), int(offsets[-1])
-    moved, mask = pa.array(offsets - start, pa.int32()), array.is_null()
-    if types.is_map(kind):
-        keys, items = array.keys.slice(start, end - start), array.items.slice(start, end - start)
-        items = _converted(items, kind.item_type, below, f"{place}[]", found, shape)
-        made = pa.MapArray.from_arrays(moved, keys, items, kind)
-        return _with_nulls(made, mask)
-    values = _converted(array.values.slice(start, end - start), kind.value_type, below, f"{place}[]", found, shape)
-    return pa.ListArray.from_arrays(moved, values, kind, mask=mask)
-
-
-def _with_nulls(array: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    return array.take(pa.array(np.arange(len(array)), mask=np.asarray(mask))) if pc.any(mask).as_py() else array
+        return with_texts_read(array, self._type, rows, read)
 
 
 def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found, shape: Shape) -> pa.Array:

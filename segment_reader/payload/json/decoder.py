@@ -7,6 +7,8 @@ table.py       the shape as integers                 kernel.py      documents ->
 columns.py     buffers around the kernel             strings.py, grammar.py, scalars.py, names.py, floats.py,
 compiled.py    kernel, buffers, and the reference    times.py, rescue.py, words.py: parts of the kernel
                for what the kernel leaves to it
+
+choices.py     which member of a choice it is        choosing.py    types with choices, by a decoder for each member
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ def json_decoder(
         return with_engine(plain, engine)
 
     def compiled() -> PayloadDecoder:
-        from kseg.segment_reader.payload.json.compiled import JsonDecoder
+        from kseg.segment_reader.payload.json.choosing import compiled_decoder
 
-        return JsonDecoder(declared, options)
+        return compiled_decoder(declared, options or JsonOptions())
 
     return LateDecoder(plain, compiled)

@@ -12,6 +12,7 @@ sound documents. Of two errors the first counts.
     integers, decimals                       exact: 1e3 is 1000, 1.5 is INEXACT
     float, double                            the nearest one; too large is OUT_OF_RANGE
     any of these, with the format `string`   the same of the text of a string, which has nothing but the number
+    a struct of a choice's members           an object is the one that its properties show, else a WRONG_TYPE: `choices`
     date, timestamp                          see `formats`; null for a time beyond the calendar, if so declared
 """
 
@@ -28,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.json.choices import Choice, Undecided
 from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, Value, bad, parse
 from kseg.segment_reader.payload.json.formats import (
     FIRST_DAY,
@@ -61,7 +63,7 @@ class JsonReference(PlainDecoder):
         document = parse(payload, skip, self._options.max_depth)
         if document.token is not Token.OBJECT:
             raise bad(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
-        row: dict[str, Any] = convert(document, self._shape, [], payload)
+        row: dict[str, Any] = convert(document, self._shape, [], payload) or {}
         if self._options.unknown_fields == "rescue":
             text = _unknown(document, self._shape, payload)
             row[self._options.rescued] = None if text is None else text.decode()
@@ -100,6 +102,8 @@ def _wrong(value: Value, shape: Shape, steps: list[Step]) -> BadPayload:
 def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> dict[str, Any]:
     if value.token is not Token.OBJECT:
         raise _wrong(value, shape, steps)
+    if shape.choice is not None:
+        return _chosen(value, shape, shape.choice, steps, payload)
     fields = shape.by_name
     row: dict[str, Any] = {}
     for member in value.members:
@@ -108,6 +112,24 @@ def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> di
         elif member.name in fields:
             row[member.name] = convert(member.value, fields[member.name], [*steps, member.name], payload)
     return row
+
+
+def _chosen(value: Value, shape: Shape, choice: Choice, steps: list[Step], payload: bytes) -> dict[str, Any]:
+    seen: set[str] = set()
+    for member in value.members:
+        if member.name in choice.names and member.name in seen:
+            _twice(member, steps)
+        seen.add(member.name)
+    try:
+        name = choice.member(written(value, payload)).name
+    except Undecided as reason:
+        raise bad(Status.WRONG_TYPE, steps, value.start, str(reason)) from None
+    return {name: _struct(value, shape.by_name[name], [*steps, name], payload)}
+
+
+def written(value: Value, payload: bytes) -> dict[str, bytes]:
+    """An object's values as they are written, by name."""
+    return {each.name: payload[each.value.start : each.value.end] for each in value.members}
 
 
 def _twice(member: Member, steps: list[Step]) -> Any:
@@ -286,6 +308,12 @@ def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
     Lists keep their elements' numbers: `null` stands for one without unknown fields that others follow.
     """
     if value.token is Token.OBJECT and shape.kind in (Kind.STRUCT, Kind.MAP):
+        if shape.choice is not None:
+            try:
+                name = shape.choice.member(written(value, payload)).name
+            except Undecided:  # it is null
+                return payload[value.start : value.end]
+            return _unknown(value, shape.by_name[name], payload)
         fields = shape.by_name
         members = [_member(each, fields.get(each.name), shape, payload) for each in value.members]
         kept = [text for text in members if text is not None]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.errors import InvalidSchema
+from kseg.segment_reader.payload.json.choices import Choice
 from kseg.segment_reader.payload.json.formats import (
     BASE64,
     IN_STRING,
@@ -62,6 +63,7 @@ class JsonOptions:
     timestamp_format, date_format: of all such columns; formats: of those at a path (see `formats`, and above).
     nanoseconds: whether digits of timestamps below a microsecond are an error, or are cut off.
     out_of_range_times: whether dates and timestamps that are not within the years 1 to 9999 are an error, or nulls.
+    choices: the structs, by path, whose fields are the members of a choice: an object is one of them.
     time_zone: of timestamp texts that have none (`UTC`, `+02:00`, `Europe/Berlin`); None refuses them.
     unknown_fields: what becomes of fields that no type declares. rescue: the column `rescued` holds them as JSON, as
         they are written, at the place where they were; ignore: they are validated and dropped.
@@ -71,6 +73,7 @@ class JsonOptions:
     timestamp_format: str = ISO
     date_format: str = ISO
     formats: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, Choice] = field(default_factory=dict)
     time_zone: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
     out_of_range_times: Literal["fail", "set_null"] = "fail"
@@ -87,7 +90,8 @@ class JsonOptions:
 
 @dataclass(frozen=True)
 class Shape:
-    """One place of the declared type. children: of the fields that `names` has, a list's element, or a map's value."""
+    """One place of the declared type. children: of the fields that `names` has, a list's element, or a map's value.
+    choice: of a struct, whose fields are its members."""
 
     kind: Kind
     type: pa.DataType
@@ -95,6 +99,7 @@ class Shape:
     names: tuple[str, ...] = ()
     children: tuple[Shape, ...] = ()
     format: Format | None = None
+    choice: Choice | None = None
 
     @property
     def by_name(self) -> dict[str, Shape]:
@@ -158,7 +163,7 @@ class _Builder:
                 if not each.nullable:
                     raise InvalidSchema(_below(path, each.name), "declared as not null: all fields are nullable")
             children = tuple(self.shape(each.type, _below(path, each.name), depth + 1) for each in fields)
-            return Shape(Kind.STRUCT, kind, path, names, children)
+            return Shape(Kind.STRUCT, kind, path, names, children, choice=self._options.choices.get(path))
         if pa.types.is_list(kind):
             element = self.shape(kind.value_type, f"{path}[]", depth + 1)
             return Shape(Kind.LIST, kind, path, children=(element,))

@@ -194,3 +194,24 @@ def test_what_confluent_s_serializer_writes_is_read(tmp_path: Path) -> None:
     for row, order in zip(out, orders, strict=True):
         assert {**{name: row[name] for name in order}, "tags": dict(row["tags"])} == order
         assert row["at"].isoformat() == "2026-01-02T03:04:05+00:00"
+
+
+def test_events_of_a_choice_that_confluent_s_serializer_writes(tmp_path: Path) -> None:
+    """It checks them against the schema: each is one of its members, and no other."""
+    order = {"type": "object", "properties": {"type": {"const": "order"}, "id": {"type": "integer"}}}
+    refund = {"type": "object", "properties": {"type": {"const": "refund"}, "why": {"type": "string"}}}
+    members = {"Order": {**order, "required": ["type"]}, "Refund": {**refund, "required": ["type"]}}
+    choice = {"oneOf": [{"$ref": f"#/definitions/{name}"} for name in members]}
+    text = json.dumps({"title": "Event", **choice, "definitions": members})
+    serialize = JSONSerializer(text, SchemaRegistryClient.new_client({"url": "mock://events"}))
+    context = SerializationContext("events", MessageField.VALUE)
+    events = [{"type": "order", "id": 1}, {"type": "refund", "why": "é"}, {"type": "order", "id": 2}]
+    file = tmp_path / "events.json"
+    file.write_text(text)
+    step = step_of(format="json_schema", schema={"file": str(file)})
+    rows = [
+        {"topic": "events", "partition": 0, "offset": n, "value": serialize(event, context)}
+        for n, event in enumerate(events)
+    ]
+    out = step.apply(pa.RecordBatch.from_pylist(rows, schema=ROWS), ADDRESS).to_pylist()
+    assert [(row["Order"], row["Refund"]) for row in out] == [(events[0], None), (None, events[1]), (events[2], None)]

@@ -65,6 +65,33 @@ def json_schema(**properties: Any) -> str:
     return json.dumps({"title": "Order", "type": "object", "properties": properties, "additionalProperties": True})
 
 
+def test_a_choice_of_objects_is_a_struct_for_each_member(records: Any, home: Any, registry: SharedRegistry) -> None:
+    """A later version has another member, before the others."""
+    topic = Topic(records, registry)
+
+    def schema(*names: str) -> str:
+        members = [
+            {"title": name, "type": "object", "properties": {"is": {"const": name}, "id": {"type": "integer"}}}
+            for name in names
+        ]
+        required = [{**each, "required": ["is"]} for each in members]
+        return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": "Event", "oneOf": required})
+
+    job = job_of(home, topic, registry, format="json_schema")
+    topic.write(JSONSerializer(schema("Order", "Refund"), topic.client), {"is": "Order", "id": 1}, {"is": "Refund"})
+    job.ingest()
+    topic.write(JSONSerializer(schema("Gift", "Order", "Refund"), topic.client), {"is": "Gift"}, {"is": "Order"}, None)
+    job.ingest()
+    assert rows(job) == [
+        {"Order": {"is": "Order", "id": 1}, "Refund": None, "Gift": None},
+        {"Order": None, "Refund": {"is": "Refund", "id": None}, "Gift": None},
+        {"Order": None, "Refund": None, "Gift": {"is": "Gift", "id": None}},
+        {"Order": {"is": "Order", "id": None}, "Refund": None, "Gift": None},
+        {"Order": None, "Refund": None, "Gift": None},
+    ]
+    assert verify(job.job).ok
+
+
 def test_documents_of_several_json_schemas_become_one_table(records: Any, home: Any, registry: SharedRegistry) -> None:
     topic = Topic(records, registry)
     text, number, line = {"type": "string"}, {"type": "integer"}, {"type": "object", "properties": {"sku": {}}}

@@ -18,7 +18,7 @@ from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.connect_json import ConnectJsonDecoder
 from kseg.segment_reader.payload.connect_schema import read_connect_schema
 from kseg.segment_reader.payload.ddl import parse_columns
-from kseg.segment_reader.payload.debezium import DebeziumDecoder, envelope_formats, envelope_type
+from kseg.segment_reader.payload.debezium import DebeziumDecoder, envelope_paths, envelope_type
 from kseg.segment_reader.payload.decoder import PayloadDecoder, Status
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.decoder import json_decoder
@@ -213,7 +213,7 @@ def test_a_document_of_another_kind_has_no_operation() -> None:
 
 
 def test_formats_of_a_row_s_fields_count_in_both_states() -> None:
-    formats = envelope_formats({"at": "epoch_millis"})
+    formats = envelope_paths({"at": "epoch_millis"})
     row = parse_columns({"at": "timestamp"})
     decoder = DebeziumDecoder(json_decoder(envelope_type(row), JsonOptions(formats=formats, unknown_fields="rescue")))
     (first, second) = read(decoder, in_json(envelope("d", {"at": 1000})), in_json({"op": "c", "after": {"at": 1000}}))
@@ -238,7 +238,7 @@ def test_postgresql_s_infinities_are_nulls_where_the_job_says_so(engine: Any, by
     if not by_schema:
         declared = parse_columns({"day": "date", "at": "timestamp_ntz", "zoned": "timestamp"})
         formats = {"day": "epoch_days", "at": "epoch_micros", "zoned": "iso8601"}
-    options = JsonOptions(formats=envelope_formats(formats), unknown_fields="ignore", out_of_range_times="set_null")
+    options = JsonOptions(formats=envelope_paths(formats), unknown_fields="ignore", out_of_range_times="set_null")
     rows = [
         {"day": -2147472692, "at": 9223372036825200000, "zoned": "+292278994-08-16T23:00:00Z"},
         {"day": 2147483647, "at": -9223372036832400000, "zoned": "-292275055-05-16T23:00:00Z"},
@@ -263,7 +263,7 @@ def test_decimals_of_decimal_handling_mode_string_are_decimals(engine: Any, conn
     fields = [{"field": "id", "type": "int64"}, {"field": "price", "type": "string", "optional": True}]
     states = [{"field": name, "type": "struct", "optional": True, "fields": fields} for name in ("before", "after")]
     schema = {"type": "struct", "fields": [*states, {"field": "op", "type": "string"}], "name": "orders.Envelope"}
-    options = JsonOptions(formats=envelope_formats({"price": "string"}), unknown_fields="ignore")
+    options = JsonOptions(formats=envelope_paths({"price": "string"}), unknown_fields="ignore")
     declared = envelope_type(parse_columns({"id": "bigint", "price": "decimal(12,4)"}))
     make = ConnectJsonDecoder if connect else json_decoder
     decoder = DebeziumDecoder(make(declared, options, engine=engine))

@@ -17,6 +17,9 @@ from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_sc
 from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, to_arrow
 
 TEXT = ("string", "json")
+A = {"title": "A", "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+B = {"title": "B", "type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
+MEMBERS = (("a", A), ("b", B))
 
 
 def read(field: Any, **top: Any) -> JsonSchemaType:
@@ -56,6 +59,22 @@ def connect(title: str, kind: str, hint: str, **parameters: str) -> dict[str, An
         ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "bigint", None),
         ({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}, "date", "iso8601"),
         ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, *TEXT),
+        ({"oneOf": [A, B]}, "struct<A: struct<a: bigint>, B: struct<b: string>>", None),
+        ({"anyOf": [A, {"type": "null"}, B]}, "struct<A: struct<a: bigint>, B: struct<b: string>>", None),
+        ({"properties": {"id": {"type": "integer"}}, "oneOf": [A, B]},
+         "struct<A: struct<id: bigint, a: bigint>, B: struct<id: bigint, b: string>>", None),
+        ({"properties": {"a": {"type": "string"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+         "struct<a: string>", None),
+        ({"oneOf": [{"properties": {"k": {"const": "x"}}}, {"properties": {"k": {"enum": ["y"]}}}]},
+         "struct<x: struct<k: string>, y: struct<k: string>>", None),
+        # what has no name, no column or no difference stays text
+        ({"oneOf": [A, {"type": "string", "title": "S"}]}, *TEXT),
+        ({"oneOf": [A, {**B, "title": "no name of a column"}]}, *TEXT),
+        ({"oneOf": [A, {**B, "title": "a"}]}, *TEXT),
+        ({"oneOf": [A, {**A, "title": "B"}]}, *TEXT),
+        ({"oneOf": [A, B, {"title": "C", "properties": {}}]}, *TEXT),
+        ({"oneOf": [A, {"$ref": "#/nowhere"}]}, *TEXT),
+        ({"oneOf": [A, B], "anyOf": [A, B]}, *TEXT),
         ({"type": ["integer", "string"]}, *TEXT),
         ({"type": "null"}, *TEXT),
         ({}, *TEXT),
@@ -73,7 +92,8 @@ def test_a_schema_has_a_type_and_a_format(schema: Any, ddl: str, format: str | N
     found = read(schema)
     assert found.type.field("f").type == parse_type(ddl)
     assert found.formats.get("f") == format
-    json_decoder(found.type, JsonOptions(formats=found.formats, unknown_fields="ignore"), engine="reference")
+    options = JsonOptions(formats=found.formats, choices=found.choices, unknown_fields="ignore")
+    json_decoder(found.type, options, engine="reference")
 
 
 def test_references_lead_to_definitions() -> None:
@@ -85,6 +105,58 @@ def test_references_lead_to_definitions() -> None:
     nullable = {"oneOf": [{"type": "null"}, {"$ref": "#/definitions/Address"}]}
     found = read(nullable, definitions={"Address": {"properties": {"x": {"type": "integer"}}}})
     assert found.type.field("f").type == parse_type("struct<x: bigint>")
+
+
+def test_members_of_a_choice_are_called_by_their_references() -> None:
+    """In another order or with another member, each is still the same column."""
+    shapes = {"Circle": {**A, "title": "a round one"}, "Square": {**B, "title": "Circle"}}
+    one, other = {"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Square"}
+    found = read({"oneOf": [other, one]}, **{"$defs": shapes})
+    assert found.type.field("f").type == parse_type("struct<Square: struct<b: string>, Circle: struct<a: bigint>>")
+    own = json.dumps({"oneOf": [{"$ref": "shop/order.json"}, {"$ref": "payment.json"}]})
+    others = {"shop/order.json": json.dumps({**A, "title": "Order"}), "payment.json": json.dumps({**B, "title": "a b"})}
+    columns = {"Order": parse_type("struct<a: bigint>"), "payment.json": parse_type("struct<b: string>")}
+    assert read_json_schema(own, others).type == pa.struct(columns)
+
+
+def test_a_choice_below_a_choice_is_a_struct_or_text_with_formats_of_its_own() -> None:
+    day = {"title": "Day", "properties": {"on": {"type": "string", "format": "date"}}, "required": ["on"]}
+    sound = {**A, "properties": {"a": {"oneOf": [day, B]}}}
+    unsound = {**B, "properties": {"b": {"oneOf": [day, {"type": "integer"}]}}}
+    found = read({"oneOf": [sound, unsound]})
+    kind = "struct<A: struct<a: struct<Day: struct<on: date>, B: struct<b: string>>>, B: struct<b: string>>"
+    assert found.type.field("f").type == parse_type(kind)
+    assert dict(found.formats) == {"f.A.a.Day.on": "iso8601", "f.B.b": "json"}
+    assert set(found.choices) == {"f", "f.A.a"}
+    none = read({"oneOf": [sound, {"type": "integer"}]})
+    assert (dict(none.formats), dict(none.choices)) == ({"f": "json"}, {})
+
+
+def test_a_choice_that_contains_itself_is_text_there() -> None:
+    leaf = {"properties": {"value": {"type": "integer"}}, "required": ["value"]}
+    node = {"properties": {"left": {"$ref": "#/$defs/Tree"}}, "required": ["left"]}
+    tree = {"oneOf": [{"$ref": "#/$defs/Leaf"}, {"$ref": "#/$defs/Node"}]}
+    found = read({"$ref": "#/$defs/Tree"}, **{"$defs": {"Leaf": leaf, "Node": node, "Tree": tree}})
+    kind = "struct<Leaf: struct<value: bigint>, Node: struct<left: string>>"
+    assert found.type.field("f").type == parse_type(kind)
+    assert dict(found.formats) == {"f.Node.left": "json"}
+
+
+def test_choices_that_double_with_each_level_are_text() -> None:
+    """2^40 columns in a few kilobytes."""
+    levels = 40
+    both = {
+        str(n): {"oneOf": [{**its, "properties": {name: {"$ref": f"#/$defs/{n + 1}"}}} for name, its in MEMBERS]}
+        for n in range(levels)
+    }
+    found = read({"$ref": "#/$defs/0"}, **{"$defs": {**both, str(levels): A}})
+    assert (found.type.field("f").type, dict(found.formats), dict(found.choices)) == (pa.string(), {"f": "json"}, {})
+
+
+def test_choices_are_text_where_they_are_not_read() -> None:
+    text = json.dumps({"type": "object", "properties": {"f": {"oneOf": [A, B]}}})
+    found = read_json_schema(text, choices=False)
+    assert (found.type, dict(found.formats), dict(found.choices)) == (pa.struct({"f": pa.string()}), {"f": "json"}, {})
 
 
 def test_references_lead_to_other_schemas() -> None:
@@ -132,6 +204,7 @@ def test_a_schema_that_is_joined_several_ways_is_read() -> None:
         ("{", InvalidSchema),
         ("true", UnsupportedSchema),
         ('{"type": "string"}', UnsupportedSchema),
+        ('{"oneOf": [{"$ref": "#/nope"}, {"title": "A", "properties": {"a": {}}}]}', InvalidSchema),
         ('{"type": "object"}', UnsupportedSchema),
         ('{"type": "object", "additionalProperties": {"type": "string"}}', UnsupportedSchema),
         ('{"properties": {"f": {"$ref": "#/nope"}}}', InvalidSchema),
@@ -143,6 +216,23 @@ def test_a_schema_that_is_joined_several_ways_is_read() -> None:
 def test_what_has_no_columns_is_refused(text: str, error: type[PayloadSchemaError]) -> None:
     with pytest.raises(error):
         read_json_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([A, {**A, "title": "B"}], "a choice, and A and B have no const, enum or required property that differs"),
+        (
+            [A, {"properties": {"b": {}}, "required": ["b"]}],
+            "a choice, and the member at 1 has no $ref, title or const",
+        ),
+        ([A, {"type": "string", "title": "S", "required": ["x"]}], "a choice, and S is no object with properties"),
+    ],
+)
+def test_a_choice_at_the_top_that_has_no_columns_is_refused_with_the_reason(members: Any, words: str) -> None:
+    with pytest.raises(UnsupportedSchema) as refused:
+        read_json_schema(json.dumps({"oneOf": members}))
+    assert words in refused.value.reason
 
 
 def test_a_value_without_a_type_is_kept_as_it_is_written() -> None:
