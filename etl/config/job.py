@@ -145,6 +145,13 @@ class Job(Section):
         return self.decode is not None or bool(self.transform)
 
     @property
+    def drops_tombstones(self) -> bool:
+        """Whether records without a payload land nowhere (`tombstones: drop`)."""
+        sections = sections_of(self.decode).values() if self.decode is not None else ()
+        payloads = (payload for one in sections for payload in (one.key, one.value) if payload is not None)
+        return any(payload.tombstones == "drop" for payload in payloads)
+
+    @property
     def quarantine(self) -> str | None:
         """The quarantine table, for damaged batches; None where a run stops at damage."""
         table = self.sink.quarantine

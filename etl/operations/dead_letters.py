@@ -37,6 +37,7 @@ class DeadLetters:
         self._expired = Counter(letter.run_id for letter in states.expired())
         by_run: dict[str, list[Letter]] = {}
         open_ones: list[Letter] = []
+        of_lost: list[Letter] = []
         counts: Counter[str] = Counter()
         for table, letters in (*by_table.items(), (None, states.expired())):
             for letter in letters:
@@ -44,6 +45,9 @@ class DeadLetters:
                 if (now := states.of(letter)) == "other" or gone != (table is None):
                     continue  # an expired letter that is not deleted yet is counted once, as expired
                 counts[now] += 1
+                if now == "unknown":
+                    of_lost.append(letter)
+                    continue
                 by_run.setdefault(letter.run_id, []).append(letter)
                 if table is not None:
                     self._by_table.setdefault(table, Counter())[letter.run_id] += 1
@@ -51,7 +55,7 @@ class DeadLetters:
                     open_ones.append(letter)
         self.counts: dict[str, int] = dict(sorted(counts.items()))
         self._by_run = {run_id: addresses_of(of_run) for run_id, of_run in by_run.items()}
-        self._open = addresses_of(open_ones)
+        self._open, self._of_lost = addresses_of(open_ones), addresses_of(of_lost)
 
     @classmethod
     def read(cls, context: JobContext, state: JobState) -> DeadLetters:
@@ -66,16 +70,15 @@ class DeadLetters:
 
     @property
     def excusable(self) -> bool:
-        """Whether the addresses without a row are all known: the tables have as many dead letters as the runs wrote,
-        and none is of a lost ledger."""
+        """Whether the addresses without a row are all known, but for those of lost ledgers: the tables have as many
+        dead letters as the runs wrote."""
         number = sum((of_table for of_table in self._by_table.values()), self._expired)
         runs = [run for run in self._state.runs.values() if run.accounted is not None and not run.abandoned]
         left_out = {r.run_id: r.accounted.rows_in - r.accounted.rows_out for r in runs if r.accounted is not None}
         archive = self._state.archive
         of_dropped = sum(count for run_id, count in number.items() if run_id not in self._state.runs)
         return (
-            "unknown" not in self.counts
-            and all(count == number[run_id] for run_id, count in left_out.items())
+            all(count == number[run_id] for run_id, count in left_out.items())
             and archive.rows_in - archive.rows_out == of_dropped
         )
 
@@ -113,13 +116,17 @@ class DeadLetters:
         return notes
 
     def excused(self, landed: TableLandings) -> dict[TopicPartition, OffsetSet]:
-        """Subtract the dead letters from what runs have landed in a table (this changes `landed`). Returns the compared
-        addresses at which no row is due: open or expired dead letters that no other run has landed."""
+        """Subtract the dead letters from what runs have landed in a table (this changes `landed`); at those of a lost
+        ledger a row may be there or not. Returns the compared addresses at which no row is due: open or expired dead
+        letters that no other run has landed."""
         for by_run in (landed.standing, landed.kept):
             for run_id, partitions in by_run.items():
                 for tp, letters in self._by_run.get(run_id, {}).items():
                     if tp in partitions:
                         partitions[tp] = partitions[tp].subtract(letters)
+        for tp, letters in self._of_lost.items():
+            if found := letters.intersect(landed.older.get(tp, EMPTY)):
+                landed.doubtful[tp] = landed.doubtful.get(tp, EMPTY).union(found)
         absent: dict[TopicPartition, OffsetSet] = {}
         for tp, letters in self._open.items():
             due = OffsetSet.of(

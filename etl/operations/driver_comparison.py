@@ -214,7 +214,7 @@ class DriverComparison:
         landed = self.expected.landed
         copies = Intervals((c.topic, c.partition, c.start, c.end, c.copies) for c in landed.copies())
         addresses = sorted(rows.keys() | due.keys())
-        seen = [_seen(rows.get(address, ()), due.get(address), copies.at(address) or 1) for address in addresses]
+        seen = [_seen(rows.get(address, ()), due.get(address), _or_one(copies.at(address))) for address in addresses]
         arrays = np.array(seen, dtype=np.int64).reshape(len(seen), 9).T
         truths = {name: arrays[at] != 0 for at, name in enumerate(("in_kafka", "foreign", "differs"))}
         counts = dict(zip(("times", "standing", "kept", "replaced", "older", "copies"), arrays[3:], strict=True))
@@ -241,6 +241,10 @@ class DriverComparison:
             Group(*(judged[number][1:] if number < len(judged) else (None, "")), exact, topic, count, first)
             for (number, exact, topic), (count, first) in grouped.items()
         ]
+
+
+def _or_one(copies: int | None) -> int:
+    return 1 if copies is None else copies
 
 
 def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...]:

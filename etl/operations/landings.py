@@ -48,7 +48,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A range in which several runs have a row for each offset. copies: the number of these runs."""
+    """A range in which each offset has another number of rows than one. copies: the number of runs that have a row of
+    it; 0 where there may be one or none."""
 
     topic: str
     partition: int
@@ -66,6 +67,7 @@ class TableLandings:
     rows of those runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
     unknown: number of offsets that cannot be compared, because a summary has dropped in which table they landed.
+    doubtful: offsets of `older` whose records a lost ledger's run may have left out, so that a row may be missing.
     routes: by run id, for runs that had rows of one range for several tables: the routes that lead to this table
     (`sink.routes`). Records with other routes have no row here.
     """
@@ -81,6 +83,7 @@ class TableLandings:
     older_replaced: ByPartition = field(default_factory=dict)
     older_superseded: ByPartition = field(default_factory=dict)
     unknown: int = 0
+    doubtful: ByPartition = field(default_factory=dict)
     open_runs: list[str] = field(default_factory=list)
     routes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _covered: ByPartition = field(default_factory=dict)
@@ -129,8 +132,9 @@ class TableLandings:
                         yield Claim(tp.topic, tp.partition, start, end, run_id, status)
 
     def copies(self) -> Iterator[Copies]:
-        """Ranges in which more than one row is due at an offset. Only runs with the same routes count together: runs
-        with different routes may have landed a record in different tables, so that one row may be all that is due."""
+        """Ranges in which more than one row is due at an offset, or none need be there. Only runs with the same routes
+        count together: runs with different routes may have landed a record in different tables, so that one row may be
+        all that is due."""
         by_partition: dict[tuple[TopicPartition, tuple[str, ...]], list[OffsetSet]] = {}
         for run_id, partitions in self.standing.items():
             for tp, offsets in partitions.items():
@@ -139,6 +143,10 @@ class TableLandings:
             for (start, end), copies in _depths(sets):
                 if copies > 1:
                     yield Copies(tp.topic, tp.partition, start, end, copies)
+        due = union_of(self.standing.values())
+        for tp, offsets in self.doubtful.items():
+            for start, end in offsets.subtract(due.get(tp, EMPTY)):
+                yield Copies(tp.topic, tp.partition, start, end, 0)
 
 
 def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
@@ -211,6 +219,8 @@ def _older(
             replaced = of_table.older_replaced.get(tp, EMPTY)
             of_table.older[tp] = older = older.subtract(replaced)
             of_table.older_replaced[tp] = replaced
+            if state.lost_ledgers and job.drops_tombstones:
+                of_table.doubtful[tp] = older
             if tp in of_table.older_superseded:
                 taken = older.union(replaced)
                 of_table.older_superseded[tp] = of_table.older_superseded[tp].subtract(taken)

@@ -107,8 +107,8 @@ class Seen:
 
     in_kafka: whether a row is due. foreign: whether there is a row that its run has not landed. times: the largest
     number of rows of one run. standing, kept, replaced, older: the number of runs whose rows have this claim; standing
-    includes kept and older. copies: the number of runs whose rows are due. differs: whether a standing row equals none
-    of the rows that are due.
+    includes kept and older. copies: the number of runs whose rows are due; 0 where a row may be there or not. differs:
+    whether a standing row equals none of the rows that are due.
     """
 
     in_kafka: Any
@@ -132,7 +132,7 @@ def rules(seen: Seen, *, older_once: bool) -> list[Rule]:
         Rule(seen.times > 1, "duplicate"),
         Rule(~seen.in_kafka & (seen.standing > seen.kept), "stranger"),
         Rule(~seen.in_kafka, None),
-        Rule(seen.standing == 0, "gap"),
+        Rule((seen.standing == 0) & (seen.copies > 0), "gap"),
         Rule(seen.standing < seen.copies, "gap", "copies"),
         Rule(seen.replaced > 0, "duplicate", "replaced"),
     ]

@@ -134,7 +134,7 @@ def verify(
         report = VerifyReport(job.name)
         snapshot = context.inputs.snapshot()
         letters = DeadLetters.read(context, state)
-        compared = _compared(job, letters)
+        compared = _compared(job, letters, state)
         for table, landed in landings(job, state).items():
             if tables is not None and table not in tables:
                 continue
@@ -178,7 +178,7 @@ def verify(
                     f"{table}: {checker.by_address} rows were compared by their addresses alone: {what}"
                 )
             report.findings += found.findings
-            report.notes += [f"{table}: {note}" for note in (*_left_out(landed, unreadable), *found.notes)]
+            report.notes += [f"{table}: {note}" for note in (*_left_out(landed, unreadable, compared), *found.notes)]
             report.notes += [
                 f"{tp}: {offsets} have landed and lie above the log's end: `kseg ingest` shows whether it was truncated"
                 for tp, offsets in above.items()
@@ -236,17 +236,27 @@ def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:
         yield Finding("file", table, None, None, None, f"the table's data file {path} is not in the store")
 
 
-def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
+def _left_out(landed: TableLandings, unreadable: int, compared: Compared) -> Iterator[str]:
     """Notes on what is not compared, or not in full."""
     if unreadable:
         yield f"{unreadable} offsets can no longer be read and could not be compared"
-    if any(landed.older.values()):
+    if any(landed.older.values()) and compared == "counts":
+        yield (
+            "some offsets were landed by runs that are older than the ledger's summary, or with a lost ledger: their "
+            "rows were not counted"
+        )
+    elif any(landed.older.values()):
         yield (
             "some offsets were landed by runs that are older than the ledger's summary, or with a lost ledger: "
             "each row was compared with Kafka, but not with the run that landed it"
         )
-    if any(landed.older.values()) and not landed.older_once:
+    if any(landed.older.values()) and not landed.older_once and compared != "counts":
         yield "runs of mode append may be among them: rows of several runs at one offset were not counted"
+    if doubtful := sum(offsets.length for offsets in landed.doubtful.values()):
+        yield (
+            f"{doubtful} offsets of a lost ledger may have no row (tombstones that were dropped, dead letters of which "
+            "it is not known whether they have landed since): a row that is missing there is no finding"
+        )
     if landed.unknown:
         yield (
             f"{landed.unknown} offsets were landed by runs that are older than the ledger's summary, and into which "
@@ -256,9 +266,11 @@ def _left_out(landed: TableLandings, unreadable: int) -> Iterator[str]:
         yield f"{len(landed.open_runs)} runs have not ended ({listed(landed.open_runs, most=3)}): not compared"
 
 
-def _compared(job: Job, letters: DeadLetters) -> Compared:
+def _compared(job: Job, letters: DeadLetters, state: JobState) -> Compared:
     if not job.transforms_rows:
         return "rows"
     if not (letters.excusable and job.sink.addresses):
+        return "counts"
+    if job.transform and state.lost_ledgers:  # it may have made any number of rows of a record
         return "counts"
     return "addresses" if job.transform else "decoded"
