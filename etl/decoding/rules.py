@@ -17,16 +17,22 @@
 A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
 by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
 (`rules.nulls_fields`), never for a number.
+
+A replacement of all rows decodes them by the newest version. Columns that come from a registry's schemas stay those of
+the version by which they were made (`DecodingRules.with_columns_of`): a table's columns do not change their types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 PROPERTY: Final = "kseg.decodingRules"
 """The property of a table whose rows are decoded by these rules; without it they are those of version 1."""
+
+COLUMNS_PROPERTY: Final = "kseg.columnRules"
+"""The property of a table whose columns come from a registry's schemas by the rules of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,14 @@ class DecodingRules:
     def properties(self) -> Mapping[str, str]:
         """Properties of a new table whose rows are decoded by these rules."""
         return {PROPERTY: str(self.version)} if self.version > FIRST.version else {}
+
+    def with_columns_of(self, other: DecodingRules) -> DecodingRules:
+        """These rules for rows of columns that other rules have made."""
+        return replace(
+            self,
+            connect_logical_types=other.connect_logical_types,
+            structs_of_choices=other.structs_of_choices,
+        )
 
 
 FIRST: Final = DecodingRules(

@@ -41,7 +41,14 @@ from kseg.etl.planning.epoch_ends import EpochEnds
 from kseg.etl.planning.group_reconciliation import GroupView, check_committed_epoch, reconcile
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
-from kseg.etl.planning.table_rules import beside_unfinished, depends_on_rules, has_same_columns, replaces_all
+from kseg.etl.planning.table_rules import (
+    beside_unfinished,
+    column_rules,
+    depends_on_rules,
+    has_same_columns,
+    replaces_all,
+)
+from kseg.etl.tables.values import TableDescription
 
 if TYPE_CHECKING:
     from kseg.etl.ledger.schemas import SchemasAdded
@@ -63,6 +70,7 @@ class PlanInputs:
         epoch now.
     notes: messages for the user about the target tables.
     rules: the rules of decoding of the tables' rows; None: no table has any.
+    described: the tables of records as they are.
     """
 
     job: Job
@@ -74,6 +82,7 @@ class PlanInputs:
     sizes: Mapping[TopicPartition, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     rules: DecodingRules | None = FIRST
+    described: Mapping[str, TableDescription] = field(default_factory=dict)
 
     def table_of(self, topic: str) -> str | None:
         """The table of a topic's rows; None if routes are not selected by topic."""
@@ -358,6 +367,8 @@ class Draft:
         from kseg.etl.planning.schemas import pinned_schemas, without_rows
 
         anew = without_rows(self.state)
+        if not self.state.lineages:
+            rules = column_rules(self.inputs.described, rules)
         return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state, rules, anew=anew)
 
     def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:

@@ -71,7 +71,8 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     committed = () if group is None else committed_epochs(group, state)
     ends = ends_of_epochs(inputs.logs, snapshot, state, committed)
     notes = target_tables.layout_notes(of_rows)
-    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes, tuple(notes), rules)
+    described = {table: now for table, (_, now) in decoded.items()}
+    return PlanInputs(job, snapshot, found, group, ends, schemas, sizes, tuple(notes), rules, described)
 
 
 def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:

@@ -10,7 +10,9 @@
 
 All of a job's tables are decoded by the same rules, because they share readers' schemas and steps: a job that brings
 together tables whose rows have different rules is refused, if its rows depend on them (`depends_on_rules`). A
-replacement of all rows that the job has landed begins anew, by the newest rules, if the columns stay the same.
+replacement of all rows that the job has landed begins anew, by the newest rules, if the columns stay the same. Columns
+by schemas of a registry do, because the ledger has them (a lineage); a property of the table has the rules that made
+them, for a ledger that is rebuilt (`column_rules`).
 
 No two unfinished runs of a job have different rules (`beside_unfinished`), so none lands rows by rules that a
 replacement has changed since it was planned.
@@ -47,6 +49,15 @@ def rules_of_tables(
     if not may_differ and len({rules.version for rules in with_rows.values()}) > 1:
         raise _different(with_rows)
     return min((with_rows or known).values(), key=lambda one: one.version, default=None)
+
+
+def column_rules(found: Mapping[str, TableDescription], rules: DecodingRules) -> DecodingRules:
+    """The rules for a registry's schemas of which a ledger knows none: those that made the tables' columns.
+
+    rules: of the rows. Raises Refused: `ledger-newer`.
+    """
+    made = [_known_rules(table, now.column_rules) for table, now in found.items() if now.column_rules is not None]
+    return rules.with_columns_of(_oldest((rules, *made)))
 
 
 def _is_empty(now: TableDescription) -> bool:
@@ -142,8 +153,12 @@ def _of_table(table: str, record: TableRecord, now: TableDescription) -> Decodin
     if recorded is not None and recorded.id == now.state.id:
         return rules_of(record.rules)
     if now.decoding_rules is not None:
-        try:
-            return rules_of(now.decoding_rules)
-        except ValueError as error:
-            raise Refused.of("ledger-newer", {"error": error}, case="rules of decoding", table=table) from None
+        return _known_rules(table, now.decoding_rules)
     return None if now.state.rows == 0 else rules_of(1)
+
+
+def _known_rules(table: str, version: int) -> DecodingRules:
+    try:
+        return rules_of(version)
+    except ValueError as error:
+        raise Refused.of("ledger-newer", {"error": error}, case="rules of decoding", table=table) from None

@@ -22,13 +22,15 @@ class TableDescription:
 
     state: None where there is no table. transactions: the version of each app's last transaction, of the apps that were
     asked for and have any. place: one spelling for each location; "" where it is not known. decoding_rules: the version
-    in the table's property (`etl.decoding.rules.PROPERTY`); None where it has no such.
+    in the table's property (`etl.decoding.rules.PROPERTY`); None where it has no such. column_rules: the same of
+    `COLUMNS_PROPERTY`.
     """
 
     state: TableState | None = None
     transactions: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
     decoding_rules: int | None = None
+    column_rules: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

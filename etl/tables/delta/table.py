@@ -22,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from kseg.etl.decoding.rules import PROPERTY
+from kseg.etl.decoding.rules import COLUMNS_PROPERTY, PROPERTY
 from kseg.etl.errors import ConfigurationError, KsegError, RetriableFailure
 from kseg.etl.ledger.store_errors import check_endpoint, check_place, store_error
 from kseg.etl.ledger.values import TableCommit, TableState
@@ -151,7 +151,8 @@ class DeltaAccess(TableAccess):
         def answer(table: Snapshot) -> TableDescription:
             versions = {app_id: table.transaction_version(app_id) for app_id in app_ids}
             known = {app_id: version for app_id, version in versions.items() if version is not None}
-            return TableDescription(table.state(), known, decoding_rules=_decoding_rules(table))
+            rules, of_columns = (_version_in(table, name) for name in (PROPERTY, COLUMNS_PROPERTY))
+            return TableDescription(table.state(), known, decoding_rules=rules, column_rules=of_columns)
 
         return self._ask(answer, TableDescription())
 
@@ -387,9 +388,9 @@ def table_properties(table: DeltaTable) -> dict[str, str]:
     return {key: value for key, value in table.metadata().configuration.items() if value is not None}
 
 
-def _decoding_rules(table: DeltaTable) -> int | None:
-    """The version of a snapshot's rules of decoding; None if no property names one."""
-    text = table_properties(table).get(PROPERTY, "")
+def _version_in(table: DeltaTable, name: str) -> int | None:
+    """The version of rules of decoding that a snapshot's property names; None if it names none."""
+    text = table_properties(table).get(name, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 

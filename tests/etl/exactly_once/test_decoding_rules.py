@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY
+from kseg.etl.decoding.rules import COLUMNS_PROPERTY, FIRST, NEWEST, PROPERTY
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.verify import verify
+from kseg.etl.planning import table_rules
+from registries import SharedRegistry
 
 DECODE = {"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}}
 
@@ -173,3 +178,44 @@ def test_connects_logical_types_in_avro_are_columns_of_a_new_table(home: Any, re
         "atz": datetime(2024, 2, 29, 12, 30, 0, 500_000, UTC),
     }
     assert verify(job.job).ok
+
+
+def dated(*more: tuple[str, str]) -> str:
+    """Avro's schema of a record with one of Connect's types, and these fields."""
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    fields = [("id", "int"), ("day", day), *more]
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in fields]})
+
+
+def test_a_rebuilt_ledger_keeps_columns_that_an_earlier_release_has_made(
+    records: Any, local_home: Any, schema_registry: SharedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows are decoded by the newest rules after they were replaced, and the columns were no longer known."""
+    topic = records.topic(1)
+    job = local_home(
+        topic, decode={"value": {"format": "avro", "schema": "registry"}}, registry={"url": schema_registry.url}
+    )
+
+    def send(schema: str, value: dict[str, Any]) -> None:
+        serializer = AvroSerializer(schema_registry.client, schema)
+        producer = Producer(records.settings)
+        producer.produce(topic, serializer(value, SerializationContext(topic, MessageField.VALUE)), partition=0)
+        assert producer.flush(60) == 0
+
+    send(dated(), {"id": 0, "day": 19000})
+    with monkeypatch.context() as earlier:
+        earlier.setattr(table_rules, "NEWEST", FIRST)
+        job.ingest()
+    everything = {"from_": [f"{topic}:0:0"], "mode": "replace"}
+    job.backfill(**everything, to=[f"{topic}:0:1"])
+    shutil.rmtree(job.job.ledger)
+    rebuild_ledger(job.job)
+    send(dated(("note", "string")), {"id": 1, "day": 19001, "note": "a"})
+    job.ingest()
+    job.backfill(**everything, to=[f"{topic}:0:2"])
+    found = job.table("first").to_pyarrow_table().sort_by("_kseg_offset")
+    assert [found[name].to_pylist() for name in ("day", "note")] == [[19000, 19001], [None, "a"]]
+    assert verify(job.job).ok
+    assert planned(job) == [NEWEST.version] * 2
+    properties = job.table("first").metadata().configuration
+    assert [properties[name] for name in (PROPERTY, COLUMNS_PROPERTY)] == [str(NEWEST.version), str(FIRST.version)]

@@ -17,6 +17,7 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import TableRecord, TableState
 from kseg.etl.planning.table_rules import (
     beside_unfinished,
+    column_rules,
     depends_on_rules,
     replaces_all,
     rules_in_ledger,
@@ -81,6 +82,16 @@ def test_all_tables_of_a_job_have_the_rules_of_its_rows() -> None:
     assert rules_of_tables({}) is None
     emptied = (landed(1), table(0))
     assert rules_of_tables({"emptied": emptied, "rows": (landed(2), table())}) == NEWEST
+
+
+def test_columns_of_a_registry_are_made_as_the_tables_were() -> None:
+    replaced = TableDescription(TableState("t", 3, 5), decoding_rules=2, column_rules=1)
+    assert column_rules({"t": table(5, property=2), "replaced": replaced}, NEWEST) == NEWEST.with_columns_of(FIRST)
+    assert column_rules({"t": table(5, property=2)}, NEWEST) == NEWEST
+    assert NEWEST.with_columns_of(FIRST).nulls_fields, "rows are decoded as before"
+    with pytest.raises(Refused) as caught:
+        column_rules({"t": TableDescription(TableState("t", 3, 5), column_rules=9)}, NEWEST)
+    assert caught.value.code == "ledger-newer"
 
 
 def test_tables_whose_rows_have_different_rules_are_not_one_jobs() -> None:
