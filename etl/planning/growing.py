@@ -75,8 +75,8 @@ class Growing:
 
     widen: columns of a table that is there may become wider, as far as Delta allows it. Avro promotes more than that.
     takes: all records are of one kind, though their topics have several: whether a record's name is of it. run: the run
-    whose records have the schemas. first: neither it nor a run before it has landed rows. anew: no run has; columns of
-    earlier versions are forgotten.
+    whose records have the schemas. first: neither it nor a run before it has landed rows, so that no column's type is
+    decided yet. anew: no run has; columns of earlier versions are forgotten.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class Growing:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         try:
-            self._table: Any = self._format.reader(kept[-1]) if kept else None
+            self._reader: Any = self._format.reader(kept[-1]) if kept else None
         except PayloadSchemaError:
             message = "the columns of this job's table come from schemas of another format"
             remedy = "write the format that it had, or land in another table by another job"
             raise ConfigurationError.of(f"decode.{lineage}.format", message, remedy) from None
-        self._reader: Any = self._table
+        self._table: Any = None if first else self._reader
 
     def add(self, name: str, text: SchemaText) -> None:
         with self._sound():

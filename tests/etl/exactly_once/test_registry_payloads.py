@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -26,6 +27,7 @@ from kseg.etl.errors import KsegError, Refused
 from kseg.etl.operations.verify import verify
 from kseg.jobs.inference.draft import draft_of
 from kseg.jobs.inference.sampling import Sample
+from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from registries import SharedRegistry
 
@@ -243,3 +245,37 @@ def test_records_of_a_union_of_references_land_in_tables_of_their_own(topic_of: 
     plain.ingest()
     members = [{name: one for name, one in row.items() if one is not None} for row in rows(plain)]
     assert members == [{"member0": {"id": 1}}, {"member1": {"id": "a"}}, {"member0": {"id": 2}}]
+
+
+@pytest.mark.parametrize("kinds", [("int", "long"), ("long", "int")])
+def test_other_subjects_that_are_met_one_after_the_other_share_the_wider_type_before_any_row(
+    topic_of: Any,
+    local_home: Any,
+    schema_registry: SharedRegistry,
+    kinds: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second one was refused, though no row had landed: the first one's columns counted as the table's."""
+    monkeypatch.setattr("kseg.etl.run.read_options.Limits", partial(Limits, max_rows=1))
+    topic = topic_of()
+
+    def order(name: str, *more: tuple[str, str]) -> dict[str, Any]:
+        fields = [{"name": field, "type": kind} for field, kind in (("id", "long"), *more)]
+        return {"type": "record", "name": name, "namespace": f"n{topic.suffix}", "fields": fields}
+
+    by_record = {"subject.name.strategy": record_subject_name_strategy}
+    topic.write_avro(order("Order"), {"id": 0})
+    for number, kind in enumerate(kinds, start=1):
+        topic.write_avro(order(f"Order{number}", ("x", kind)), {"id": number, "x": number}, **by_record)
+    subjects = [f"{topic.name}-value"]
+    job = local_home(
+        topic.name,
+        decode={"value": {"format": "avro", "schema": "registry", "subject": subjects}},
+        registry={"url": schema_registry.url},
+    )
+    job.ingest()
+    found = job.table("first").to_pyarrow_table().sort_by("id")
+    assert str(found.schema.field("x").type) == "int64"
+    assert found["x"].to_pylist() == [None, 1, 2]
+    assert len(job.state.lineages["value"].readers) == 3, "each was met by itself"
+    assert verify(job.job).ok

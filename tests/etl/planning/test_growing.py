@@ -116,8 +116,11 @@ def test_a_field_that_the_newest_version_lacks_gets_the_widest_type_in_any_order
     assert len(state.lineages["value"].readers) == 2, "the first version that is met decides for all of them"
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_schemas_of_other_subjects_that_are_met_together_share_the_wider_type(together: bool) -> None:
+@pytest.mark.parametrize(("together", "first"), [(True, False), (False, True), (False, False)])
+def test_schemas_of_other_subjects_share_the_wider_type_if_met_together_or_before_any_row(
+    together: bool, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kseg.etl.planning.schemas._is_first", lambda *_: first)
     job = job_of({"value": avro()})
     event, pinned = pinned_schemas(job, {"value": found(text(id="long"))}, EMPTY)
     state = after(EMPTY, event)
@@ -127,6 +130,11 @@ def test_schemas_of_other_subjects_that_are_met_together_share_the_wider_type(to
         assert [one["type"] for one in json.loads(state.lineages["value"].readers[-1])["fields"]] == ["long", "long"]
         return
     learned = extended(job, plan_of(pinned), {"value": {"8": met["8"]}}, state)
+    if first:
+        state = after(state, learned)
+        state = after(state, extended(job, plan_of(learned.pinned), {"value": {"9": met["9"]}}, state))
+        assert [one["type"] for one in json.loads(state.lineages["value"].readers[-1])["fields"]] == ["long", "long"]
+        return
     with pytest.raises(Refused, match=r"Order\.x: long does not fit") as refused:
         extended(job, plan_of(learned.pinned), {"value": {"9": met["9"]}}, after(state, learned))
     remedy = str(refused.value.remedy)
