@@ -21,6 +21,7 @@ replacement has changed since it was planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.decoding import sections_of
@@ -31,6 +32,14 @@ from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import TableRecord
 from kseg.etl.tables.values import TableDescription
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kseg.etl.config.decoding import Payload
+
+_BY_RULES: Final = ("avro", "json_schema")
+"""Formats whose schemas have other columns by other rules."""
 
 
 def rules_of_tables(
@@ -83,7 +92,7 @@ def depends_on_rules(job: Job) -> bool:
     payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
     return (
         any(section.on_error == "set_null" for section in sections)
-        or any(payload.format == "avro" and payload.declared.text is None for payload in payloads)  # of a registry
+        or any(payload.format in _BY_RULES and payload.declared.text is None for payload in payloads)  # of a registry
         or job.hash_by(FIRST) != job.hash_by(NEWEST)
         or not has_same_columns(job)
     )
@@ -133,13 +142,26 @@ def has_same_columns(job: Job) -> bool:
     payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
     if any(payload.unavailable_by(FIRST) != payload.unavailable_by(NEWEST) for payload in payloads):
         return False  # one has `_kseg_unavailable`
-    texts = [text for payload in payloads if payload.format == "avro" and (text := payload.declared.text) is not None]
-    if not texts:
-        return True
-    from kseg.segment_reader.payload.avro.schema import parse_schema
-    from kseg.segment_reader.payload.avro.types import arrow_type
+    return all(_columns_by(FIRST, payload) == _columns_by(NEWEST, payload) for payload in payloads)
 
-    return all(arrow_type(parse_schema(text)) == arrow_type(parse_schema(text, connect=True)) for text in texts)
+
+def _columns_by(rules: DecodingRules, payload: Payload) -> pa.DataType | None:
+    """The type of the rows of a schema in the job file; None where no rules give others, or these read none of it."""
+    text = payload.declared.text
+    if text is None or payload.format not in _BY_RULES:
+        return None
+    if payload.format == "avro":
+        from kseg.segment_reader.payload.avro.schema import parse_schema
+        from kseg.segment_reader.payload.avro.types import arrow_type
+
+        return arrow_type(parse_schema(text, connect=rules.connect_logical_types))
+    from kseg.segment_reader.payload.errors import UnsupportedSchema
+    from kseg.segment_reader.payload.json_schema import read_json_schema
+
+    try:
+        return read_json_schema(text, choices=rules.structs_of_choices and payload.unknown != "rescue").type
+    except UnsupportedSchema:  # documents that are a choice
+        return None
 
 
 def _oldest(rules: Iterable[DecodingRules]) -> DecodingRules:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.decoding import Decode
-from kseg.etl.config.load import job_from_document
+from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.rules import FIRST, NEWEST, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
@@ -19,6 +21,7 @@ from kseg.etl.planning.table_rules import (
     beside_unfinished,
     column_rules,
     depends_on_rules,
+    has_same_columns,
     replaces_all,
     rules_in_ledger,
     rules_of_tables,
@@ -27,16 +30,15 @@ from kseg.etl.tables.values import TableDescription
 
 UNKNOWN = TableRecord()
 TP = TopicPartition("orders", 0)
-JOB = job_from_document(
-    {
-        "version": 1,
-        "name": "job",
-        "kafka": {"bootstrap.servers": "localhost:1"},
-        "source": {"topics": ["orders"]},
-        "sink": {"path": "/lake/orders"},
-        "ledger": "/lake/ledger",
-    }
-)
+DOCUMENT = {
+    "version": 1,
+    "name": "job",
+    "kafka": {"bootstrap.servers": "localhost:1"},
+    "source": {"topics": ["orders"]},
+    "sink": {"path": "/lake/orders"},
+    "ledger": "/lake/ledger",
+}
+JOB = job_from_document(DOCUMENT)
 
 
 def table(rows: int | None = 5, *, property: int | None = None, id: str = "id") -> TableDescription:
@@ -110,12 +112,37 @@ def test_tables_whose_rows_have_different_rules_are_not_one_jobs() -> None:
         ({"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}}, False),
         ({"value": {"format": "json", "schema": {"columns": {"id": "bigint"}}}, "on_error": "set_null"}, True),
         ({"value": {"format": "avro", "schema": "registry"}}, True),
+        ({"value": {"format": "json_schema", "schema": "registry"}}, True),
         ({"value": {"format": "protobuf", "schema": "registry"}}, False),
     ],
 )
 def test_rows_depend_on_rules_where_they_may_be_others(decode: Any, depends: bool) -> None:
     of_job = None if decode is None else Decode.model_validate(decode)
     assert depends_on_rules(JOB.model_copy(update={"decode": of_job})) == depends
+
+
+CHOICE = {"oneOf": [{"title": n, "type": "object", "properties": {n: {}}, "required": [n]} for n in ("a", "b")]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "same"),
+    [
+        ({"type": "object", "properties": {"id": {"type": "integer"}}}, {}, True),
+        ({"type": "object", "properties": {"one": CHOICE}}, {}, False),
+        ({"type": "object", "properties": {"one": CHOICE}}, {"unknown_fields": "rescue"}, True),
+        (CHOICE, {}, False),
+    ],
+)
+def test_a_replacement_of_all_rows_begins_anew_only_where_choices_keep_their_columns(
+    schema: Any, options: Any, same: bool, tmp_path: Path
+) -> None:
+    """Rows of the first rules have choices as JSON text: all rows of such a table could not be replaced."""
+    (tmp_path / "v.json").write_text(json.dumps(schema))
+    decode = {"value": {"format": "json_schema", "schema": {"file": "v.json"}, **options}}
+    (tmp_path / "job.yaml").write_text(json.dumps({**DOCUMENT, "decode": decode}))
+    job = load_job(tmp_path / "job.yaml")
+    assert has_same_columns(job) == same
+    assert depends_on_rules(job) != same
 
 
 def unfinished(*rules: int, accounted: bool = False) -> Any:
