@@ -12,6 +12,12 @@ from functools import cached_property
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
+from kseg.segment_reader.payload.plain import Engine, PlainDecoder, with_engine
+
+
+def of_engine(plain: PlainDecoder, engine: Engine, compiled: Callable[[], PayloadDecoder]) -> PayloadDecoder:
+    """A schema's decoder as this engine: the plain one, or the one that `compiled` makes with the first payload."""
+    return LateDecoder(plain, compiled) if engine == "fast" else with_engine(plain, engine)
 
 
 class LateDecoder:

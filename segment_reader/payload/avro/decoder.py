@@ -16,8 +16,8 @@ from kseg.segment_reader.payload.avro.schema import Schema
 from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.avro.zoned import Nanoseconds, ZonedDecoder
 from kseg.segment_reader.payload.decoder import PayloadDecoder
-from kseg.segment_reader.payload.late import LateDecoder
-from kseg.segment_reader.payload.plain import Engine, with_engine
+from kseg.segment_reader.payload.late import of_engine
+from kseg.segment_reader.payload.plain import Engine
 
 
 def avro_decoder(
@@ -43,13 +43,9 @@ def avro_decoder(
 
 
 def _decoder(resolution: Resolution, engine: Engine) -> PayloadDecoder:
-    plain = ReferenceDecoder(resolution)
-    if engine != "fast":
-        return with_engine(plain, engine)
-
     def compiled() -> PayloadDecoder:
         from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
 
         return CompiledDecoder(resolution)
 
-    return LateDecoder(plain, compiled)
+    return of_engine(ReferenceDecoder(resolution), engine, compiled)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.json.reference import JsonReference
 from kseg.segment_reader.payload.json.shape import JsonOptions
-from kseg.segment_reader.payload.late import LateDecoder
-from kseg.segment_reader.payload.plain import Engine, with_engine
+from kseg.segment_reader.payload.late import of_engine
+from kseg.segment_reader.payload.plain import Engine
 
 
 def json_decoder(
@@ -31,13 +31,10 @@ def json_decoder(
 
     Raises InvalidSchema.
     """
-    plain = JsonReference(declared, options)
-    if engine != "fast":
-        return with_engine(plain, engine)
 
     def compiled() -> PayloadDecoder:
         from kseg.segment_reader.payload.json.choosing import compiled_decoder
 
         return compiled_decoder(declared, options or JsonOptions())
 
-    return LateDecoder(plain, compiled)
+    return of_engine(JsonReference(declared, options), engine, compiled)

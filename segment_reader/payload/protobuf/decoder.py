@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
-from kseg.segment_reader.payload.late import LateDecoder
-from kseg.segment_reader.payload.plain import Engine, with_engine
+from kseg.segment_reader.payload.late import of_engine
+from kseg.segment_reader.payload.plain import Engine
 from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, columns_of
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
@@ -30,16 +30,13 @@ def protobuf_decoder(message: Message, *, nanoseconds: Nanoseconds = "fail", eng
     Raises UnsupportedSchema.
     """
     columns = columns_of(message, nanoseconds)
-    plain = ReferenceDecoder(columns)
-    if engine != "fast":
-        return with_engine(plain, engine)
 
     def compiled() -> PayloadDecoder:
         from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
 
         return CompiledDecoder(columns)
 
-    return LateDecoder(plain, compiled)
+    return of_engine(ReferenceDecoder(columns), engine, compiled)
 
 
 def registry_decoder(
