@@ -254,8 +254,12 @@ class Decode(Section):
     @property
     def uses_headers(self) -> bool:
         """Whether rows depend on records' headers: they land, or may name the schema of a payload."""
-        payloads = [payload for payload in (self.key, self.value) if payload is not None]
-        return "headers" in self.keep or any(payload.by_registry for payload in payloads)
+        return "headers" in self.keep or any(payload.by_registry for payload in self.payloads)
+
+    @property
+    def payloads(self) -> tuple[Payload, ...]:
+        """Those of keys and values that are decoded."""
+        return tuple(payload for payload in (self.key, self.value) if payload is not None)
 
     @property
     def most_nulled(self) -> AtMost:

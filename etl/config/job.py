@@ -121,7 +121,7 @@ class Job(Section):
     def adds_columns(self) -> bool:
         """Whether a run adds columns to tables that lack them."""
         sections = sections_of(self.decode).values() if self.decode is not None else ()
-        payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+        payloads = (payload for section in sections for payload in section.payloads)
         return self.sink.merge_schema or any(payload.unknown == "add" for payload in payloads)
 
     @property
@@ -148,8 +148,7 @@ class Job(Section):
     def drops_tombstones(self) -> bool:
         """Whether records without a payload land nowhere (`tombstones: drop`)."""
         sections = sections_of(self.decode).values() if self.decode is not None else ()
-        payloads = (payload for one in sections for payload in (one.key, one.value) if payload is not None)
-        return any(payload.tombstones == "drop" for payload in payloads)
+        return any(payload.tombstones == "drop" for section in sections for payload in section.payloads)
 
     @property
     def quarantine(self) -> str | None:

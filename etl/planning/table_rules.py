@@ -89,7 +89,7 @@ def depends_on_rules(job: Job) -> bool:
     if job.decode is None:
         return False
     sections = sections_of(job.decode).values()
-    payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+    payloads = [payload for section in sections for payload in section.payloads]
     return (
         any(section.on_error == "set_null" for section in sections)
         or any(payload.format in _BY_RULES and payload.declared.text is None for payload in payloads)  # of a registry
@@ -139,7 +139,7 @@ def has_same_columns(job: Job) -> bool:
     if job.decode is None:
         return True
     sections = sections_of(job.decode).values()
-    payloads = [payload for section in sections for payload in (section.key, section.value) if payload is not None]
+    payloads = [payload for section in sections for payload in section.payloads]
     if any(payload.unavailable_by(FIRST) != payload.unavailable_by(NEWEST) for payload in payloads):
         return False  # one has `_kseg_unavailable`
     return all(_columns_by(FIRST, payload) == _columns_by(NEWEST, payload) for payload in payloads)
