@@ -39,7 +39,8 @@ _HEADERS: Final = {
     "bearer.auth.logical.cluster": "target-sr-cluster",
     "bearer.auth.identity.pool.id": "Confluent-Identity-Pool-Id",
 }
-_TIMES: Final = {
+#: Properties of times: fields of the configuration, and defaults.
+TIMES: Final = {
     "http.connect.timeout.ms": ("connect_timeout_ms", 10_000),
     "http.read.timeout.ms": ("read_timeout_ms", 30_000),
     "retries.wait.ms": ("retry_backoff_ms", 100),
@@ -48,7 +49,7 @@ _TIMES: Final = {
 }
 NAMES: Final = (
     frozenset({"url", "bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.scope"})
-    | frozenset({*_BASIC, *_OAUTH, *_HEADERS, *_TIMES, "proxy.host", "proxy.port"})
+    | frozenset({*_BASIC, *_OAUTH, *_HEADERS, *TIMES, "proxy.host", "proxy.port"})
     | SSL_NAMES
 )
 #: Properties whose values are secrets: job files take them as references.
@@ -94,7 +95,7 @@ class RegistryConfig:
         token, oauth = _bearer(known, tls, faults)
         if basic is not None and (token is not None or oauth is not None):
             faults.append(ConfigFault("basic.auth.user.info", "is given beside bearer.auth.*", "keep one of the two"))
-        times = {field: _milliseconds(name, known, default, faults) for name, (field, default) in _TIMES.items()}
+        times = {field: milliseconds(name, known, default, faults) for name, (field, default) in TIMES.items()}
         proxy = _proxy(known, faults)
         if any(name in known for name in SSL_NAMES) and all(url.startswith("http:") for url in urls):
             faults.append(ConfigFault("url", "is http, and ssl.* is given", "write https, or remove ssl.*"))
@@ -193,7 +194,8 @@ def _bearer(
     return None, ClientCredentials(endpoint, client_id, Secret(secret), known.get("bearer.auth.scope"), tls)
 
 
-def _milliseconds(name: str, known: Mapping[str, str], default: int, faults: list[ConfigFault]) -> int:
+def milliseconds(name: str, known: Mapping[str, str], default: int, faults: list[ConfigFault]) -> int:
+    """A time of these properties, or the default; what is no time is one more fault."""
     text = known.get(name, str(default)).strip()
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
         faults.append(ConfigFault(name, f"{text!r} is not a number of milliseconds", str(default)))

@@ -2,7 +2,9 @@
 
     SchemaRegistryError
     ├── RegistryUnavailable   no connection, no answer in time, or a server error      retriable
+    │   └── VersionPending    AWS Glue has not decided yet whether a version is available
     ├── RegistryRejected      authentication or authorization failed: status 401, 403    if a new token may be accepted
+    │   └── AwsRejected       AWS rejects the credentials, or there are none
     └── SchemaNotFound        no such id, subject or version: status 404
 
 Error codes: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
@@ -10,7 +12,7 @@ Error codes: https://docs.confluent.io/platform/current/schema-registry/develop/
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from kseg.client.errors import KafkaError
 
@@ -39,8 +41,23 @@ class RegistryUnavailable(SchemaRegistryError):
     retriable = True
 
 
+class VersionPending(RegistryUnavailable):
+    """A schema version that AWS Glue has accepted for a check and has not made available."""
+
+
 class RegistryRejected(SchemaRegistryError):
-    """The registry rejects the credentials, or requires some, or they lack permissions."""
+    """The registry rejects the credentials, or requires some, or they lack permissions. to_check: what may be wrong."""
+
+    to_check: ClassVar[str] = "check basic.auth.* or bearer.auth.*"
+
+
+class AwsRejected(RegistryRejected):
+    """AWS rejects the credentials, finds none, or they lack permissions for Glue's schema registry."""
+
+    to_check: ClassVar[str] = (
+        "check AWS' credentials: `aws sts get-caller-identity` shows whose they are; they need glue:GetSchemaVersion "
+        "and glue:ListSchemaVersions"
+    )
 
 
 class SchemaNotFound(SchemaRegistryError):

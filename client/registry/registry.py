@@ -42,6 +42,8 @@ E = TypeVar("E", bound=SchemaRegistryError)
 class SchemaRegistry:
     """Thread-safe. Operations retry what is retriable until `default.api.timeout.ms`; see `errors`."""
 
+    key = "url"
+
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
@@ -99,13 +101,15 @@ class SchemaRegistry:
         """A subject's versions, ascending. Raises SchemaNotFound where there is no such subject."""
         return sorted(int(number) for number in self._get(f"/subjects/{_quoted(subject)}/versions", list))
 
-    def named(self, schema_id: int, subject: str = "") -> list[tuple[str, int]]:
-        """Subject and version of all names that a schema has. subject: as of `schema`.
+    def named(self, key: int | str, subject: str = "") -> list[tuple[str, int]]:
+        """Subject and version of all names that a schema has; none by a GUID. subject: as of `schema`.
 
         Raises SchemaNotFound where the registry does not know the id, or cannot tell its subjects.
         """
+        if isinstance(key, str):
+            return []
         context = context_of(subject)
-        path = f"/schemas/ids/{schema_id}/versions" + (f"?subject={_quoted(context)}" if context else "")
+        path = f"/schemas/ids/{key}/versions" + (f"?subject={_quoted(context)}" if context else "")
         try:
             return [(str(one["subject"]), int(one["version"])) for one in self._get(path, list)]
         except (TypeError, KeyError, ValueError):
@@ -257,7 +261,7 @@ class SchemaRegistry:
                 forget(self._config.oauth, taken.token.value)
             # A token that was kept may have been revoked meanwhile: the next request has a new one.
             facts["retriable"] = answer.status == 401 and taken is not None and taken.kept
-            raise _failure(RegistryRejected, place, f"{words}; check basic.auth.* or bearer.auth.*", **facts)
+            raise _failure(RegistryRejected, place, f"{words}; {RegistryRejected.to_check}", **facts)
         if answer.status == 404 and code not in _NOT_FOUND:
             told = f"{words}; this URL is not that of a registry's API: {_APICURIO}"
             raise _failure(SchemaRegistryError, place, told, **facts)

@@ -196,10 +196,11 @@ class Payload(Section):
         return isinstance(self.subject, tuple)
 
     def subject_templates(self, source: str) -> tuple[str, ...]:
-        """Subjects in which `{topic}` is the topic's name: TopicNameStrategy's if none is given."""
+        """Subjects in which `{topic}` is the topic's name: as Confluent's TopicNameStrategy, or AWS' serializers, name
+        them if none is given."""
         if isinstance(self.subject, tuple):
             return self.subject
-        return (self.subject or f"{{topic}}-{source}",)
+        return (self.subject or ("{topic}" if self.frame == "glue" else f"{{topic}}-{source}"),)
 
     def subjects_of(self, topic: str, source: str) -> tuple[str, ...]:
         """Where the registry has the schemas of a topic's keys or values."""
@@ -310,8 +311,8 @@ _FILES = {"avro": "orders.avsc", "protobuf": "orders.proto"}
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
-def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool) -> Iterator[Finding]:
-    """What must hold between the keys that are given. has_registry: the job file has a `registry:` section."""
+def decode_findings(decode: Decode | Mapping[str, Decode], *, registry: str) -> Iterator[Finding]:
+    """What must hold between the keys that are given. registry: the type of the job file's registry; empty: none."""
     for place, section in sections_of(decode).items():
         if section.key is None and section.value is None:
             yield Finding(place, "decodes nothing", "give `key:`, `value:` or both")
@@ -323,9 +324,9 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, has_registry: bool
             payload = getattr(section, name)
             if payload is None:
                 continue
-            yield from _payload_findings(payload, (*place, name))
-            if payload.by_registry and "registry" in _SCHEMAS.get(payload.format, ()) and not has_registry:
-                remedy = "add `registry: {url: https://host:8081}`"
+            yield from _payload_findings(payload, (*place, name), registry)
+            if payload.by_registry and "registry" in _SCHEMAS.get(payload.format, ()) and not registry:
+                remedy = f"add `registry: {{{'type: glue' if payload.frame == 'glue' else 'url: https://host:8081'}}}`"
                 yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
 
 
@@ -344,18 +345,20 @@ def _example(form: str, kind: str) -> str:
     return _EXAMPLES.get(form) or f"{{file: {_FILES.get(kind, 'orders.json')}}}"
 
 
-def _frame_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
-    if payload.frame == "glue" and payload.by_registry:
-        yield Finding(place, "is glue, whose registry is not asked", "give the schema as `schema: {file: …}`")
-    if payload.frame == "apicurio" and not payload.by_registry and payload.schema_ is not None:
+def _frame_findings(payload: Payload, place: tuple[str, ...], registry: str) -> Iterator[Finding]:
+    if payload.frame != "confluent" and payload.format == "protobuf":
+        names = {"apicurio": "Apicurio writes the message's name", "glue": "AWS Glue writes the message's number"}
+        yield Finding(place, f"is not possible for Protobuf: {names[payload.frame]} in its own form", "remove it")
+    elif payload.frame == "apicurio" and not payload.by_registry and payload.schema_ is not None:
         yield Finding(place, "is apicurio, whose ids are those of a registry", "write `schema: registry`")
-    if payload.frame == "apicurio" and payload.format == "protobuf":
-        yield Finding(
-            place, "is not possible for Protobuf: Apicurio writes the message's name in its own form", "remove it"
-        )
+    elif payload.frame == "glue" and payload.by_registry and registry not in ("", "glue"):
+        remedy = "write `registry: {type: glue}`, or give the schema as `schema: {file: …}`"
+        yield Finding(place, "is glue, and `registry:` is another one", remedy)
+    elif payload.frame != "glue" and payload.by_registry and registry == "glue":
+        yield Finding(place, f"is {payload.frame}, and `registry:` is AWS Glue's", "write `frame: glue`")
 
 
-def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
+def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -> Iterator[Finding]:
     schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
     if payload.format != "protobuf":
         yield from _without_meaning(payload, place, _OF_PROTOBUF)
@@ -376,7 +379,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Find
     elif _schema_given(payload) not in possible:
         remedy = " or ".join(f"`schema: {_example(form, payload.format)}`" for form in possible)
         yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
-    yield from _frame_findings(payload, (*place, "frame"))
+    yield from _frame_findings(payload, (*place, "frame"), registry)
     if payload.envelope != "none" and place[-1] == "key":
         yield Finding((*place, "envelope"), "is around values", "remove it")
     if payload.envelope == "none":

@@ -32,7 +32,7 @@ from kseg.etl.decoding.rules import DecodingRules
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig
-    from kseg.client.registry.config import RegistryConfig
+    from kseg.client.registry.opening import AnyRegistryConfig
 
 
 class Job(Section):
@@ -109,13 +109,13 @@ class Job(Section):
         longest = round(self.run.deadline.total_seconds() * 1000)
         return replace(config, default_api_timeout_ms=min(config.default_api_timeout_ms, longest))
 
-    def registry_config(self) -> RegistryConfig:
-        """The configuration of a `SchemaRegistry`. Raises ValueError for a job without one."""
-        from kseg.client.registry.config import RegistryConfig
+    def registry_config(self) -> AnyRegistryConfig:
+        """The configuration of the registry's client. Raises ValueError for a job without one."""
+        from kseg.client.registry.opening import registry_config
 
         if self.registry is None:
             raise ValueError("the job has no schema registry")
-        return RegistryConfig.from_properties(self.registry_properties())
+        return registry_config(self.registry_properties())
 
     @property
     def adds_columns(self) -> bool:

@@ -137,7 +137,7 @@ class _Loading:
         filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key not in ("kafka", "registry")}
         data = _with_properties(filled, kafka, registry, conf, segments)
         job = self._validate(Job, data, raw)
-        self._check_rules({**filled, "kafka": kafka.value, "registry": registry.value}, conf)
+        self._check_rules({**filled, "kafka": kafka.value, "registry": registry.value}, conf, registry)
         if isinstance(raw.get("kafka"), dict):
             name = job.name if job else "job"
             self.findings += check_kafka(kafka, client_id=f"kseg-{name}")
@@ -174,7 +174,7 @@ class _Loading:
             self.findings += [f for f in findings_of(error, model, raw) if f.path not in known]
             return None
 
-    def _check_rules(self, filled: Mapping[str, Any], conf: Properties) -> None:
+    def _check_rules(self, filled: Mapping[str, Any], conf: Properties, registry: Properties) -> None:
         ledger = filled.get("ledger")
         view = View(
             raw=filled,
@@ -185,9 +185,9 @@ class _Loading:
             spark_conf=conf.written,
         )
         self.findings += all_rules(view)
-        has_registry = bool(filled.get("registry"))
+        kind = dict(registry.resolved()).get("type", "confluent") if filled.get("registry") else ""
         self.findings += self._rules_within(
-            "decode", TypeAdapter(AnyDecode), partial(decode_findings, has_registry=has_registry), filled
+            "decode", TypeAdapter(AnyDecode), partial(decode_findings, registry=kind), filled
         )
         self.findings += self._rules_within("interval", TypeAdapter(IntervalRules), interval_findings, filled)
         if not self.filled:  # how a pinned job was scheduled need not satisfy rules of later versions

@@ -166,14 +166,14 @@ def check_kafka(kafka: Properties, *, client_id: str) -> Iterator[Finding]:
 
 def check_registry(registry: Properties) -> Iterator[Finding]:
     """What the client of a schema registry would reject."""
-    from kseg.client.registry.config import RegistryConfig
+    from kseg.client.registry.opening import registry_config
 
     url = registry.written.get("url", "")
     if "@" in url and not has_reference(url):
         place = registry.places["url"]
         yield Finding(place, "has a password in plain text", "write it as basic.auth.user.info: ${NAME}")
         return
-    yield from _client_findings(registry, dict(registry.resolved()), RegistryConfig.from_properties)
+    yield from _client_findings(registry, dict(registry.resolved()), registry_config)
 
 
 def check_spark_conf(conf: Properties) -> Iterator[Finding]:

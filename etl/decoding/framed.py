@@ -22,6 +22,7 @@ from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records, without_implausible
+from kseg.segment_reader.payload.glue import glue_damage, unpacked
 from kseg.segment_reader.payload.plain import Engine
 
 WriterTexts = tuple[str, Uses]
@@ -58,8 +59,18 @@ class FramedSchemas:
     kinds: tuple[Kind, ...] = ()
     frame: FrameForm = "confluent"
 
+    def plain(self, payloads: pa.BinaryArray) -> pa.BinaryArray:
+        """The payloads, uncompressed where their frames say that they are compressed. Raises TooLargeForOneBatch."""
+        return unpacked(payloads) if self.frame == "glue" else payloads
+
+    def why_no_frame(self, payload: bytes | None) -> str:
+        """What is wrong with the frame of a payload that names no schema."""
+        if self.frame == "glue" and payload is not None and (damage := glue_damage(payload)) is not None:
+            return damage
+        return "it does not begin with a registry's frame (a byte 0 and a schema's id), and no header names a schema"
+
     def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
-        """The frames of these keys or values (source)."""
+        """The frames of these keys or values (source); of payloads as `plain` gives them."""
         found = frames_of_records(payloads, headers, source, self.frame)
         return without_implausible(found, {key for key, _ in self.writers}) if self.frame == "apicurio" else found
 
@@ -126,6 +137,7 @@ class FramedDecoder:
         self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str
     ) -> tuple[list[tuple[SchemaKey, Message]], npt.NDArray[np.int64]]:
         """The distinct schemas and messages of the payloads, and each payload's index in them; -1 for none."""
+        payloads = self._schemas.plain(payloads)
         frames, messages = self._with_messages(self._schemas.frames(payloads, headers, source), payloads)
         width = len(messages.names) + 1
         pairs = np.where(frames.which < 0, -1, frames.which.astype(np.int64) * width + messages.which)
@@ -163,6 +175,7 @@ class FramedDecoder:
             UnknownKeys: a payload has a schema id that is not in `writers`, and `closed` is false.
             TooLargeForOneBatch: the rows do not fit into one array.
         """
+        payloads = self._schemas.plain(payloads)
         frames = self._schemas.frames(payloads, headers, source)
         met = np.unique(frames.which[frames.which >= 0]).tolist()
         unknown = [number for number in met if frames.schemas[number] not in self._writers]
@@ -190,12 +203,10 @@ class FramedDecoder:
 
     def explain(self, payload: bytes | None, headers: pa.ListArray | None, source: str) -> PayloadError:
         """The reason why a payload has no row. headers: its record's headers."""
-        one = pa.array([payload], pa.binary())
+        one = self._schemas.plain(pa.array([payload], pa.binary()))
         frames = self._schemas.frames(one, headers, source)
         if payload is None or frames.status[0] != Status.DECODED:
-            message = (
-                "it does not begin with a registry's frame (a byte 0 and a schema's id), and no header names a schema"
-            )
+            message = self._schemas.why_no_frame(payload)
             return PayloadError(Status.BAD_FRAME, "", message + other_frame(payload, headers, self._schemas.frame))
         frames, messages = self._with_messages(frames, one)
         if frames.status[0] == Status.MALFORMED:
@@ -207,7 +218,7 @@ class FramedDecoder:
         if isinstance(decoder, str):
             hint = other_frame(payload, headers, self._schemas.frame) if self._writers.get(key) is None else ""
             return PayloadError(self._why_not(key), "", decoder + hint)
-        return decoder.explain(payload, skip=int(frames.skip[0]))
+        return decoder.explain(one[0].as_py(), skip=int(frames.skip[0]))
 
     def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
         """The message type of each payload, and the frames with the message indexes included."""

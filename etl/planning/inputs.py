@@ -29,7 +29,7 @@ from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.segment_reader.log.errors import LogFileError
 
 if TYPE_CHECKING:
-    from kseg.client.registry.registry import SchemaRegistry
+    from kseg.client.registry.opening import Registry
 
 
 class TargetTables(Protocol):
@@ -72,7 +72,7 @@ class InputReader:
     read_state: Callable[[], JobState]
     progress: Progress = NULL_PROGRESS
     copy: bool = False
-    registry: SchemaRegistry | None = None
+    registry: Registry | None = None
 
     def snapshot(self, state: JobState | None = None) -> SourceSnapshot:
         """Partitions, log bounds, and the configured start and end offsets.

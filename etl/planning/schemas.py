@@ -30,7 +30,7 @@ from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.kinds import Kinds, Readers, in_union, kinds_of
 
 if TYPE_CHECKING:
-    from kseg.client.registry.registry import SchemaRegistry
+    from kseg.client.registry.opening import Registry
 
 _TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 
@@ -82,7 +82,7 @@ def _subjects(job: HasDecode, lineage: str, payload: Payload, topics: Iterable[s
 
 
 def read_schemas(
-    job: HasDecode, registry: SchemaRegistry | None, topics: Iterable[str], state: JobState
+    job: HasDecode, registry: Registry | None, topics: Iterable[str], state: JobState
 ) -> dict[str, FoundSchemas]:
     """All versions of the subjects of these topics; of versions that the ledger knows, the newest alone is asked for.
 
@@ -115,7 +115,7 @@ def accepted() -> Iterator[None]:
     try:
         yield
     except RegistryRejected as error:
-        raise ConfigurationError.of("registry", error.message, "check basic.auth.* or bearer.auth.*") from error
+        raise ConfigurationError.of("registry", error.message, error.to_check) from error
     except SchemaNotFound:
         raise
     except SchemaRegistryError as error:
@@ -126,7 +126,7 @@ def accepted() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Reading:
-    registry: SchemaRegistry
+    registry: Registry
     payload: Payload
     place: str
     known: Lineage | None
@@ -169,7 +169,7 @@ class _Reading:
                 self.found.subjects.setdefault(subject, {}).setdefault(str(version), str(key))
 
 
-def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Payload) -> SchemaText:
+def usable_text(registry: Registry, schema: RegisteredSchema, payload: Payload) -> SchemaText:
     """A schema that records name, with all that it uses; one that the job's format cannot read says why."""
     from kseg.segment_reader.payload.errors import PayloadSchemaError
 
@@ -191,7 +191,7 @@ def usable_text(registry: SchemaRegistry, schema: RegisteredSchema, payload: Pay
     return text
 
 
-def text_of(registry: SchemaRegistry, schema: RegisteredSchema, payload: Payload, place: str, name: str) -> SchemaText:
+def text_of(registry: Registry, schema: RegisteredSchema, payload: Payload, place: str, name: str) -> SchemaText:
     """A schema with all that it uses. Raises ConfigurationError for one of another format, or one that is not sound."""
     from kseg.segment_reader.payload.errors import PayloadSchemaError
 

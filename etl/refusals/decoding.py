@@ -29,8 +29,8 @@ DECODING: Final[Mapping[str, Entry]] = {
         Case(
             "records name the schema {schema}, which the plan of run {run} does not have: it was made with the "
             "registry {planned}, and the job file has {registry}",
-            "set registry.url as it was until the run is finished; or give the run up (`kseg repair JOB --abandon "
-            "{run}`): the next one is planned with the registry of the job file",
+            "set registry.{property} as it was until the run is finished; or give the run up (`kseg repair JOB "
+            "--abandon {run}`): the next one is planned with the registry of the job file",
         ),
     ),
     "schema-conflict": Entry(
@@ -47,8 +47,8 @@ DECODING: Final[Mapping[str, Entry]] = {
         "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`",
         Case(
             "the {part} names the schema {schema}, which the registry {registry} does not know",
-            "check registry.url; a schema that was deleted there has to be registered again; or set decode.on_error: "
-            "dead_letter, which sets such records aside",
+            "check registry.{property}; a schema that was deleted there has to be registered again; or set "
+            "decode.on_error: dead_letter, which sets such records aside",
         ),
     ),
     "too-many-columns": Entry(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kseg.client.cluster.cluster import Cluster
+from kseg.client.errors import ConfigError
 from kseg.etl.config.job import Job
-from kseg.etl.errors import Refused
+from kseg.etl.errors import ConfigurationError, Fault, Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.source.deferred_secrets import TaskOrigin
@@ -19,7 +20,7 @@ from kseg.etl.telemetry.events import JobOpened
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 
 if TYPE_CHECKING:
-    from kseg.client.registry.registry import SchemaRegistry
+    from kseg.client.registry.opening import Registry
 
 LedgerPolicy = Literal["create", "required", "optional"]
 """Where there is no ledger: create it, raise Refused, or go on without one (commands that only read)."""
@@ -37,7 +38,7 @@ class JobClients:
     logs: Logs
     cluster_or_none: Cluster | None
     ledger_or_none: Ledger | None
-    registry: SchemaRegistry | None = None
+    registry: Registry | None = None
 
     @classmethod
     @contextmanager
@@ -91,7 +92,10 @@ class JobClients:
         return deferred_origin_of(self.job) or self.logs.origin
 
 
-def _registry(job: Job) -> SchemaRegistry:
-    from kseg.client.registry.registry import SchemaRegistry
+def _registry(job: Job) -> Registry:
+    from kseg.client.registry.opening import open_registry
 
-    return SchemaRegistry(job.registry_config())
+    try:
+        return open_registry(job.registry_config())
+    except ConfigError as error:
+        raise ConfigurationError([Fault(f"registry.{f.key}", f.message, f.remedy) for f in error.faults]) from None

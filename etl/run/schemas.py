@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.opening import Registry
 from kseg.client.registry.schemas import Schema, context_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
@@ -109,9 +109,8 @@ def _refuse_other_registry(context: JobContext, plan: ev.RunPlan, pinned: Pinned
     registry = context.clients.registry
     assert registry is not None
     if set(registry.url.split(",")).isdisjoint(pinned.registry.split(",")):
-        raise Refused.of(
-            "registry-changed", {"schema": key, "planned": pinned.registry, "registry": registry.url}, run=plan.run_id
-        )
+        values = {"schema": key, "planned": pinned.registry, "registry": registry.url, "property": registry.key}
+        raise Refused.of("registry-changed", values, run=plan.run_id)
 
 
 def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], state: JobState) -> list[SchemaText]:
@@ -124,7 +123,7 @@ def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], s
     payload = next(payload for name, payload in lineages_of(context.job) if name == lineage)
     for key in new:
         try:
-            names = registry.named(key, payload.subject_templates("value")[0]) if isinstance(key, int) else ()
+            names = registry.named(key, payload.subject_templates("value")[0])
             for subject in dict.fromkeys(subject for subject, _ in names):
                 for number in registry.versions(subject):
                     if (subject, number) not in found:
@@ -137,7 +136,7 @@ def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], s
     return list(found.values())
 
 
-def _schema(registry: SchemaRegistry, key: str, subjects: Iterable[str]) -> Schema:
+def _schema(registry: Registry, key: str, subjects: Iterable[str]) -> Schema:
     """The schema that records name, of the first context of these subjects that has it. Raises SchemaNotFound."""
     name, missing = schema_key(key), None
     for context in dict.fromkeys(map(context_of, subjects)):
@@ -160,6 +159,6 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
     except SchemaNotFound as error:
         if section_of(context.job, lineage).on_error != "fail":
             return None
-        values = {"part": unknown.source, "schema": key, "registry": registry.url}
+        values = {"part": unknown.source, "schema": key, "registry": registry.url, "property": registry.key}
         place: Mapping[str, Any] = unknown.address
         raise Refused.of("schema-unknown", values, **place) from error

@@ -70,13 +70,12 @@ def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | N
         except ValidationError as error:
             faults += [Fault(dotted(f.path), f.message, f.remedy) for f in findings_of(error, Decode, document)]
         else:
-            faults += [
-                Fault(dotted(f.path[1:]), f.message, f.remedy) for f in decode_findings(decode, has_registry=True)
-            ]
+            found = decode_findings(decode, registry=registry.get("type", "confluent"))
+            faults += [Fault(dotted(f.path[1:]), f.message, f.remedy) for f in found]
     if faults:
         raise ConfigurationError(faults)
     by_registry = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.by_registry]
-    if by_registry and "url" not in registry:
+    if by_registry and registry.keys().isdisjoint({"url", "type"}):
         raise ConfigurationError.of(f"{by_registry[0]}.schema", "needs a schema registry", f"set {REGISTRY}url")
     if registry and not by_registry:
         message = "names a registry, and no schema is in it"

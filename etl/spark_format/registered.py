@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kseg.client.errors import ConfigError
-from kseg.client.registry.config import RegistryConfig
-from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.opening import open_registry, registry_config
 from kseg.etl.errors import ConfigurationError, Fault, Refused
 
 if TYPE_CHECKING:
@@ -58,11 +57,11 @@ def registered_schemas(
             message = "the options name no topics, so there is no subject of theirs"
             raise ConfigurationError.of(f"{unnamed[0]}.subject", message, "give it, or subscribe to topics by name")
     try:
-        config = RegistryConfig.from_properties(properties)
+        client = open_registry(registry_config(properties))
     except ConfigError as error:
         raise ConfigurationError([Fault(REGISTRY + f.key, f.message, f.remedy) for f in error.faults]) from None
     try:
-        with SchemaRegistry(config) as registry:
+        with client as registry:
             found = read_schemas(read, registry, topics or ("*",), JobState(job="", ledger_id=""))
         return {name: _framed(payload, name, found[name]) for name, payload in lineages.items()}
     except ConfigurationError as error:

@@ -259,7 +259,7 @@ def _plan(
     if payload.out_of_range_times != "fail":
         options["out_of_range_times"] = payload.out_of_range_times
     framed = schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip("."))
-    if framed is not None and payload.frame != "glue":
+    if framed is not None:
         framed = replace(framed, frame=payload.frame)
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]

@@ -121,4 +121,7 @@ def _config(job: Job | None, registry: str | None, properties: tuple[str, ...]) 
         given = {**job.registry_properties(), **given}
     else:
         raise ConfigurationError.of("--registry", "is missing", "the registry's URL, or a job file with `registry:`")
+    if "type" in given:
+        message = "names a registry without Confluent's REST API, whose schemas this command does not show"
+        raise ConfigurationError.of("registry.type", message, "with glue, `aws glue get-schema-version` shows them")
     return RegistryConfig.from_properties(given)

@@ -185,6 +185,14 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "the schema registry does not accept the credentials, or they may not read the subject",
         "correct `registry:` ([Avro with a registry](../guides/avro-registry.md))",
     ),
+    "AwsRejected": Explanation(
+        "AWS does not accept the credentials, finds none, or they may not read Glue's schema registry",
+        "correct AWS' credentials in the driver: they need glue:GetSchemaVersion and glue:ListSchemaVersions",
+    ),
+    "VersionPending": Explanation(
+        "AWS Glue has not decided yet whether a schema version is available",
+        f"look at the version's status (`aws glue get-schema-version`); when it is AVAILABLE, {_AGAIN}",
+    ),
     "SchemaNotFound": Explanation(
         "the registry does not have the id, subject or version",
         "check `registry.url`, or register the schema again",

@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import SchemaNotFound
-from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.glue import GlueRegistry
+from kseg.client.registry.opening import Registry, open_registry, registry_config
 from kseg.client.registry.schemas import Resolved, context_of
 from kseg.etl.config.decoding import Payload
 from kseg.etl.config.job import Job
@@ -44,6 +44,7 @@ from kseg.segment_reader.payload.framing import (
     frames_in_headers,
     frames_of,
 )
+from kseg.segment_reader.payload.glue import unpacked
 from kseg.segment_reader.payload.protobuf.framing import message_indexes
 from kseg.segment_reader.payload.rescue import RESCUED
 
@@ -67,8 +68,7 @@ def decoder_of(job: Job | None, registry: Mapping[str, str] | None) -> Iterator[
 
     Raises ConfigError, ConfigurationError.
     """
-    config = None if registry is None else RegistryConfig.from_properties(registry)
-    with SchemaRegistry(config) if config is not None else nullcontext() as client:
+    with nullcontext() if registry is None else open_registry(registry_config(registry)) as client:
         by_registry = ByRegistry(client) if client is not None else None
         yield ByJob(job, by_registry) if job is not None and job.decode is not None else by_registry
 
@@ -77,7 +77,7 @@ def decoder_of(job: Job | None, registry: Mapping[str, str] | None) -> Iterator[
 class ByRegistry:
     """Payloads whose frame, or a header, names the schema that they were written with."""
 
-    registry: SchemaRegistry
+    registry: Registry
     _schemas: dict[tuple[SchemaKey, str], Resolved | None] = field(default_factory=dict)
     _decoders: dict[tuple[SchemaKey, tuple[int, ...]], PayloadDecoder | str] = field(default_factory=dict)
 
@@ -88,7 +88,11 @@ class ByRegistry:
     def _typed(self, row: Row, name: str) -> Typed | None:
         payload: bytes | None = row[name]
         payloads = pa.array([payload], pa.binary())
-        frames = _frames(row, name, payloads)
+        if isinstance(self.registry, GlueRegistry):
+            payloads = unpacked(payloads)
+            payload, frames = payloads[0].as_py(), frames_of(payloads, "glue")
+        else:
+            frames = _frames(row, name, payloads)
         if payload is None or frames.status[0] != Status.DECODED:
             return None
         key, skip = frames.schemas[int(frames.which[0])], int(frames.skip[0])

@@ -45,7 +45,7 @@ def registry_properties(
     elif job is not None and job.registry is not None:
         own = {**job.registry_properties(), **own}
     REDACTOR.learn(own[name] for name in SECRETS & own.keys())
-    if own and "url" not in own:
+    if own and own.keys().isdisjoint({"url", "type"}):
         from kseg.etl.errors import ConfigurationError
 
         raise ConfigurationError.of("--registry", "is missing beside properties of a registry", "the registry's URL")

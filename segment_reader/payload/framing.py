@@ -10,6 +10,8 @@ Apicurio's own serializers have larger ids, and other headers:
     a header `apicurio.value.globalId` or `apicurio.value.contentId` (`apicurio.key.…`) with the 8 bytes, and the
     payload as it is
 
+AWS Glue's serializers have a header of 18 bytes with the UUID of the schema's version (`payload.glue`).
+
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 https://www.apicur.io/registry/docs/apicurio-registry/3.0.x/getting-started/assembly-configuring-kafka-client-serdes.html
 """
@@ -31,12 +33,14 @@ from kseg.segment_reader.payload.decoder import Status
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
-FrameForm = Literal["confluent", "apicurio"]
+FrameForm = Literal["confluent", "apicurio", "glue"]
 """Whose serializers wrote the frames."""
 
 ID_FRAME: Final = 5
 APICURIO_FRAME: Final = 9
 GUID_FRAME: Final = 17
+GLUE_FRAME: Final = 18
+GLUE_VERSION: Final = 3
 #: Ids of registries are small. Larger numbers are other data that begins with a zero byte.
 _MOST_PLAUSIBLE_ID: Final = 2**24
 #: A schema as frames name it: its id, or its GUID as text.
@@ -76,7 +80,9 @@ def looks_framed(payload: bytes) -> bool:
 
 
 def frames_of(payloads: pa.BinaryArray, form: FrameForm = "confluent") -> Frames:
-    """The frame before each payload."""
+    """The frame before each payload. Of Glue's form, payloads are uncompressed: see `payload.glue.unpacked`."""
+    if form == "glue":
+        return _glues_frames(payloads)
     size = ID_FRAME if form == "confluent" else APICURIO_FRAME
     offsets, data = byte_buffers(payloads)
     lengths = offsets[1:] - offsets[:-1]
@@ -97,6 +103,17 @@ def frames_of(payloads: pa.BinaryArray, form: FrameForm = "confluent") -> Frames
     return Frames(schemas, which, skip, status)
 
 
+def _glues_frames(payloads: pa.BinaryArray) -> Frames:
+    offsets, data = byte_buffers(payloads)
+    null, starts = null_mask(payloads), offsets[:-1]
+    by_guid = ~null & (offsets[1:] - starts >= GLUE_FRAME)
+    by_guid[by_guid] = (data[starts[by_guid]] == GLUE_VERSION) & (data[starts[by_guid] + 1] == 0)
+    status = np.where(by_guid, Status.DECODED, Status.BAD_FRAME).astype(np.uint8)
+    status[null] = Status.NULL
+    schemas, which = _named(data, starts + 2, np.zeros(len(payloads), np.bool_), by_guid, 0)
+    return Frames(schemas, which, np.where(by_guid, GLUE_FRAME, 0).astype(np.int32), status)
+
+
 def frames_of_records(
     payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str, form: FrameForm = "confluent"
 ) -> Frames:
@@ -104,7 +121,7 @@ def frames_of_records(
 
     headers: see `frames_in_headers`; None if the records have none.
     """
-    if headers is None:
+    if headers is None or form == "glue":
         return frames_of(payloads, form)
     if form == "confluent":
         return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)

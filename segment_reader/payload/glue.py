@@ -2,7 +2,8 @@
 
     byte 0 = 3   byte 1 = 0 (as it is) or 5 (zlib)   16 bytes UUID of the schema's version   then the payload
 
-All are decoded by one schema, which comes from elsewhere: the UUID is not looked up.
+`GlueDecoder` decodes all by one schema, which comes from elsewhere, and ignores the UUIDs; `framing.frames_of` reads
+those of payloads whose schemas are in the registry.
 https://github.com/awslabs/aws-glue-schema-registry: common, AWSSchemaRegistryConstants
 """
 
@@ -18,9 +19,8 @@ import pyarrow as pa
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+from kseg.segment_reader.payload.framing import GLUE_FRAME, GLUE_VERSION
 
-GLUE_FRAME: Final = 18
-_VERSION: Final = 3
 _AS_IT_IS, _ZLIB = 0, 5
 #: Of one payload, decompressed, and of all that are decoded together; a batch of Kafka has a few megabytes. A stream of
 #: a kilobyte can become a megabyte.
@@ -29,7 +29,7 @@ _MOST_BYTES: Final = 256 * 1024 * 1024
 
 def has_glue_frame(payload: bytes) -> bool:
     """Whether a payload begins with such a header."""
-    return len(payload) >= GLUE_FRAME and payload[0] == _VERSION and payload[1] in (_AS_IT_IS, _ZLIB)
+    return len(payload) >= GLUE_FRAME and payload[0] == GLUE_VERSION and payload[1] in (_AS_IT_IS, _ZLIB)
 
 
 class GlueDecoder:
@@ -65,16 +65,42 @@ class GlueDecoder:
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
         assert skip == 0
-        if not has_glue_frame(payload):
-            message = "it does not begin with Glue's header: bytes 3 and 0 or 5, and a schema version's UUID"
-            return PayloadError(Status.BAD_FRAME, "", message)
+        if (damage := glue_damage(payload)) is not None:
+            return PayloadError(Status.BAD_FRAME, "", damage)
         if payload[1] == _AS_IT_IS:
             return self._plain.explain(payload, skip=GLUE_FRAME)
         body = _inflated(payload)
-        if body is None:
-            message = f"what follows Glue's header is no whole zlib stream of at most {_MOST_BYTES:,} bytes"
-            return PayloadError(Status.BAD_FRAME, "", message)
+        assert body is not None  # or it were damaged
         return self._plain.explain(body)
+
+
+def glue_damage(payload: bytes) -> str | None:
+    """What is wrong with a payload's header or with its compressed bytes; None if nothing is."""
+    if not has_glue_frame(payload):
+        return "it does not begin with Glue's header: bytes 3 and 0 or 5, and a schema version's UUID"
+    if payload[1] == _ZLIB and _inflated(payload) is None:
+        return f"what follows Glue's header is no whole zlib stream of at most {_MOST_BYTES:,} bytes"
+    return None
+
+
+def unpacked(payloads: pa.BinaryArray) -> pa.BinaryArray:
+    """These payloads with the bodies of compressed ones as they were before, behind a header that says so.
+
+    Damaged ones stay as they are. Raises TooLargeForOneBatch.
+    """
+    _, packed = _forms(payloads)
+    if not packed.any():
+        return payloads
+    inflated = _all_inflated(payloads, np.flatnonzero(packed).tolist())
+    plain = bytes([GLUE_VERSION, _AS_IT_IS])
+    framed = [plain + payloads[row].as_py()[2:GLUE_FRAME] + body for row, body in inflated.items()]
+    made = pa.array(framed, pa.binary())
+    places = np.arange(len(payloads))
+    places[list(inflated)] = len(payloads) + np.arange(len(made))
+    try:
+        return pa.concat_arrays([payloads, made]).take(pa.array(places))
+    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+        raise TooLargeForOneBatch(len(payloads)) from None
 
 
 def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -84,7 +110,7 @@ def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray
     some = ~null & (offsets[1:] - offsets[:-1] >= GLUE_FRAME)
     framed = np.zeros(len(payloads), np.bool_)
     form = np.full(len(payloads), 255, np.uint8)
-    framed[some] = data[offsets[:-1][some]] == _VERSION
+    framed[some] = data[offsets[:-1][some]] == GLUE_VERSION
     form[some] = data[offsets[:-1][some] + 1]
     return null | framed & (form == _AS_IT_IS), framed & (form == _ZLIB)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kseg.etl.config.decoding import Decode
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 
@@ -242,9 +243,10 @@ def test_what_is_wrong_with_a_topic_is_said(
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"format": "avro", "schema": "registry", "frame": "glue"}, "whose registry is not asked"),
+        ({"format": "avro", "schema": "registry", "frame": "glue"}, "`registry:` is another one"),
         ({"format": "json", "schema": {"columns": {"id": "int"}}, "frame": "apicurio"}, "those of a registry"),
         ({"format": "protobuf", "schema": "registry", "frame": "apicurio"}, "not possible for Protobuf"),
+        ({"format": "protobuf", "schema": "registry", "frame": "glue"}, "AWS Glue writes the message's number"),
         ({"format": "string", "frame": "glue"}, "has no meaning"),
     ],
 )
@@ -252,3 +254,36 @@ def test_a_frame_fits_the_schemas_place(faults: Callable[..., Any], value: Any, 
     found = faults({"decode": {"value": value}, "registry": {"url": "http://sr"}})
     assert [fault.path for fault in found] == ["decode.value.frame"]
     assert message in found[0].message, found
+
+
+@pytest.mark.parametrize("registry", [{"type": "glue"}, {"type": "glue", "region": "eu-central-1"}])
+def test_a_registry_of_aws_is_for_its_own_frame(
+    load: Callable[..., Job], faults: Callable[..., Any], registry: dict[str, str]
+) -> None:
+    value = {"format": "avro", "schema": "registry"}
+    job = load({"decode": {"value": {**value, "frame": "glue"}}, "registry": registry})
+    assert isinstance(job.decode, Decode)
+    assert job.decode.value is not None
+    assert job.decode.value.subjects_of("orders", "value") == ("orders",)
+    for frame in ("confluent", "apicurio"):
+        (found,) = faults({"decode": {"value": {**value, "frame": frame}}, "registry": registry})
+        assert (found.path, found.remedy) == ("decode.value.frame", "write `frame: glue`")
+
+
+def test_a_job_with_glues_frame_and_no_registry_is_told_which(faults: Callable[..., Any]) -> None:
+    (found,) = faults({"decode": {"value": {"format": "avro", "schema": "registry", "frame": "glue"}}})
+    assert (found.path, found.remedy) == ("decode.value.schema", "add `registry: {type: glue}`")
+
+
+@pytest.mark.parametrize(
+    ("registry", "path"),
+    [
+        ({"type": "azure"}, "registry.type"),
+        ({"type": "glue", "url": "http://sr"}, "registry.url"),
+        ({"type": "glue", "endpoint": "glue.example"}, "registry.endpoint"),
+        ({"type": "glue", "retries.wait.ms": "soon"}, "registry.retries.wait.ms"),
+    ],
+)
+def test_properties_of_aws_registry_are_checked(faults: Callable[..., Any], registry: Any, path: str) -> None:
+    decode = {"value": {"format": "avro", "schema": "registry", "frame": "glue"}}
+    assert path in [fault.path for fault in faults({"decode": decode, "registry": registry})]
