@@ -138,9 +138,9 @@ class Payload(Section):
     it is about. unavailable: of an envelope, what values are that the connector did not have; None is by the
     rules of decoding. into: records become columns of the table, or one struct column. rename: fields to other column
     names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
-    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds: of Protobuf, JSON and Avro,
-    what times below a microsecond are. The rest is for JSON alone: out_of_range_times is what times are that no
-    column holds.
+    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds and
+    out_of_range_times: of Protobuf, JSON and Avro, what times are below a microsecond, and outside of the years 1 to
+    9999. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -296,7 +296,8 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
     return {("decode",): decode}
 
 
-_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone", "out_of_range_times")
+_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
+_OF_TIMES = ("nanoseconds", "out_of_range_times")
 _OF_PROTOBUF = ("message",)
 #: Which forms of `schema` a format takes, the usual one first; other formats take none.
 _SCHEMAS = {
@@ -363,7 +364,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
     if payload.format != "protobuf":
         yield from _without_meaning(payload, place, _OF_PROTOBUF)
         if not payload.is_json and payload.format != "avro":
-            yield from _without_meaning(payload, place, ("nanoseconds",))
+            yield from _without_meaning(payload, place, _OF_TIMES)
     if possible is None:
         yield from _without_meaning(
             payload,

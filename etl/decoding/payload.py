@@ -40,10 +40,11 @@ class PayloadPlan:
     format, schema_text, columns, json: as in the job file (`etl.config.decoding.Payload`); json: the decoder's
     options by name. column: the column's name for a value that is not a record, or a record that stays a struct.
     into_columns: whether a record's fields become columns. rename: new names of these, by field name. section: the
-    path of the section with keys and values in the job file, or empty. message: for Protobuf. nanoseconds: for
-    Protobuf and Avro. envelope: the format around records; the columns are those of the records in it. unavailable:
-    what values are there that the connector did not have. framed: schemas of a registry whose ids are in payloads.
-    frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of decoding.
+    path of the section with keys and values in the job file, or empty. message: for Protobuf. nanoseconds,
+    out_of_range_times: for Protobuf and Avro. envelope: the format around records; the columns are those of the records
+    in it. unavailable: what values are there that the connector did not have. framed: schemas of a registry whose ids
+    are in payloads. frame: whose frames payloads have. engine: `reference` is the decoder in plain Python. rules: of
+    decoding.
     """
 
     source: Literal["key", "value"]
@@ -58,6 +59,7 @@ class PayloadPlan:
     section: str = "decode"
     message: str | None = None
     nanoseconds: Literal["fail", "truncate"] = "fail"
+    out_of_range_times: Literal["fail", "set_null"] = "fail"
     envelope: Literal["none", "debezium"] = "none"
     unavailable: Literal["null", "text", "mark"] | None = None
     framed: FramedSchemas | None = None
@@ -222,7 +224,7 @@ class PayloadPlan:
             assert self.schema_text is not None
             connect = self.rules.connect_logical_types
             avro = parse_schema(self.schema_text, connect=connect)
-            return self._unwrapped(avro_decoder(avro, nanoseconds=self.nanoseconds, engine=self.engine))
+            return self._unwrapped(avro_decoder(avro, engine=self.engine, **self._times))
         if self.format == "protobuf":
             from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
             from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
@@ -234,10 +236,15 @@ class PayloadPlan:
             except PayloadSchemaError as error:
                 remedy = "write `message:` with the full name of a message in the schema"
                 raise ConfigurationError.of(f"{self.place}.message", str(error), remedy) from None
-            return self._unwrapped(protobuf_decoder(message, nanoseconds=self.nanoseconds, engine=self.engine))
+            return self._unwrapped(protobuf_decoder(message, engine=self.engine, **self._times))
         from kseg.segment_reader.payload.primitives import primitive_decoder
 
         return primitive_decoder(self.format)
+
+    @property
+    def _times(self) -> Any:
+        """The options of times in Avro and Protobuf."""
+        return {"nanoseconds": self.nanoseconds, "out_of_range_times": self.out_of_range_times}
 
     def _unwrapped(self, decoder: PayloadDecoder) -> PayloadDecoder:
         if self.envelope == "none":

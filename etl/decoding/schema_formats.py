@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Uses = Sequence[str] | Mapping[str, str]
 """Texts of the schemas that a schema uses; by name where the format has such names."""
 
+Options = tuple[tuple[str, Any], ...]
+"""Those given of a decoder's options, by name."""
+
 
 class SchemaFormat(Protocol):
     """All methods raise PayloadSchemaError for a schema that is invalid or has no column type."""
@@ -116,18 +119,15 @@ class RegistryPayload(Protocol):
 def schema_format(payload: RegistryPayload, rules: DecodingRules) -> SchemaFormat:
     """The format of a key or value whose schemas are in a registry."""
     rescue = payload.unknown == "rescue"
+    of_times = ("nanoseconds", "out_of_range_times")
+    times: Options = tuple((name, given) for name in of_times if (given := getattr(payload, name)) != "fail")
     if payload.format == "json_schema":
         names = ("timestamp_format", "date_format", "time_zone")
         options = {name: given for name in names if (given := getattr(payload, name)) is not None}
-        if payload.nanoseconds != "fail":
-            options["nanoseconds"] = payload.nanoseconds
-        if payload.out_of_range_times != "fail":
-            options["out_of_range_times"] = payload.out_of_range_times
-        return JsonSchemas(tuple(options.items()), rescue, rules.structs_of_choices)
+        return JsonSchemas((*options.items(), *times), rescue, rules.structs_of_choices)
     if payload.format == "protobuf":
-        return ProtobufSchemas(payload.message, payload.nanoseconds, rescue)
-    connect = rules.connect_logical_types
-    return AvroSchemas(payload.defaults == "fill", payload.several, rescue, connect, payload.nanoseconds)
+        return ProtobufSchemas(payload.message, times, rescue)
+    return AvroSchemas(payload.defaults == "fill", payload.several, rescue, rules.connect_logical_types, times)
 
 
 def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[str, Uses]:
@@ -146,14 +146,13 @@ def kept_text(format: str, text: str, references: Mapping[str, str]) -> tuple[st
 class AvroSchemas:
     """fill: fields that the writer lacks get the reader's default, otherwise null. several: records of any name are
     rows of one table, and their names are aliases in the reader's schema. rescue: rows have fields that the reader's
-    schema lacks as JSON text. connect: Connect's logical types are recognised. nanoseconds: what digits below a
-    microsecond are of timestamps that are texts."""
+    schema lacks as JSON text. connect: Connect's logical types are recognised. times: options."""
 
     fill: bool = False
     several: bool = False
     rescue: bool = False
     connect: bool = True
-    nanoseconds: Literal["fail", "truncate"] = "fail"
+    times: Options = ()
     indexed = False
 
     def reader(self, text: str) -> Any:
@@ -231,7 +230,7 @@ class AvroSchemas:
         whole = self.merged(reader, writer, add_fields=True) if self.rescue else reader
         missing = Missing.FILL if self.fill else Missing.NULL
         kept = whole if self.fill else narrowed(writer, whole)
-        decoder = avro_decoder(writer, kept, missing=missing, nanoseconds=self.nanoseconds, engine=engine)
+        decoder = avro_decoder(writer, kept, missing=missing, engine=engine, **dict(self.times))
         return _rescuing(decoder, row_type(kept), row_type(reader)) if whole is not reader else decoder
 
 
@@ -318,7 +317,7 @@ class JsonSchemas(_OfColumns):
     """options: the given fields of `JsonOptions`. rescue: rows have fields that the reader's schema lacks as they are
     written, even if the writer's schema does not declare them. choices: of objects are structs, but for rescue."""
 
-    options: tuple[tuple[str, Any], ...] = ()
+    options: Options = ()
     rescue: bool = False
     choices: bool = True
     indexed = False
@@ -365,27 +364,26 @@ class _MessageWriter:
 
     made: Any
     message: str | None
-    nanoseconds: Literal["fail", "truncate"]
 
     @cached_property
     def columns(self) -> Any:
         """The columns of its rows. Raises PayloadSchemaError if the message is unknown."""
-        return _record(self.made.message(self.message), self.nanoseconds)
+        return _record(self.made.message(self.message))
 
 
 @dataclass(frozen=True)
 class ProtobufSchemas(_OfColumns):
-    """message: the message whose fields are the columns; None: the schema's only one. rescue: as in `AvroSchemas`."""
+    """message: the message whose fields are the columns; None: the schema's only one. Others: as `AvroSchemas`."""
 
     message: str | None = None
-    nanoseconds: Literal["fail", "truncate"] = "fail"
+    times: Options = ()
     rescue: bool = False
     indexed = True
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
 
-        return _MessageWriter(parse_base64(text), self.message, self.nanoseconds)
+        return _MessageWriter(parse_base64(text), self.message)
 
     def records(self, writer: Any) -> tuple[str, ...]:
         def all_of(messages: Iterable[Any]) -> Iterator[str]:
@@ -412,11 +410,11 @@ class ProtobufSchemas(_OfColumns):
         if named is not wanted:
             reason = f"the payload is a {named.name}, and the columns are those of {wanted.name}"
             raise IncompatibleSchemas("", "", reason)
-        decoder = protobuf_decoder(wanted, nanoseconds=self.nanoseconds, engine=engine)
+        decoder = protobuf_decoder(wanted, engine=engine, **dict(self.times))
         return _aligned(self, decoder, writer, reader)
 
 
-def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
+def _record(message: Any) -> Any:
     """The columns of a Protobuf message, with their fields' numbers."""
     from kseg.segment_reader.payload import row_schema
     from kseg.segment_reader.payload.protobuf.columns import Column, Document, Struct, columns_of, unwritten_text
@@ -435,7 +433,7 @@ def _record(message: Any, nanoseconds: Literal["fail", "truncate"]) -> Any:
             return row_schema.Map(column.type.key_type, one)
         return row_schema.Array(one) if column.field.repeated else one
 
-    return record(columns_of(message, nanoseconds))
+    return record(columns_of(message))
 
 
 def _aligned(

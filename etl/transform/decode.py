@@ -274,6 +274,7 @@ def _plan(
         section=place,
         message=payload.message,
         nanoseconds=payload.nanoseconds,
+        out_of_range_times=payload.out_of_range_times,
         envelope=payload.envelope,
         unavailable=payload.unavailable_by(rules),
         frame=payload.frame,

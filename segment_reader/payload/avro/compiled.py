@@ -38,12 +38,12 @@ _SCRATCH = 256
 
 
 class CompiledDecoder:
-    """See `segment_reader.payload.decoder.PayloadDecoder`."""
+    """See `segment_reader.payload.decoder.PayloadDecoder`. nearest: see `ValueReader`."""
 
-    def __init__(self, resolution: Resolution) -> None:
-        self._reference = ReferenceDecoder(resolution)
+    def __init__(self, resolution: Resolution, *, nearest: bool = False) -> None:
+        self._reference = ReferenceDecoder(resolution, nearest=nearest)
         self._texts = DocumentTexts()
-        self._program = build(resolution)
+        self._program = build(resolution, nearest=nearest)
         self._sizes = {slot.number: 0 for slot in self._program.by_number if slot.shape == op.BINARY}
         self._items = [0] * self._program.levels
 

@@ -16,6 +16,7 @@ from kseg.segment_reader.payload.avro.schema import Schema
 from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.avro.zoned import Nanoseconds, ZonedDecoder
 from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.far_times import FarTimesToNull, OutOfRangeTimes
 from kseg.segment_reader.payload.late import of_engine
 from kseg.segment_reader.payload.plain import Engine
 
@@ -26,10 +27,12 @@ def avro_decoder(
     *,
     missing: Missing = Missing.NULL,
     nanoseconds: Nanoseconds = "fail",
+    out_of_range_times: OutOfRangeTimes = "fail",
     engine: Engine = "fast",
 ) -> PayloadDecoder:
     """reader: None takes the writer's. missing: what a reader's field is that the writer's schema lacks. nanoseconds:
-    what digits below a microsecond are of timestamps that are texts.
+    what digits below a microsecond are of timestamps that are texts. out_of_range_times: `set_null` makes times outside
+    of the years 1 to 9999 null; otherwise texts of such times are errors, and numbers are what they are.
 
     The compiled decoder takes every schema that has a column type, and compiles nothing for a new one.
 
@@ -37,15 +40,18 @@ def avro_decoder(
         IncompatibleSchemas, UnsupportedSchema, InvalidSchema: see `segment_reader.payload.avro.resolution.resolve`.
     """
     resolution = resolve(writer, reader or writer, missing)
-    decoder = _decoder(resolution, engine)
+    to_null = out_of_range_times == "set_null"
+    decoder = _decoder(resolution, engine, to_null)
     kind = arrow_type(reader or writer)
-    return decoder if kind == resolution.type else ZonedDecoder(decoder, kind, engine, nanoseconds)
+    if kind != resolution.type:
+        decoder = ZonedDecoder(decoder, kind, engine, nanoseconds, out_of_range_times)
+    return FarTimesToNull(decoder) if to_null else decoder
 
 
-def _decoder(resolution: Resolution, engine: Engine) -> PayloadDecoder:
+def _decoder(resolution: Resolution, engine: Engine, nearest: bool) -> PayloadDecoder:
     def compiled() -> PayloadDecoder:
         from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
 
-        return CompiledDecoder(resolution)
+        return CompiledDecoder(resolution, nearest=nearest)
 
-    return of_engine(ReferenceDecoder(resolution), engine, compiled)
+    return of_engine(ReferenceDecoder(resolution, nearest=nearest), engine, compiled)

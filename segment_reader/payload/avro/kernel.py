@@ -49,6 +49,7 @@ from kseg.segment_reader.payload.avro.opcodes import (
     LONG_DIVIDED,
     LONG_SCALED,
     MAP_BLOCK,
+    NEAREST,
     NEED,
     NULL,
     NULLABLE,
@@ -229,7 +230,10 @@ def run(
                     elif op == LONG_SCALED:
                         most = _field(at, C)
                         if number > most or number < -most - (1 if most == _LONG_MAX else 0):
-                            failed = _OUT_OF_RANGE
+                            if _field(at, A) == NEAREST:
+                                number = most if number > 0 else -most
+                            else:
+                                failed = _OUT_OF_RANGE
                         store64(_field(at, DATA) + 8 * index, number * _field(at, B))
                     elif op == LONG_DIVIDED:
                         by = _field(at, B)

@@ -20,10 +20,12 @@ OFFSETS: Final = 6
 CAPACITY: Final = 7
 WIDTH: Final = 8
 
+NEAREST: Final = 1  # of LONG_SCALED: a number that is too large becomes the nearest one that may be multiplied
+
 # -- operations; those up to LAST_NUMBER begin with a number, which is read before they are told apart
 INT: Final = 1  # int -> 32 bits
 LONG: Final = 2  # long -> 64 bits
-LONG_SCALED: Final = 3  # A: written bits, B: times, C: the largest number that may be multiplied
+LONG_SCALED: Final = 3  # A: written bits or NEAREST, B: times, C: the largest number that may be multiplied
 LONG_DIVIDED: Final = 4  # A: written bits, B: by
 INT_FLOAT: Final = 5  # A: written bits
 INT_DOUBLE: Final = 6

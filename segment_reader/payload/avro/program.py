@@ -96,8 +96,9 @@ class Program:
     frames: int
 
 
-def build(resolution: Resolution) -> Program:
-    builder = _Builder()
+def build(resolution: Resolution, *, nearest: bool = False) -> Program:
+    """nearest: see `value_reader.ValueReader`."""
+    builder = _Builder(nearest)
     root = builder.slot(resolution.type, 0, 0)
     builder.emit(resolution.node, root)
     builder.add(op.END)
@@ -122,7 +123,8 @@ def build(resolution: Resolution) -> Program:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, nearest: bool) -> None:
+        self._nearest = nearest
         self.instructions: list[list[int]] = []
         self.slots: list[Slot] = []
         self.jumps: list[int] = []
@@ -224,7 +226,8 @@ class _Builder:
         elif node.divide > 1:
             self.add(op.LONG_DIVIDED, slot, node.bits, node.divide)
         elif node.multiply > 1 or node.bits == 32:
-            self.add(op.LONG_SCALED, slot, node.bits, node.multiply, _MAX // node.multiply)
+            bits = op.NEAREST if self._nearest and node.multiply > 1 and node.bits == 64 else node.bits
+            self.add(op.LONG_SCALED, slot, bits, node.multiply, _MAX // node.multiply)
         else:
             self.add(op.LONG, slot)
 

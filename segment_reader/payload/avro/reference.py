@@ -14,10 +14,10 @@ from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder
 
 
 class ReferenceDecoder(PlainDecoder):
-    """See `segment_reader.payload.decoder.PayloadDecoder`."""
+    """See `segment_reader.payload.decoder.PayloadDecoder`. nearest: see `ValueReader`."""
 
-    def __init__(self, resolution: Resolution) -> None:
-        self._resolution = resolution
+    def __init__(self, resolution: Resolution, *, nearest: bool = False) -> None:
+        self._resolution, self._nearest = resolution, nearest
         self._texts = DocumentTexts()
 
     @property
@@ -25,7 +25,7 @@ class ReferenceDecoder(PlainDecoder):
         return self._resolution.type
 
     def row(self, payload: bytes, skip: int = 0) -> Any:
-        reader = ValueReader(payload, skip)
+        reader = ValueReader(payload, skip, nearest=self._nearest)
         row = reader.read(self._resolution.node)
         rest = len(payload) - reader.position
         if rest:

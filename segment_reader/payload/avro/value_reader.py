@@ -55,6 +55,7 @@ from kseg.segment_reader.payload.avro.schema import (
 )
 from kseg.segment_reader.payload.avro.types import MAX_PRECISION
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.plain import BadPayload, nullable, nulls_values, within
 
 _EXACT = decimal.Context(prec=1000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
@@ -70,10 +71,11 @@ class KeptBytes:
 
 
 class ValueReader:
-    """A walk over one payload. Raises BadPayload."""
+    """A walk over one payload. Raises BadPayload. nearest: a time whose microseconds do not fit 64 bits is the nearest
+    one that does, at the end of the calendar's years or beyond, instead of an error."""
 
-    def __init__(self, data: bytes, position: int) -> None:
-        self.data, self.position, self.end = data, position, len(data)
+    def __init__(self, data: bytes, position: int, *, nearest: bool = False) -> None:
+        self.data, self.position, self.end, self._nearest = data, position, len(data), nearest
         self.empty_items = MAX_EMPTY_ITEMS
         self.has_documents = False
 
@@ -161,7 +163,7 @@ class ValueReader:
                     raise BadPayload(Status.MALFORMED, f"a boolean of {byte}")
                 return bool(byte)
             case Integer():
-                return _integer(self.long(), node)
+                return _integer(self.long(), node, self._nearest)
             case Floating(bits):
                 return struct.unpack("<f" if bits == 32 else "<d", self.take(bits // 8))[0]
             case Text():
@@ -208,7 +210,7 @@ class ValueReader:
         return row
 
     def _constant(self, constant: Constant) -> Any:
-        reader = ValueReader(constant.data, 0)
+        reader = ValueReader(constant.data, 0, nearest=self._nearest)
         value = reader.read(constant.node)
         self.has_documents |= reader.has_documents
         return value
@@ -262,7 +264,7 @@ class ValueReader:
                     self._skip(schema.values, depth + 1)
 
 
-def _integer(value: int, node: Integer) -> int | float:
+def _integer(value: int, node: Integer, nearest: bool) -> int | float:
     if node.bits == 32 and not -(2**31) <= value < 2**31:
         raise BadPayload(Status.OUT_OF_RANGE, f"{value} is no int of 32 bits")
     if node.column in (Kind.FLOAT, Kind.DOUBLE):
@@ -270,9 +272,13 @@ def _integer(value: int, node: Integer) -> int | float:
         if int(number) != value:
             raise BadPayload(Status.INEXACT, f"{value} cannot be a {node.column} without rounding")
         return number
+    most = (2**63 - 1) // node.multiply
+    if nearest and node.multiply > 1:
+        value = max(-most, min(value, most))
     value *= node.multiply
     if not -(2**63) <= value < 2**63:
-        raise BadPayload(Status.OUT_OF_RANGE, f"{value} does not fit 64 bits")
+        hint = TO_NULL if node.multiply > 1 else ""
+        raise BadPayload(Status.OUT_OF_RANGE, f"{value} does not fit 64 bits{hint}")
     if value % node.divide:
         raise BadPayload(Status.INEXACT, f"{value} nanoseconds are no whole number of the column's unit")
     return value // node.divide

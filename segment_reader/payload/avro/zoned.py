@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.far_times import OutOfRangeTimes
 from kseg.segment_reader.payload.json.document import Token
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.json.numbers import Unfit
@@ -32,7 +33,11 @@ _INSTANTS: Final = pa.struct([pa.field("at", _INSTANT)])
 Nanoseconds = Literal["fail", "truncate"]
 """Of digits below a microsecond: an error, or left out."""
 
-_SHAPES: Final = {how: shape_of(_INSTANTS, JsonOptions(nanoseconds=how)).by_name["at"] for how in get_args(Nanoseconds)}
+_SHAPES: Final = {
+    (how, far): shape_of(_INSTANTS, JsonOptions(nanoseconds=how, out_of_range_times=far)).by_name["at"]
+    for how in get_args(Nanoseconds)
+    for far in get_args(OutOfRangeTimes)
+}
 
 Found = Callable[[int, str, Unfit], None]
 """Called with the row, the place and the reason of each text that is no timestamp."""
@@ -40,12 +45,18 @@ Found = Callable[[int, str, Unfit], None]
 
 class ZonedDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. own: decodes the same payloads to rows in which instants are
-    texts. type: the rows' type. nanoseconds: what digits below a microsecond are."""
+    texts. type: the rows' type. nanoseconds: what digits below a microsecond are. far: what times are outside of the
+    years 1 to 9999."""
 
     def __init__(
-        self, own: PayloadDecoder, type: pa.DataType, engine: Engine, nanoseconds: Nanoseconds = "fail"
+        self,
+        own: PayloadDecoder,
+        type: pa.DataType,
+        engine: Engine,
+        nanoseconds: Nanoseconds = "fail",
+        far: OutOfRangeTimes = "fail",
     ) -> None:
-        self._own, self._type, self._shape = own, type, _SHAPES[nanoseconds]
+        self._own, self._type, self._shape = own, type, _SHAPES[nanoseconds, far]
         self._nulling = engine if isinstance(engine, Nulling) else None
 
     @property

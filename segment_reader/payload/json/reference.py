@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.json.choices import Choice, Undecided
 from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, Value, bad, parse
 from kseg.segment_reader.payload.json.formats import (
@@ -182,9 +183,6 @@ def scalar(token: Token, text: str, shape: Shape) -> Any:
     raise Unfit(Status.WRONG_TYPE, f"{token.value} is no {name}{_hint(token, shape)}")
 
 
-_TO_NULL = ": out_of_range_times: set_null makes it null"
-
-
 def _epoch(text: str, shape: Shape) -> int | None:
     assert shape.format is not None
     name = f"{shape.format.name} of a {type_name(shape)}"
@@ -197,7 +195,7 @@ def _epoch(text: str, shape: Shape) -> int | None:
     if not (FIRST_DAY <= value <= LAST_DAY if shape.kind is Kind.DATE else instant_in_range(value)):
         if shape.format.nulls_far:
             return None
-        reason = f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999{_TO_NULL}"
+        reason = f"{shown(text)} as {shape.format.name} is not within the years 1 to 9999{TO_NULL}"
         raise Unfit(Status.OUT_OF_RANGE, reason)
     return value
 
@@ -226,9 +224,11 @@ def _date(text: str, shape: Shape) -> int | None:
     assert shape.format is not None
     days = days_of(text, shape.format)
     if isinstance(days, str):
-        if shape.format.nulls_far and _is_far(text, shape.format, days_of):
+        far = _is_far(text, shape.format, days_of)
+        if far and shape.format.nulls_far:
             return None
-        raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no date of format {shape.format.name}")
+        hint = TO_NULL if far else ""
+        raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no date of format {shape.format.name}{hint}")
     return days
 
 
@@ -238,11 +238,13 @@ def _timestamp(text: str, shape: Shape) -> int | None:
     micros = found(text, shape.format)
     if not isinstance(micros, str):
         return micros
-    if shape.format.nulls_far and (micros == "range" or _is_far(text, shape.format, found)):
+    far = micros == "range" or _is_far(text, shape.format, found)
+    if far and shape.format.nulls_far:
         return None
+    hint = TO_NULL if far else ""
     written, name = repr(shown(text)), type_name(shape)
     status, reason = {
-        "format": (Status.WRONG_TYPE, f"{written} is no {name} of format {shape.format.name}"),
+        "format": (Status.WRONG_TYPE, f"{written} is no {name} of format {shape.format.name}{hint}"),
         "no zone": (Status.WRONG_TYPE, f"{written} has no time zone, and none is declared for such texts"),
         "zone": (Status.WRONG_TYPE, f"{written} has a time zone: declare timestamp, not timestamp_ntz"),
         "gap": (Status.WRONG_TYPE, f"clocks of {shape.format.zone} never show {written}"),
@@ -250,7 +252,7 @@ def _timestamp(text: str, shape: Shape) -> int | None:
             Status.INEXACT,
             f"{written} has digits below a microsecond: nanoseconds: truncate leaves them out",
         ),
-        "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC{_TO_NULL}"),
+        "range": (Status.OUT_OF_RANGE, f"{written} is not within the years 1 to 9999 of UTC{hint}"),
     }[micros]
     raise Unfit(status, reason)
 

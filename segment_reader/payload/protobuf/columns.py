@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 
 from kseg.segment_reader.payload.errors import UnsupportedSchema
+from kseg.segment_reader.payload.far_times import OutOfRangeTimes
 from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Message
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED32, FIXED64, VARINT
 
@@ -24,8 +25,8 @@ MAX_DEPTH: Final = 64
 INSTANT: Final = pa.timestamp("us", tz="UTC")
 UINT64: Final = pa.decimal128(20, 0)
 
-#: What Timestamps and Durations with digits below a microsecond are: an error, or cut.
 Nanoseconds = Literal["fail", "truncate"]
+"""What Timestamps and Durations with digits below a microsecond are: an error, or cut."""
 
 _TYPES: Final = {
     Kind.DOUBLE: pa.float64(),
@@ -91,11 +92,19 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeOptions:
+    """nanoseconds: of digits below a microsecond. out_of_range: of Timestamps outside of the years 1 to 9999."""
+
+    nanoseconds: Nanoseconds = "fail"
+    out_of_range: OutOfRangeTimes = "fail"
+
+
+@dataclass(frozen=True, slots=True)
 class Time:
     """google.protobuf.Timestamp (an instant) or Duration, both in microseconds."""
 
     instant: bool
-    truncate: bool
+    options: TimeOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +112,11 @@ class Again:
     """A message where it begins again within itself: JSON text of the fields that it has."""
 
     message: Message
-    truncate: bool
+    options: TimeOptions
 
     @cached_property
     def struct(self) -> Struct:
-        return columns_of(self.message, "truncate" if self.truncate else "fail")
+        return _Builder(self.options).struct(self.message, self.message.simple_name, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,20 +198,20 @@ _DOCUMENTS: Final = {
 _TIMES: Final = {"google.protobuf.Timestamp": True, "google.protobuf.Duration": False}
 
 
-def columns_of(message: Message, nanoseconds: Nanoseconds = "fail") -> Struct:
-    """The rows of a message.
+def columns_of(message: Message, options: TimeOptions | None = None) -> Struct:
+    """The rows of a message. options: of its times; they do not change the columns.
 
     Raises:
         UnsupportedSchema: a message without fields, more columns than MAX_COLUMNS, messages that are nested too deep.
     """
     if not message.fields:
         raise UnsupportedSchema(message.simple_name, "a message without fields has no columns")
-    return _Builder(nanoseconds == "truncate").struct(message, message.simple_name, ())
+    return _Builder(options or TimeOptions()).struct(message, message.simple_name, ())
 
 
 class _Builder:
-    def __init__(self, truncate: bool) -> None:
-        self._truncate = truncate
+    def __init__(self, options: TimeOptions) -> None:
+        self._options = options
         self._columns = 0
 
     def struct(self, message: Message, place: str, above: tuple[Message, ...]) -> Struct:
@@ -233,7 +242,7 @@ class _Builder:
             return Scalar(own.kind, own.enum)
         name = own.message.name
         if name in _TIMES:
-            return Time(_TIMES[name], self._truncate)
+            return Time(_TIMES[name], self._options)
         if name in _WRAPPERS:
             return Wrapper(Scalar(_WRAPPERS[name]))
         if name in _DOCUMENTS:
@@ -241,7 +250,7 @@ class _Builder:
         if not own.message.fields:
             return Presence()
         if own.message in above:
-            return Document(Again(own.message, self._truncate))
+            return Document(Again(own.message, self._options))
         return self.struct(own.message, place, above)
 
 

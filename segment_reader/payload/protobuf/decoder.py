@@ -13,23 +13,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kseg.segment_reader.payload.decoder import PayloadDecoder
+from kseg.segment_reader.payload.far_times import OutOfRangeTimes
 from kseg.segment_reader.payload.late import of_engine
 from kseg.segment_reader.payload.plain import Engine
-from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, columns_of
+from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, TimeOptions, columns_of
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
 from kseg.segment_reader.payload.protobuf.schema import Message
 
 
-def protobuf_decoder(message: Message, *, nanoseconds: Nanoseconds = "fail", engine: Engine = "fast") -> PayloadDecoder:
+def protobuf_decoder(
+    message: Message,
+    *,
+    nanoseconds: Nanoseconds = "fail",
+    out_of_range_times: OutOfRangeTimes = "fail",
+    engine: Engine = "fast",
+) -> PayloadDecoder:
     """message: of `descriptors.parse_descriptors(…)`. nanoseconds: what times below a microsecond are.
+    out_of_range_times: what Timestamps are outside of the years 1 to 9999.
 
     The compiled decoder takes every message that has a column type, and compiles nothing for a new one.
 
     Raises UnsupportedSchema.
     """
-    columns = columns_of(message, nanoseconds)
+    columns = columns_of(message, TimeOptions(nanoseconds, out_of_range_times))
 
     def compiled() -> PayloadDecoder:
         from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder

@@ -10,6 +10,7 @@ import struct
 from typing import Any, Final
 
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf.columns import Json, Time
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, Reader
@@ -22,16 +23,22 @@ MOST_SECONDS: Final = 315_576_000_000
 _MAX_DEPTH: Final = 100
 
 
-def microseconds(seconds: int, nanos: int, time: Time) -> int:
-    """Raises BadPayload: OUT_OF_RANGE, INEXACT."""
+def microseconds(seconds: int, nanos: int, time: Time) -> int | None:
+    """None: a Timestamp outside of the years 1 to 9999, where such ones are nulls. Raises BadPayload: OUT_OF_RANGE,
+    INEXACT."""
+    hint = ""
     if time.instant:
+        if not FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < 10**9:
+            if time.options.out_of_range == "set_null":
+                return None
+            hint = TO_NULL
         sound = FIRST_SECOND <= seconds <= LAST_SECOND and 0 <= nanos < 10**9
     else:
         sound = abs(seconds) <= MOST_SECONDS and abs(nanos) < 10**9 and not (seconds < 0 < nanos or nanos < 0 < seconds)
     if not sound:
         name = "Timestamp" if time.instant else "Duration"
-        raise BadPayload(Status.OUT_OF_RANGE, f"{seconds} seconds and {nanos} nanoseconds are no {name}")
-    if nanos % 1000 and not time.truncate:
+        raise BadPayload(Status.OUT_OF_RANGE, f"{seconds} seconds and {nanos} nanoseconds are no {name}{hint}")
+    if nanos % 1000 and time.options.nanoseconds == "fail":
         raise BadPayload(Status.INEXACT, f"{nanos} nanoseconds are no whole number of microseconds")
     rest = nanos // 1000 if nanos >= 0 else -(-nanos // 1000)
     return seconds * 1_000_000 + rest

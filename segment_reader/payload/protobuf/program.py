@@ -247,7 +247,8 @@ class _Builder:
                 self._instruction(
                     _OPS[kind] + op.WRAPPED, slot, 0, 8 | wire_type(kind), tag, tags, array=array, case=case
                 )
-            case Time(instant, truncate):
+            case Time(instant, options):
+                truncate = options.nanoseconds == "truncate"
                 self._instruction(op.TIME, slot, int(instant), int(truncate), tag, tags, array=array, case=case)
             case Document():
                 self._instruction(op.DOCUMENT, slot, 0, 0, tag, tags, array=array, case=case)

@@ -34,9 +34,9 @@ JSON = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
             "no meaning for string",
         ),
         (
-            {"value": {"format": "avro", "schema": "registry", "out_of_range_times": "set_null"}},
+            {"value": {"format": "uuid", "out_of_range_times": "set_null"}},
             "decode.value.out_of_range_times",
-            "no meaning for avro",
+            "no meaning for uuid",
         ),
         (
             {"value": {"format": "long", "out_of_range_times": "set_null"}},
