@@ -72,7 +72,11 @@ class FramedSchemas:
     def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
         """The frames of these keys or values (source); of payloads as `plain` gives them."""
         found = frames_of_records(payloads, headers, source, self.frame)
-        return without_implausible(found, {key for key, _ in self.writers}) if self.frame == "apicurio" else found
+        return without_implausible(found, self._keys) if self.frame == "apicurio" else found
+
+    @cached_property
+    def _keys(self) -> frozenset[SchemaKey]:
+        return frozenset(key for key, _ in self.writers)
 
     def kind_of(self, record: str | None) -> int | None:
         """The number of a record's kind, by the record's name in its schema; None if no table accepts it."""

@@ -151,6 +151,28 @@ def test_ids_that_fit_into_four_bytes_and_those_in_headers_are_asked_for(number:
         decoder.decode(pa.array([body(1)], pa.binary()), header, "value")
 
 
+class CountedWriters(tuple[Any, ...]):
+    """Schemas by id, which count how often all of them are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Any:
+        CountedWriters.looks += 1
+        return super().__iter__()
+
+
+def test_a_batch_does_not_look_at_all_schemas_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountedWriters, "looks", 0)
+    decoder = FramedDecoder(replace(SCHEMAS, writers=CountedWriters(SCHEMAS.writers)))
+
+    def looks_of_a_batch() -> int:
+        before = CountedWriters.looks
+        decoder.decode(pa.array([framed(1), framed(LARGE)], pa.binary()), None, "value")
+        return CountedWriters.looks - before
+
+    assert (looks_of_a_batch(), looks_of_a_batch(), looks_of_a_batch()) == (1, 0, 0)
+
+
 # -- by a job file
 
 
