@@ -14,9 +14,12 @@ from skips import full_scale_only
 
 @full_scale_only
 @pytest.mark.slow
-def test_people(suite: Callable[..., Any], kafka: Any, tmp_path: Path) -> None:
+def test_people(suite: Callable[..., Any], kafka: Any, tmp_path: Path, seconds: float) -> None:
     hands = people.People(tmp_path / "copies", kafka.broker).perform
-    world = suite(kafka.bootstrap_servers, people.LANES, hands, led_out=people.LED_OUT, watched=False)
+    source = {"on_data_loss": "record"}
+    world = suite(kafka.bootstrap_servers, people.LANES, hands, led_out=people.LED_OUT, watched=False, source=source)
     assert world.findings.sound, world.findings.examples
     assert world.findings.rows
     assert world.findings.faults
+    if seconds >= people.ROUND_SECONDS:
+        assert people.not_reached(world.outcomes) == []

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from fault_suite.jobs import Answer, Backfill
 from fault_suite.schedule import Action, Lane
 from fault_suite.world import World
+from run_steps import steps_of
 
 MOST_OPEN = 3
 """So many backfills are under way at most: a dead one keeps the frontier from moving on."""
@@ -37,6 +38,7 @@ DECODED = Lane(
     {"ingest": 5, "backfill": 2, "repeat a backfill": 1, "maintain": 1},
     interrupted=0.4,
     job="decoded",
+    steps=steps_of("typed"),
     pause=0.5,
 )
 """Of the jobs beside the first."""

@@ -1,7 +1,7 @@
 """A job beside the others whose dead letters are redriven while its job file changes and records are deleted.
 
-Values are JSON with a level. The job expects it to be below a bound, which only rises: what was a dead letter lands
-with a later redrive, and by whichever kind of step the job file has then. At the end there is no bound, and each record
+Values are JSON with a level. The job expects it to be below a bound, which rises: what was a dead letter lands with a
+later redrive, and by whichever kind of step the job file has then. At the end there is no bound, and each record
 is a row, but for what is no JSON.
 
 The job file changes in each of its classes:
@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ from kseg.etl.config.load import load_job
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import RunState
+from run_steps import steps_of
 
 BAD = 0.03
 """The share of values that are no JSON."""
@@ -45,7 +47,7 @@ TEXTS = 0.1
 
 MOST_REDRIVES = 20
 LEVELS = 100
-FIRST_BOUND = 40
+FIRST_BOUND, LOW_BOUND = 40, 10
 COLUMNS = ("id", "level")
 DECLARED = {"id": "bigint", "level": "int"}
 FIRST_DECLARED = {"id": "bigint", "level": "boolean", "extra": "int"}
@@ -69,7 +71,9 @@ LANE = Lane(
         "end an unfinished run": 1,
     },
     interrupted=0.4,
+    in_turn=True,
     job="letters",
+    steps=steps_of("typed"),
     pause=0.5,
 )
 
@@ -152,12 +156,23 @@ def redrive(world: World, action: Action) -> None:
 
 
 def abandon_redrive(world: World, action: Action) -> None:
-    """One that dies, and is abandoned then: its rows go, and its dead letters are open again."""
-    if world.job.state() is None:
-        world.over.wait(1)
-        return
-    step = world.choose(action).choice(["plan:after", "land:typed:committed", "account:after", "finish:before"])
+    """One that dies, and is abandoned then: its rows go, and its dead letters are open again.
+
+    Before it the bound is low for a run, so that there are dead letters that can be decoded when it is as it was.
+    """
+    decode = world.job.document["decode"]
+    if not _is_corrected(decode):
+        _correct(decode)
+        world.job.write()
     command = {"do": "redrive", "take_over": True}
+    until_done(world, "ingest before", {"take_over": True})
+    until_done(world, "redrive of what is open", command)
+    bound = decode["expect"]
+    for expected in ({"level": f"< {LOW_BOUND}"}, bound):
+        decode["expect"] = expected
+        world.job.write()
+        until_done(world, f"ingest with a {'low' if expected is not bound else 'high'} bound", {"take_over": True})
+    step = world.choose(action).choice(["plan:after", "land:typed:committed", "account:after", "finish:before"])
     world.drive(f"redrive, killed at {step}", command, Interruption("SIGKILL", at=step))
     for run in _unfinished(world, REDRIVE):
         line = world.job.line("repair", "JOB", "--abandon", run.run_id, "--take-over")
@@ -168,10 +183,9 @@ def change(world: World, action: Action) -> None:
     """One class of fields; at first the schema is corrected."""
     choice, decode = world.choose(action), world.job.document["decode"]
     columns = decode["value"]["schema"]["columns"]
-    if columns["level"] != DECLARED["level"]:
+    if not _is_corrected(decode):
         kind = "the first schema is corrected"
-        columns["level"] = DECLARED["level"]
-        decode["expect"] = {"level": f"< {FIRST_BOUND}"}
+        _correct(decode)
     elif choice.random() < 0.25:
         _change_no_rows(world, choice)
         return
@@ -187,6 +201,16 @@ def change(world: World, action: Action) -> None:
         world.job.document["transform"] = [step] if step is not None else []
     world.job.write()
     world.injected(f"the job file changes: {kind}")
+
+
+def _is_corrected(decode: Mapping[str, Any]) -> bool:
+    return bool(decode["value"]["schema"]["columns"]["level"] == DECLARED["level"])
+
+
+def _correct(decode: dict[str, Any]) -> None:
+    """The schema, which has the wrong type at first."""
+    decode["value"]["schema"]["columns"]["level"] = DECLARED["level"]
+    decode["expect"] = {"level": f"< {FIRST_BOUND}"}
 
 
 def _change_no_rows(world: World, choice: random.Random) -> None:

@@ -5,6 +5,9 @@ Rows that a person has removed may be missing until they are landed again: a rep
 each record back exactly once, so after it nothing may be missing at all. Rows of a topic that was deleted and made
 again stay until a person removes them: their records are gone.
 
+Records are deleted from topics, as retention does it (`source.on_data_loss: record`): what has landed keeps its rows,
+which nothing can land again, so that it may be missing where a person removes it.
+
 A run that has died is unfinished when the job file is changed. Where no row depends on what is changed, it goes on;
 else it is ended by the command that the refusal names, or by `repair --finish` or `--abandon` beforehand.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,23 +30,37 @@ from deltalake.schema import Field, PrimitiveType
 
 from fault_suite import drivers, letters, lost_logs
 from fault_suite.jobs import Backfill
+from fault_suite.journal import Partition
+from fault_suite.oracle import Removed
+from fault_suite.retention import delete_records_of
 from fault_suite.schedule import Action, Interruption, Lane
 from fault_suite.settle import until_done
 from fault_suite.world import World
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import RunState
 
-HANDS = (
-    "OPTIMIZE", "VACUUM", "DELETE", "UPDATE", "RESTORE", "a column is added", "a property is set",
-    "an older copy of a table is restored", "a table is deleted", "the group's offsets are moved back",
-    "the group's offsets are moved forward", "the group is deleted", "an older copy of the ledger is restored",
-    "the ledger is deleted", "the job file is changed", "the job file is changed but for rows", "a topic is made again",
-)  # fmt: skip
-
-FILE_HANDS = ("the job file is changed", "the job file is changed but for rows")
+FILE_HANDS = ("the job file is changed", "the job file is changed but for rows", "retention")
 """Those after which an unfinished run goes on, or is ended."""
 
-LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True), letters.LANE)
+CLASSES = (
+    ("a topic is made again",),
+    ("retention",),
+    ("the job file is changed", "the job file is changed but for rows"),
+    ("the group's offsets are moved back", "the group's offsets are moved forward", "the group is deleted"),
+    ("an older copy of the ledger is restored", "the ledger is deleted"),
+    (
+        "OPTIMIZE", "VACUUM", "DELETE", "UPDATE", "RESTORE", "a column is added", "a property is set",
+        "an older copy of a table is restored", "a table is deleted",
+    ),
+)  # fmt: skip
+"""What people do, by what they do it to."""
+
+HANDS = tuple(hand for hands in CLASSES for hand in hands)
+
+LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True, classes=CLASSES), letters.LANE)
+
+ROUND_SECONDS = 330
+"""In so long a run there is at least one of each class, and a redrive is abandoned."""
 
 LED_OUT = lost_logs.REFUSED | frozenset(
     f"refused: {code}"
@@ -82,6 +99,7 @@ class People:
             world.drive(f"ingest, killed at {step}", {}, Interruption("SIGKILL", at=step))
         hand: Callable[[World, Any, Path], None] = getattr(self, "_" + action.what.replace(" ", "_").replace("'", ""))
         hand(world, choice, copies)
+        self._forgive_deleted(world)
         world.injected(action.what)
         if action.what in FILE_HANDS and choice.random() < 0.5:
             self._end_dead_run(world, choice)
@@ -102,6 +120,13 @@ class People:
         for at, ones in world.former.items():
             found = rows.get(at, [])
             world.former[at] = [replace(one, least=min(one.least, found.count(one.content))) for one in ones]
+
+    def _forgive_deleted(self, world: World) -> None:
+        """Nor what a hand has just removed of records that were deleted."""
+        rows = world.tables.offsets()
+        for place, gone in _deleted(world).items():
+            removed = {at for at in world.reader.records[place] if at < gone.before and not rows[place][at]}
+            world.removed[place] = replace(gone, unlanded=gone.unlanded | removed)
 
     def _end_dead_run(self, world: World, choice: Any) -> None:
         """By the command that completes or abandons it, before any run is refused."""
@@ -136,6 +161,8 @@ class People:
     def _UPDATE(self, world: World, choice: Any, _: Path) -> None:
         since = datetime.fromtimestamp(self._made_again, UTC).isoformat()  # a former record is not landed again
         which = f"offset % {choice.randrange(2, 9)} = 0 AND timestamp >= '{since}'"
+        for (topic, partition), gone in _deleted(world).items():  # nor is a deleted one
+            which += f" AND NOT (topic = '{topic}' AND partition = {partition} AND offset < {gone.before})"
         self._table(world, choice).update({"value": "x'00'"}, predicate=which)
 
     def _RESTORE(self, world: World, choice: Any, _: Path) -> None:
@@ -164,6 +191,12 @@ class People:
     def _a_topic_is_made_again(self, world: World, choice: Any, _: Path) -> None:
         self._logs.recreation(world, Action("recreation", seed=choice.randrange(1 << 30)))
         self._made_again = time.time()
+
+    def _retention(self, world: World, choice: Any, copies: Path) -> None:
+        """Often with a changed job file: a run that has died may be completed, and not abandoned."""
+        world.injected(f"records are deleted: {delete_records_of(world, choice)}")
+        if choice.random() < 0.5:
+            self._the_job_file_is_changed(world, choice, copies)
 
     # --- hands on the group
 
@@ -213,7 +246,20 @@ class People:
         world.findings.note("unexpected", len(ended), f"a run did not go on after a change for no rows: {ended}")
 
 
+def _deleted(world: World) -> dict[Partition, Removed]:
+    """Of each partition of the job whose first records were deleted."""
+    return {place: gone for place, gone in list(world.removed.items()) if place[0] in world.job.topics and gone.before}
+
+
 def _unfinished(world: World) -> list[RunState]:
     """The incremental run that has died, if there is one."""
     state = world.job.state()
     return [run for run in state.unfinished_runs() if run.chain == INCREMENTAL] if state is not None else []
+
+
+def not_reached(outcomes: Iterable[tuple[str, str]]) -> list[str]:
+    """What a run of `ROUND_SECONDS` has, and this one has not: a class of hands, an abandoned redrive."""
+    kinds = set(outcomes)
+    lacking = [str(hands) for hands in CLASSES if not any((hand, "injected") in kinds for hand in hands)]
+    abandoned = "letters: repair --abandon (redrive)"
+    return lacking if (abandoned, "done") in kinds else [*lacking, abandoned]
