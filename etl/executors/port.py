@@ -5,6 +5,7 @@
 | `spark` | Spark tasks of this process's SparkContext |
 | `connect` | tasks of a Spark Connect server |
 | `local` | processes of this host, without a JVM |
+| `driver` | this process, where records lie in its memory |
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kseg.etl.source.decode_options import DecodeOptions
-from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import Routes
 from kseg.etl.source.tasks import RangeTask
-from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, PackPlan, TaskResult, Write
+from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, PackPlan, Source, TaskResult, Write
 from kseg.etl.telemetry.events import ReadProgress
 from kseg.etl.transform.transform import NO_STEPS, BatchSteps
 
@@ -33,7 +33,7 @@ class Read:
     """
 
     tasks: Sequence[RangeTask]
-    origin: TaskOrigin
+    source: Source
     options: DecodeOptions
     write: Write
     steps: BatchSteps = NO_STEPS
@@ -46,7 +46,7 @@ class Read:
         """The tasks in packs. Raises ConfigurationError: the Arrow steps."""
         return PackPlan.of(
             self.tasks,
-            self.origin,
+            self.source,
             self.options,
             self.steps,
             self.beside,

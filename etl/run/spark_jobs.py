@@ -28,7 +28,6 @@ from kseg.etl.run.read_options import read_options, read_tasks
 from kseg.etl.run.row_counts import TaskRows, rows_of_tasks, rows_read
 from kseg.etl.run.schemas import transform_of_run
 from kseg.etl.run.sink_rows import batch_schemas, planned_sinks, topics_of
-from kseg.etl.source.deferred_secrets import TaskOrigin
 from kseg.etl.source.packing import LARGE, NO_ROUTES, Routes
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
@@ -49,7 +48,7 @@ from kseg.etl.tables.parquet.task_output import (
 )
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.values import ReadyTable
-from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, TaskResult, Write
+from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, Source, TaskResult, Write
 from kseg.etl.tasks.range_results import NoAccumulator, ResultAccumulator, watched
 from kseg.etl.tasks.writing import Writer, drop
 from kseg.etl.telemetry.events import OutputSchema, ReadProgress, ReadStarted
@@ -98,7 +97,7 @@ class SparkJobs:
         records aside, and routing."""
         if not ranges:
             return Written()
-        return Written(range_results=self._count(self._tasks(self.context.engine.executor(), ranges)))
+        return Written(range_results=self._count(self._tasks(self._executor(), ranges)))
 
     def _count(self, tasks: tuple[RangeTask, ...]) -> tuple[RangeResult, ...]:
         # Nothing is written, so topics of one table need not have one schema: each is routed by itself.
@@ -146,13 +145,13 @@ class SparkJobs:
     ) -> tuple[RowSource, RangeResults]:
         """The rows of these tables after the steps on batches."""
         options = replace(self.options, limits=TO_JVM)
-        executor = self.context.engine.executor() if tables else None
+        executor = self._executor() if tables else None
         tasks = self._tasks(executor, self.plan.ranges_of(tables)) if executor is not None else ()
         gathered = self._gathered(tables) if self.context.spark.remote else None
         return read_rows(
             spark,
             tasks,
-            self._origin,
+            self.context.clients.task_origin,
             options,
             self.transform.on_batches,
             beside,
@@ -187,7 +186,7 @@ class SparkJobs:
         plan = self._landing_plan(sinks, tables)
         if self.transform.on_frame:
             return self._write_frame(self.context.spark.session(), plan, tables)
-        tasks = self._tasks(self.context.engine.executor(), self.plan.ranges_of(tables))
+        tasks = self._tasks(self._executor(), self.plan.ranges_of(tables))
         return self._write_fused(plan, tables, tasks)
 
     def _write_fused(
@@ -222,10 +221,10 @@ class SparkJobs:
         routes: Routes = NO_ROUTES,
         alike: Collection[str] | None = None,
     ) -> tuple[TaskResult, ...]:
-        return self.context.engine.executor().run(
+        return self._executor().run(
             Read(
                 self._began(name, tasks),
-                self._origin,
+                self._source(tasks),
                 self.options,
                 write,
                 steps,
@@ -318,8 +317,10 @@ class SparkJobs:
         topics = {r.topic: r.table for r in self.plan.ranges if r.table in numbers}
         return {topic: numbers[table] for topic, table in topics.items() if table}
 
-    @property
-    def _origin(self) -> TaskOrigin:
+    def _executor(self) -> Executor:
+        return self.context.engine.executor()
+
+    def _source(self, _tasks: Sequence[RangeTask]) -> Source:
         return self.context.clients.task_origin
 
     def _tasks(self, executor: Executor, ranges: Sequence[ev.PlannedRange]) -> tuple[RangeTask, ...]:
@@ -336,7 +337,7 @@ class SparkJobs:
     def _began(self, name: str, tasks: tuple[RangeTask, ...]) -> tuple[RangeTask, ...]:
         totals: dict[TopicPartition, int] = {}
         for task in tasks:
-            totals[task.partition_address] = totals.get(task.partition_address, 0) + task.length
+            totals[task.tp] = totals.get(task.tp, 0) + task.length
         progress = self.context.progress
         if self._offsets_reported or name != self._phase:
             progress.phase(name)

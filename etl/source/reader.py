@@ -100,6 +100,15 @@ def reading_together(
         yield together
 
 
+@contextmanager
+def readers(
+    tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
+) -> Iterator[Callable[[RangeTask, Keep | None], RangeReader]]:
+    """`read_range` for each of several tasks, which are read in order."""
+    with reading_together(tasks, origin, options) as together:
+        yield lambda task, keep: read_range(task, origin, options, keep, together)
+
+
 class RangeReader:
     """Iterates the rows of one range, in offset order, once.
 

@@ -71,7 +71,7 @@ class DataRecords:
         with reading_together(tasks, origin, self._options) as together:
             for task in tasks:
                 for batch in read_range(task, origin, self._options, together=together):
-                    tp = task.partition_address
+                    tp = task.tp
                     times = _millis(batch).to_pylist()
                     found |= {
                         RecordAddress(tp, offset): time

@@ -46,7 +46,7 @@ class RangeTask:
     end_hint: PositionHint | None = None
 
     @property
-    def partition_address(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -187,7 +187,7 @@ def _interleave(pieces: list[list[RangeTask]], leaders: Mapping[TopicPartition, 
     """One task of each broker in turn; within a broker one of each partition in turn."""
     brokers: dict[int, list[list[RangeTask]]] = {}
     for tasks in pieces:
-        brokers.setdefault(leaders.get(tasks[0].partition_address, -1), []).append(tasks)
+        brokers.setdefault(leaders.get(tasks[0].tp, -1), []).append(tasks)
     return _in_turn([_in_turn(brokers[broker]) for broker in sorted(brokers)])
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, zip_longest
@@ -21,12 +22,11 @@ import pyarrow as pa
 
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.payload import in_parts
-from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.cost import Meter, TaskCost
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.deferred_secrets import TaskOrigin, opened
 from kseg.etl.source.errors import OutOfMemoryError, RangeResultsIncomplete
-from kseg.etl.source.origin import Origin
+from kseg.etl.source.held_records import HeldReader, HeldRecords
 from kseg.etl.source.packing import Routes, packed
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.source.tasks import RangeTask
@@ -69,6 +69,12 @@ Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatc
 """Consumes all rows of its tasks and gives batches of outputs about what it wrote. Picklable; called in the worker."""
 
 
+Source = TaskOrigin | HeldRecords
+"""Where the records of a read are: in logs, or with the driver."""
+
+OpenReader = Callable[[RangeTask, "Keep | None"], "RangeReader | HeldReader"]
+"""Makes the reader of one task's records."""
+
 OpenKeep = Callable[[RangeTask, int], "Keep"]
 """Where one attempt (the executor's id of it) at a task puts the bytes of damage. Picklable; called in the worker."""
 
@@ -105,7 +111,7 @@ class PackPlan:
 
     packs: tuple[tuple[RangeTask, ...], ...]
     routes: Routes
-    origin: TaskOrigin
+    source: Source
     options: DecodeOptions
     steps: BatchSteps
     rows: Mapping[str, TopicRows]
@@ -116,7 +122,7 @@ class PackPlan:
     def of(
         cls,
         tasks: Sequence[RangeTask],
-        origin: TaskOrigin,
+        source: Source,
         options: DecodeOptions,
         steps: BatchSteps,
         beside: Beside = NOTHING_BESIDE,
@@ -134,30 +140,30 @@ class PackPlan:
         packs = packed(tasks, cores=cores, routes=routes, mixed=mixed)
         in_turn = tuple(tuple(sorted(pack, key=lambda task: routes.get(task.topic, 0))) for pack in packs)
         tables = {topic: routes.get(topic) if mixed else None for topic in [*(t.topic for t in tasks), *topics]}
-        return cls(in_turn, routes, origin, options, steps, rows_by_topic(steps, options.schema, tables), beside)
+        return cls(in_turn, routes, source, options, steps, rows_by_topic(steps, options.schema, tables), beside)
 
     def readings(self, packs: Iterable[int], attempt: AttemptNumbers) -> Iterator[tuple[TaskAttempt, list[TaskReader]]]:
         """In a worker: the tasks of these packs, table by table; read each to its end before the next."""
-        from kseg.etl.source.reader import reading_together  # with the decoder's compiler, which no driver needs
-
         for number in packs:
             pack = self.packs[number]
-            origin = opened(self.origin)
-            with reading_together(pack, origin, self.options) as together:
+            with self._readers(pack) as reader:
                 for _, alike in groupby(pack, key=lambda task: self.routes.get(task.topic)):
                     tasks = tuple(alike)
                     of_tasks = TaskAttempt(tasks, attempt.id, attempt.number, self.rows[tasks[0].topic].schema)
-                    yield of_tasks, [TaskReader(self, origin, task, of_tasks, together) for task in tasks]
+                    yield of_tasks, [TaskReader(self, reader, task, of_tasks) for task in tasks]
+
+    def _readers(self, pack: Sequence[RangeTask]) -> AbstractContextManager[OpenReader]:
+        if isinstance(self.source, HeldRecords):
+            return nullcontext(self.source.reader)
+        from kseg.etl.source.reader import readers  # with the decoder's compiler, which no driver needs
+
+        return readers(pack, opened(self.source), self.options)
 
 
 class TaskReader:
     """Reads the rows of one task after the Arrow steps; then it has the task's result."""
 
-    def __init__(
-        self, plan: PackPlan, origin: Origin, task: RangeTask, attempt: TaskAttempt, together: RangesTogether | None
-    ) -> None:
-        from kseg.etl.source.reader import read_range
-
+    def __init__(self, plan: PackPlan, reader: OpenReader, task: RangeTask, attempt: TaskAttempt) -> None:
         self._plan = plan
         self._attempt = attempt
         self._meter = Meter(attempt.attempt_number)
@@ -171,7 +177,7 @@ class TaskReader:
         most = letters.most if letters is not None else None
         self._bad_records = BadRecords(self._letters, most, beside.most_nulled)
         self._kept: tuple[str, ...] = ()
-        self._reader: RangeReader = read_range(task, origin, plan.options, self._keep, together)
+        self._reader = reader(task, self._keep)
         self._rows_out = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -272,33 +278,45 @@ def land_packs(
     attempt: AttemptNumbers,
     report: Callable[[TaskAttempt, RangeResult], None] | None = None,
 ) -> Iterator[PackOutput]:
-    """In a worker: read and write the packs that the executor assigned to it, in one attempt.
-
-    report: called with each range result before the outputs are given.
+    """In a worker: `run_packs` for the packs that the executor assigned to it.
 
     Raises TransportedError, whatever went wrong.
     """
     with plan.transport.packing():
-        for of_tasks, readings in plan.readings(packs, attempt):
-            try:
-                outputs = list(write(_one_after_another(readings), of_tasks))
-            except MemoryError as error:  # of the reading it would be typed
-                tasks = ", ".join(map(str, of_tasks.tasks[:_TASKS_SHOWN]))
-                first = of_tasks.tasks[0]
-                raise OutOfMemoryError(
-                    f"while rows of {tasks} were written",
-                    error,
-                    topic=first.topic,
-                    partition=first.partition,
-                    offset=first.start,
-                ) from error
-            range_results = [reading.result for reading in readings]
-            if report is not None:
-                for range_result in range_results:
-                    report(of_tasks, range_result)
-            texts = [json.dumps(range_result.to_json()) for range_result in range_results]
-            yield PackOutput([task.index for task in of_tasks.tasks], attempt.id, texts, _stream(outputs))
+        yield from run_packs(plan, write, packs, attempt, report)
     spare_the_collector()
+
+
+def run_packs(
+    plan: PackPlan,
+    write: Write,
+    packs: Iterable[int],
+    attempt: AttemptNumbers,
+    report: Callable[[TaskAttempt, RangeResult], None] | None = None,
+) -> Iterator[PackOutput]:
+    """Read and write packs, in one attempt.
+
+    report: called with each range result before the outputs are given.
+    """
+    for of_tasks, readings in plan.readings(packs, attempt):
+        try:
+            outputs = list(write(_one_after_another(readings), of_tasks))
+        except MemoryError as error:  # of the reading it would be typed
+            tasks = ", ".join(map(str, of_tasks.tasks[:_TASKS_SHOWN]))
+            first = of_tasks.tasks[0]
+            raise OutOfMemoryError(
+                f"while rows of {tasks} were written",
+                error,
+                topic=first.topic,
+                partition=first.partition,
+                offset=first.start,
+            ) from error
+        range_results = [reading.result for reading in readings]
+        if report is not None:
+            for range_result in range_results:
+                report(of_tasks, range_result)
+        texts = [json.dumps(range_result.to_json()) for range_result in range_results]
+        yield PackOutput([task.index for task in of_tasks.tasks], attempt.id, texts, _stream(outputs))
 
 
 @cache

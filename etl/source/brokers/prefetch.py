@@ -75,7 +75,7 @@ class OnePartition(PartitionReader):
         self._task = task
         super().__init__(
             cluster,
-            task.partition_address,
+            task.tp,
             isolation_level=isolation_level,
             topic_id=task.topic_id,
             leader_epoch=task.leader_epoch,

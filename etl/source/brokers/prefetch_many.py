@@ -64,23 +64,23 @@ class RangesTogether:
 
     def request(self, task: RangeTask, offset: int) -> None:
         """Request `offset` of the task's partition, unless it was requested ahead."""
-        tp = task.partition_address
+        tp = task.tp
         if tp not in self._came and self._many.partitions.get(tp) != offset:
             self._add(task, offset)
 
     def request_whole(self, task: RangeTask, fetched: FetchedRecords) -> None:
         """Request the offset of a response without a whole batch again, with enough bytes for its first batch."""
-        self._many.raise_limit(task.partition_address, fetched)
+        self._many.raise_limit(task.tp, fetched)
         self.request(task, fetched.fetch_offset)
 
     def leave_replica(self, task: RangeTask) -> None:
         """Fetch the task's partition from its leader."""
-        self._many.leave_replica(task.partition_address)
+        self._many.leave_replica(task.tp)
 
     def uncommitted_from(self, task: RangeTask, offset: int) -> FetchedRecords:
         """One response under read_uncommitted. Raises KafkaError."""
         return read_uncommitted_from(
-            self._cluster, task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
+            self._cluster, task.tp, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch
         )
 
     def response(self, tp: TopicPartition) -> FetchedRecords:
@@ -100,7 +100,7 @@ class RangesTogether:
             # Metadata of all topics in one request, before each partition requests that of its topic.
             self._cluster.metadata(sorted({task.topic for task in self._ahead}))
         while self._ahead and under_way < self._most:
-            tp = self._ahead[0].partition_address
+            tp = self._ahead[0].tp
             if tp in self._came or tp in self._many.partitions:
                 break  # another range of the same partition: read it after the current one
             task = self._ahead.popleft()
@@ -109,7 +109,7 @@ class RangesTogether:
         self._many.send_fetches()
 
     def _add(self, task: RangeTask, offset: int) -> None:
-        self._many.add(task.partition_address, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch)
+        self._many.add(task.tp, offset, topic_id=task.topic_id, leader_epoch=task.leader_epoch)
 
     def _poll(self) -> None:
         results = self._many.poll()
@@ -142,4 +142,4 @@ class _OneOfMany:
         return self._together.uncommitted_from(self._task, offset)
 
     def response(self) -> FetchedRecords:
-        return self._together.response(self._task.partition_address)
+        return self._together.response(self._task.tp)

@@ -66,7 +66,7 @@ def whole(log_dir: Path) -> list[PartitionRange]:
 
 
 def offsets(tasks: tuple[RangeTask, ...], tp: TopicPartition) -> list[tuple[int, int]]:
-    return sorted((task.start, task.end) for task in tasks if task.partition_address == tp)
+    return sorted((task.start, task.end) for task in tasks if task.tp == tp)
 
 
 @pytest.mark.parametrize(
