@@ -41,6 +41,7 @@ from kseg.etl.planning.preflight import preflight
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
+from skips import FULL
 
 
 def _beside(name: str) -> ModuleType:
@@ -289,6 +290,16 @@ def local_home(
     shared = SimpleNamespace(fork=local_server.fork, close=lambda: None)
     monkeypatch.setattr(pool, "_Server", lambda: shared)
     return functools.partial(_local_home, tmp_path, records)
+
+
+@pytest.fixture(params=["local", "spark"] if FULL else ["local"])
+def any_home(request: pytest.FixtureRequest) -> Callable[..., Home]:
+    """As `home`, for tests whose subject is the ledger, the group or a table, and not where tasks run: on the local
+    engine, which needs no Spark session; in the full scale on Spark as well."""
+    if FULL:  # also for commands of the test that use Spark
+        request.getfixturevalue("spark")
+    made: Callable[..., Home] = request.getfixturevalue("local_home" if request.param == "local" else "home")
+    return made
 
 
 def _local_home(parent: Path, records: Records, *topics: str, **changes: Any) -> Home:

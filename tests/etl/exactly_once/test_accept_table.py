@@ -18,9 +18,9 @@ from skips import full_scale_only
 
 
 @pytest.fixture
-def job(topic, home, records):
+def job(topic, any_home, records):
     """A job with two finished runs."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     records.write(topic, 0, 5)
     job.ingest()

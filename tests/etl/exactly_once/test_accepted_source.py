@@ -251,8 +251,8 @@ def test_a_ledger_with_the_epoch_of_another_moment_goes_on_without_landing_twice
 # --- another topic
 
 
-def test_offsets_of_an_accounted_run_never_go_onto_a_topic_made_anew(topic, home, records):
-    job = home(topic)
+def test_offsets_of_an_accounted_run_never_go_onto_a_topic_made_anew(topic, any_home, records):
+    job = any_home(topic)
     job.die("commit:before")
     old = landed(job)
     new = make_anew(records, topic, 10)
@@ -269,8 +269,8 @@ def test_offsets_of_an_accounted_run_never_go_onto_a_topic_made_anew(topic, home
     assert job.group_offsets() == records.ends(topic) == job.frontiers()
 
 
-def test_a_topic_made_anew_without_anything_to_read_gets_no_old_offsets(topic, home, records):
-    job = home(topic)
+def test_a_topic_made_anew_without_anything_to_read_gets_no_old_offsets(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     make_anew(records, topic, 0)
     assert refused(job.ingest).code == "topic-recreated"
@@ -280,8 +280,8 @@ def test_a_topic_made_anew_without_anything_to_read_gets_no_old_offsets(topic, h
     assert set(job.group_offsets().values()) == {0}
 
 
-def test_a_topic_made_anew_is_read_from_its_first_record_once_it_is_accepted(topic, home, records):
-    job = home(topic)
+def test_a_topic_made_anew_is_read_from_its_first_record_once_it_is_accepted(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     old = landed(job)
     new = make_anew(records, topic, 500)
@@ -294,8 +294,8 @@ def test_a_topic_made_anew_is_read_from_its_first_record_once_it_is_accepted(top
     assert job.frontiers() == job.group_offsets() == records.ends(topic)
 
 
-def test_a_ledger_that_is_lost_afterwards_is_rebuilt_with_the_new_generation(topic, home, records):
-    job = home(topic)
+def test_a_ledger_that_is_lost_afterwards_is_rebuilt_with_the_new_generation(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     old = landed(job)
     new = make_anew(records, topic, 10)
@@ -320,8 +320,8 @@ def test_a_ledger_that_is_lost_afterwards_is_rebuilt_with_the_new_generation(top
 # --- a start beyond the log
 
 
-def test_a_configured_start_beyond_the_log_is_refused_before_it_is_pinned(topic, home, records):
-    job = home(topic, source={"starting_offsets": {topic: {0: 100_000, 1: 0}}})
+def test_a_configured_start_beyond_the_log_is_refused_before_it_is_pinned(topic, any_home, records):
+    job = any_home(topic, source={"starting_offsets": {topic: {0: 100_000, 1: 0}}})
     with pytest.raises(ConfigurationError, match="would start at offset 100000"):
         job.ingest()
     assert job.group_offsets() == {}
@@ -330,8 +330,8 @@ def test_a_configured_start_beyond_the_log_is_refused_before_it_is_pinned(topic,
     job.assert_complete(runs=1)
 
 
-def test_a_group_offset_beyond_the_log_is_refused_before_it_is_pinned(topic, home, records):
-    job = home(topic)
+def test_a_group_offset_beyond_the_log_is_refused_before_it_is_pinned(topic, any_home, records):
+    job = any_home(topic)
     records.set_group_offsets(job.group, {(topic, 0): 100_000, (topic, 1): 0})
     assert refused(job.ingest).code == "start-beyond-end"
     assert refused(lambda: job.ingest(accept_group_offsets=True)).code == "start-beyond-end"
@@ -341,9 +341,9 @@ def test_a_group_offset_beyond_the_log_is_refused_before_it_is_pinned(topic, hom
 
 
 @pytest.mark.parametrize("way", ["group", "source"])
-def test_a_ledger_that_starts_beyond_its_log_is_led_out(way, topic, home, records):
+def test_a_ledger_that_starts_beyond_its_log_is_led_out(way, topic, any_home, records):
     """As earlier releases could write it: 100000 is pinned and committed over a log of a few records."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("lease:after")
     tp = TopicPartition(topic, 0)
     with acquire(job.ledger, job.document["name"], duration=job.job.run.lease, take_over=True) as lease:

@@ -63,9 +63,9 @@ def refused(run: Any, *arguments: Any) -> str:
     return caught.value.code
 
 
-def test_a_gap_is_refused_lastingly_and_then_recorded(with_gaps, home, records):
+def test_a_gap_is_refused_lastingly_and_then_recorded(with_gaps, any_home, records):
     topic, left = with_gaps
-    job = home(topic)
+    job = any_home(topic)
     assert refused(job.ingest) == "offsets-absent"
     run = job.state.unfinished()
     assert run.phase == "account-failed"
@@ -88,9 +88,9 @@ def test_a_gap_is_refused_lastingly_and_then_recorded(with_gaps, home, records):
     assert job.ingest().status == "nothing-to-do"
 
 
-def test_a_run_with_a_gap_can_be_abandoned(with_gaps, home):
+def test_a_run_with_a_gap_can_be_abandoned(with_gaps, any_home):
     topic, _ = with_gaps
-    job = home(topic)
+    job = any_home(topic)
     assert refused(job.ingest) == "offsets-absent"
     run = job.state.unfinished()
     job.abandon(run.run_id)
@@ -99,11 +99,11 @@ def test_a_run_with_a_gap_can_be_abandoned(with_gaps, home):
     assert job.state.unfinished().run_id != run.run_id
 
 
-def test_a_gap_in_a_compacted_topic_is_no_gap(with_gaps, home, records):
+def test_a_gap_in_a_compacted_topic_is_no_gap(with_gaps, any_home, records):
     topic, left = with_gaps
     records.configure(ResourceType.TOPIC, topic, cleanup_policy="compact,delete")
     try:
-        job = home(topic)
+        job = any_home(topic)
         report = job.ingest()
     finally:
         records.configure(ResourceType.TOPIC, topic, cleanup_policy="delete")
@@ -112,11 +112,11 @@ def test_a_gap_in_a_compacted_topic_is_no_gap(with_gaps, home, records):
     assert [row[2] for row in job.rows()] == left
 
 
-def test_rows_that_are_not_in_the_commit_are_a_failed_account(home, records, monkeypatch):
+def test_rows_that_are_not_in_the_commit_are_a_failed_account(any_home, records, monkeypatch):
     """The second equation: what tasks say they wrote, and what the tables' commits hold."""
     topic = records.topic(1)
     records.write(topic, 0, 10)
-    job = home(topic)
+    job = any_home(topic)
     from kseg.etl.tables.delta.commit import DeltaTarget
     from kseg.etl.tables.values import NewCommit
 

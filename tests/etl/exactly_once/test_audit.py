@@ -28,11 +28,11 @@ def kinds(job: Any, *events: Any) -> list[str]:
 
 
 @pytest.fixture
-def landed(home, records, monkeypatch):
+def landed(any_home, records, monkeypatch):
     """A job with two runs, and their events as they came."""
     monkeypatch.setattr(audit_events, "GRACE", -audit_events.GRACE)
     topic = records.topic(2)
-    job = home(topic)
+    job = any_home(topic)
     events = []
     for _ in range(2):
         records.write_mixed(topic, rounds=1, count=6)
@@ -55,10 +55,10 @@ def test_events_against_the_ledger(landed, records):
     assert kinds(job, first, second, unknown) == ["event-unknown-run"]
 
 
-def test_the_events_of_a_drain_and_of_a_retry_tell_of_several_runs(home, records, monkeypatch):
+def test_the_events_of_a_drain_and_of_a_retry_tell_of_several_runs(any_home, records, monkeypatch):
     """A drain's sum contradicted its last run, and runs of earlier tries had no event."""
     monkeypatch.setattr(audit_events, "GRACE", -audit_events.GRACE)
-    job = home(records.topic(2))
+    job = any_home(records.topic(2))
     total, events = ReportSum(), []
     for _ in range(3):
         records.write_mixed(job.topics[0], rounds=1, count=6)
@@ -121,9 +121,9 @@ def test_what_happened_to_group_table_and_ledger(landed, records):
     assert "table-restored" in kinds(job, first, second)
 
 
-def test_a_group_behind_a_backfill_is_a_note_and_an_abandoned_run_a_difference(home, records):
+def test_a_group_behind_a_backfill_is_a_note_and_an_abandoned_run_a_difference(any_home, records):
     topic = records.topic(1)
-    job = home(topic)
+    job = any_home(topic)
     records.write(topic, 0, 4)
     job.ingest()
     records.write(topic, 0, 4)

@@ -31,8 +31,8 @@ def within(rows: list[Any], *ranges: tuple[int, int, int]) -> list[Any]:
 # --- missing
 
 
-def test_missing_lands_what_has_not_landed(topic, home, records):
-    job, rows = home(topic), records.rows(topic)
+def test_missing_lands_what_has_not_landed(topic, any_home, records):
+    job, rows = any_home(topic), records.rows(topic)
     job.backfill(**asked(topic, (0, 10, 20)))
     assert job.rows() == within(rows, (0, 10, 20))
     job.backfill(**asked(topic, (0, 5, 25), (1, 0, 10)))
@@ -44,17 +44,17 @@ def test_missing_lands_what_has_not_landed(topic, home, records):
     job.assert_complete(runs=3)
 
 
-def test_a_backfill_that_lands_everything_leaves_the_job_its_offsets_to_commit(topic, home, records):
-    job, ends = home(topic), records.ends(topic)
+def test_a_backfill_that_lands_everything_leaves_the_job_its_offsets_to_commit(topic, any_home, records):
+    job, ends = any_home(topic), records.ends(topic)
     job.backfill(**asked(topic, *((partition, 0, end) for (_, partition), end in ends.items())))
     assert job.group_offsets() == {}
     assert job.ingest().status == "nothing-to-do"
     job.assert_complete(runs=1)
 
 
-def test_what_another_run_has_planned_is_refused(topic, home, records):
+def test_what_another_run_has_planned_is_refused(topic, any_home, records):
     """Neither landed nor open: it may be abandoned yet."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("plan:after")
     with pytest.raises(Refused) as caught:
         job.backfill(**asked(topic, (0, 0, 5)))
@@ -64,9 +64,9 @@ def test_what_another_run_has_planned_is_refused(topic, home, records):
     job.assert_complete(runs=1)
 
 
-def test_the_incremental_chain_plans_around_an_unfinished_backfill(topic, home, records):
+def test_the_incremental_chain_plans_around_an_unfinished_backfill(topic, any_home, records):
     """The group's offsets stop before it, and go on when it is done."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("plan:after", **asked(topic, (0, 10, 20)))
     job.ingest()
     assert job.rows() == [row for row in records.rows(topic) if row[1] == 1 or not 10 <= row[2] < 20]
@@ -79,8 +79,8 @@ def test_the_incremental_chain_plans_around_an_unfinished_backfill(topic, home, 
 # --- replace and append
 
 
-def test_replace_puts_rows_in_the_place_of_those_that_are_there(topic, home, records):
-    job, rows = home(topic), records.rows(topic)
+def test_replace_puts_rows_in_the_place_of_those_that_are_there(topic, any_home, records):
+    job, rows = any_home(topic), records.rows(topic)
     job.ingest()
     job.table("first").delete("partition = 0 AND offset IN (3, 12)")
     job.table("first").update({"value": "x'00'"}, predicate="partition = 1 AND offset = 4")
@@ -95,8 +95,8 @@ def test_replace_puts_rows_in_the_place_of_those_that_are_there(topic, home, rec
 
 
 @pytest.mark.parametrize("step", ["land:first:before", "land:first:committed", "account:after"])
-def test_replace_that_died_is_taken_up(step, topic, home, records):
-    job = home(topic)
+def test_replace_that_died_is_taken_up(step, topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     request = asked(topic, (0, 0, 15), (1, 2, 8)) | {"mode": "replace"}
     job.die(step, **request)
@@ -107,9 +107,9 @@ def test_replace_that_died_is_taken_up(step, topic, home, records):
 
 
 @pytest.mark.parametrize("step", ["plan:after", "land:first:committed", "account:after"])
-def test_replace_that_died_is_completed_by_one_with_another_label(step, topic, home, records):
+def test_replace_that_died_is_completed_by_one_with_another_label(step, topic, any_home, records):
     """A task of Airflow that is cleared has another label: exit 3 until `kseg repair`."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     request = asked(topic, (0, 0, 15)) | {"mode": "replace"}
     job.die(step, **request, label="run 0")
@@ -120,9 +120,11 @@ def test_replace_that_died_is_completed_by_one_with_another_label(step, topic, h
     job.assert_complete(runs=3)
 
 
-def test_replace_that_had_landed_before_the_job_file_was_changed_is_finished_and_then_done_again(topic, home, records):
+def test_replace_that_had_landed_before_the_job_file_was_changed_is_finished_and_then_done_again(
+    topic, any_home, records
+):
     """What is asked for are rows as the job file says now."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     request = asked(topic, (0, 0, 15)) | {"mode": "replace"}
     job.die("account:after", **request, label="run 0")
@@ -133,16 +135,16 @@ def test_replace_that_had_landed_before_the_job_file_was_changed_is_finished_and
     assert as_now == [False, False, True]
 
 
-def test_replace_of_offsets_that_have_not_landed_lands_them(topic, home, records):
-    job = home(topic)
+def test_replace_of_offsets_that_have_not_landed_lands_them(topic, any_home, records):
+    job = any_home(topic)
     job.backfill(**asked(topic, (0, 5, 15)), mode="replace")
     assert job.rows() == within(records.rows(topic), (0, 5, 15))
     job.ingest()
     job.assert_complete(runs=2)
 
 
-def test_append_lands_again_once_a_label(topic, home, records):
-    job, rows = home(topic), records.rows(topic)
+def test_append_lands_again_once_a_label(topic, any_home, records):
+    job, rows = any_home(topic), records.rows(topic)
     job.ingest()
     request = asked(topic, (0, 0, 5)) | {"mode": "append", "label": "once more"}
     again = within(rows, (0, 0, 5))
@@ -160,9 +162,9 @@ def test_append_lands_again_once_a_label(topic, home, records):
 
 
 @pytest.mark.parametrize("step", ["plan:after", "land:first:before", "land:first:committed", "account:after"])
-def test_a_backfill_abandoned_lands_when_it_is_asked_for_again(step, topic, home, records):
+def test_a_backfill_abandoned_lands_when_it_is_asked_for_again(step, topic, any_home, records):
     """Under its own name: its app transaction is one above that of the abandoned one."""
-    job, rows = home(topic), records.rows(topic)
+    job, rows = any_home(topic), records.rows(topic)
     request = asked(topic, (0, 10, 20), (1, 0, 5))
     job.die(step, **request)
     (run,) = job.state.unfinished_runs()
@@ -188,11 +190,11 @@ def test_a_backfill_abandoned_lands_when_it_is_asked_for_again(step, topic, home
         "account:after",
     ],
 )
-def test_a_replace_abandoned_opens_the_offsets_whose_rows_it_had_removed(step, topic, home, records):
+def test_a_replace_abandoned_opens_the_offsets_whose_rows_it_had_removed(step, topic, any_home, records):
     """In each table for itself: where it had come, the rows before are gone; where it had not, they are still there."""
     rest = records.topic(1)
     records.write_mixed(rest, 1, rounds=1)
-    job, rows = home(topic, rest), records.rows(topic, rest)
+    job, rows = any_home(topic, rest), records.rows(topic, rest)
     job.ingest()
     ranges = [(topic, 0, 0, 15), (topic, 1, 2, 8), (rest, 0, 5, 10)]
     request = {
@@ -224,9 +226,9 @@ def clean_history(job: Any, name: str) -> None:
         (job.folder / "lake" / name / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
 
 
-def test_a_replace_abandoned_after_the_tables_history_was_cleaned(topic, home):
+def test_a_replace_abandoned_after_the_tables_history_was_cleaned(topic, any_home):
     """It had committed and died before it noted that: only the app transaction in the snapshot still says so."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     before = job.rows()
     job.die("land:first:committed", **asked(topic, (0, 0, 20)), mode="replace")
@@ -238,9 +240,9 @@ def test_a_replace_abandoned_after_the_tables_history_was_cleaned(topic, home):
     assert job.rows() == before
 
 
-def test_the_same_backfill_in_a_new_ledger_is_another_run(topic, home):
+def test_the_same_backfill_in_a_new_ledger_is_another_run(topic, any_home):
     """Abandoned before it has landed anything, it leaves the rows that the lost ledger's run landed."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     replace = asked(topic, (0, 0, 20)) | {"mode": "replace"}
     job.backfill(**replace)
@@ -254,10 +256,10 @@ def test_the_same_backfill_in_a_new_ledger_is_another_run(topic, home):
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_run_of_an_older_release_is_not_taken_for_its_namesake(topic, home, monkeypatch, interrupted):
+def test_a_run_of_an_older_release_is_not_taken_for_its_namesake(topic, any_home, monkeypatch, interrupted):
     """Up to 0.1 a backfill's run had one id in every ledger."""
     monkeypatch.setattr(backfill, "run_id_of", lambda request, state: request.digest(state.job))
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     replace = asked(topic, (0, 0, 20)) | {"mode": "replace"}
     job.backfill(**replace)
@@ -279,9 +281,9 @@ def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_backfill_abandoned_under_committed_offsets_is_read_by_the_next_run(topic, home, records):
+def test_a_backfill_abandoned_under_committed_offsets_is_read_by_the_next_run(topic, any_home, records):
     """The group's offsets stand beyond it, by a commit of this ledger's: that makes the ledger no older one."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("account:after", **asked(topic, (0, 10, 20)))
     job.ingest()
     assert job.group_offsets() == records.ends(topic)
@@ -292,9 +294,9 @@ def test_a_backfill_abandoned_under_committed_offsets_is_read_by_the_next_run(to
     job.assert_complete(runs=2)
 
 
-def test_a_run_abandoned_after_a_commit_that_was_not_written_down(topic, home, records):
+def test_a_run_abandoned_after_a_commit_that_was_not_written_down(topic, any_home, records):
     """The group has its offsets, the ledger does not know it, and the run's rows are taken back."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("commit:after")
     assert job.group_offsets() == records.ends(topic)
     job.abandon(job.state.unfinished().run_id)
@@ -303,8 +305,8 @@ def test_a_run_abandoned_after_a_commit_that_was_not_written_down(topic, home, r
     job.assert_complete(runs=1)
 
 
-def test_an_abandoned_backfill_gives_its_offsets_back(topic, home, records):
-    job = home(topic)
+def test_an_abandoned_backfill_gives_its_offsets_back(topic, any_home, records):
+    job = any_home(topic)
     job.die("land:first:after", **asked(topic, (0, 10, 20)))
     (run,) = job.state.unfinished_runs()
     job.abandon(run.run_id)
@@ -365,9 +367,11 @@ def test_a_backfill_and_the_chain_at_the_same_time(topic, home, children, record
         job.assert_complete(runs=len(finished))
 
 
-def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_record(topic, home, records, monkeypatch):
+def test_what_a_backfill_landed_while_another_run_looked_around_is_no_lost_record(
+    topic, any_home, records, monkeypatch
+):
     """The brokers were asked before: by then the ledger holds offsets beyond what they told."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     start = job.frontiers()[topic, 0]
     whole, meanwhile = preflight.ends_of_epochs, []

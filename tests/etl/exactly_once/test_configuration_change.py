@@ -164,12 +164,12 @@ def planned_end(run: Any, row: Any) -> int:
 
 
 @pytest.mark.parametrize("step", ["land:first:committed", "land:first:after"])
-def test_a_loss_is_recorded_by_the_run_that_is_finished(step, home, records):
+def test_a_loss_is_recorded_by_the_run_that_is_finished(step, any_home, records):
     """`--finish` said "set source.on_data_loss: record", and refused again when it was set: the whole source was the
     plan's. Only abandoning led out, which removes rows that Kafka no longer has."""
     topic = records.topic(1)
     records.write(topic, 0, 20)
-    job = home(topic)
+    job = any_home(topic)
     job.die(step)
     planned = job.state.unfinished()
     job.change(sink=CHANGE)

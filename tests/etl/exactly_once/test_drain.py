@@ -157,13 +157,13 @@ def test_on_the_command_line(backlog: Any, tmp_path: Path, capsys: pytest.Captur
     backlog.assert_complete(runs=runs)
 
 
-def test_by_bytes_a_partition_of_large_records_gives_fewer(home: Any, records: Any) -> None:
+def test_by_bytes_a_partition_of_large_records_gives_fewer(any_home: Any, records: Any) -> None:
     topic = records.topic(2)
     for partition, size in ((0, 100), (1, 2000)):
         for number in range(200):
             records._plain.produce(topic, b"%d" % number * size, partition=partition)
         records._plain.flush()  # a batch each, so that neither is much compressed
-    job = home(topic, run={"max_bytes": 60_000})
+    job = any_home(topic, run={"max_bytes": 60_000})
     small, large = (r.end - r.start for r in job.plan().ranges)
     assert small > 3 * large > 0
     drained = run_drain(job.job)

@@ -25,14 +25,14 @@ class Died(Exception):
 
 
 @pytest.fixture
-def job(records: Any, home: Any) -> Any:
+def job(records: Any, any_home: Any) -> Any:
     topic = str(records.topic(1))
     producer = Producer(records.settings)
     for value in (GOOD, LOCAL, GOOD, BROKEN, LOCAL, GOOD):
         producer.produce(topic, value=value)
     assert producer.flush(60) == 0
     decode = {"value": {"format": "json", "schema": {"columns": {"at": "timestamp"}}}, "on_error": "dead_letter"}
-    return home(topic, decode=decode, sink={"dead_letters": {"path": "./lake/dead", "max": "100%"}})
+    return any_home(topic, decode=decode, sink={"dead_letters": {"path": "./lake/dead", "max": "100%"}})
 
 
 def mend(job: Any) -> Any:

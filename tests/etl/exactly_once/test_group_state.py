@@ -17,9 +17,9 @@ from kseg.etl.run.group_commit import transactional_id
 
 
 @pytest.fixture
-def job(topic, home):
+def job(topic, any_home):
     """A job with one finished run."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     job.assert_complete(runs=1)
     return job
@@ -89,8 +89,8 @@ def test_what_was_given_up_is_read_when_the_offsets_are_set_back(job, topic, rec
     assert list(job.state.given_up(TopicPartition(topic, 0))) == [(frontier, frontier + 4)]
 
 
-def test_offsets_before_the_base_move_the_base(topic, home, records):
-    job = home(topic, source={"starting_offsets": {topic: {0: 20, 1: 20}}})
+def test_offsets_before_the_base_move_the_base(topic, any_home, records):
+    job = any_home(topic, source={"starting_offsets": {topic: {0: 20, 1: 20}}})
     job.ingest()
     assert job.rows() == [row for row in records.rows(topic) if row[2] >= 20]
     records.set_group_offsets(job.group, {(topic, 0): 10})
@@ -100,9 +100,9 @@ def test_offsets_before_the_base_move_the_base(topic, home, records):
     assert job.group_offsets() == records.ends(topic)
 
 
-def test_offsets_set_by_hand_under_an_unfinished_run_are_refused(topic, home, records):
+def test_offsets_set_by_hand_under_an_unfinished_run_are_refused(topic, any_home, records):
     """It would commit over them, without a word."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("land:first:committed")
     records.set_group_offsets(job.group, {(topic, 0): 1, (topic, 1): 9})
     for _ in range(2):
@@ -131,18 +131,18 @@ def test_offsets_set_by_hand_under_a_run_at_work_are_refused(job, topic, records
 # --- where a job begins
 
 
-def test_a_first_run_begins_where_the_group_stands(topic, home, records):
+def test_a_first_run_begins_where_the_group_stands(topic, any_home, records):
     """Somebody else had the group before: the job goes on where they stopped, in the partitions that they had."""
-    job = home(topic)
+    job = any_home(topic)
     records.set_group_offsets(job.group, {(topic, 1): 12})
     job.ingest()
     assert job.rows() == [row for row in records.rows(topic) if row[1] == 0 or row[2] >= 12]
     assert job.group_offsets() == records.ends(topic)
 
 
-def test_a_first_run_that_is_a_backfill_begins_there_as_well(topic, home, records):
+def test_a_first_run_that_is_a_backfill_begins_there_as_well(topic, any_home, records):
     """It commits nothing, so the group stays where the consumers had left it: the ledger has taken that for its own."""
-    job = home(topic)
+    job = any_home(topic)
     records.set_group_offsets(job.group, {(topic, 0): 12, (topic, 1): 3})
     job.backfill(from_=[f"{topic}:0:12"], to=[f"{topic}:0:20"])
     assert job.group_offsets() == {(topic, 0): 12, (topic, 1): 3}
@@ -171,8 +171,8 @@ def test_expired_offsets_are_committed_again(job, topic, records):
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.filterwarnings("ignore")
-def test_a_group_with_live_members_is_refused_before_planning(protocol, topic, home, records):
-    job = home(topic)
+def test_a_group_with_live_members_is_refused_before_planning(protocol, topic, any_home, records):
+    job = any_home(topic)
     consumer = Consumer(
         records.settings | {"group.id": job.group, "group.protocol": protocol, "enable.auto.commit": False}
     )
@@ -211,8 +211,8 @@ def test_a_run_that_died_inside_its_transaction_does_not_hold_up_the_next(job, t
     job.assert_complete(runs=2)
 
 
-def test_offsets_are_committed_plainly_where_the_job_says_so(topic, home, records):
-    job = home(topic, group_commit="plain")
+def test_offsets_are_committed_plainly_where_the_job_says_so(topic, any_home, records):
+    job = any_home(topic, group_commit="plain")
     report = job.ingest()
     assert report.group is not None
     assert report.group.how == "plain"
@@ -225,9 +225,9 @@ def test_offsets_are_committed_plainly_where_the_job_says_so(topic, home, record
     assert refused(job).code == "group-offsets-differ"
 
 
-def test_offsets_are_not_committed_where_the_job_says_so(topic, home, records):
+def test_offsets_are_not_committed_where_the_job_says_so(topic, any_home, records):
     """The group may even be in use, and its offsets may be anywhere: they say where the first run begins, no more."""
-    job = home(topic, group_commit="none")
+    job = any_home(topic, group_commit="none")
     report = job.ingest()
     assert report.group is None
     job.assert_complete(runs=1, committed=False)
@@ -239,8 +239,8 @@ def test_offsets_are_not_committed_where_the_job_says_so(topic, home, records):
     assert job.group_offsets() == {(topic, 0): 1}
 
 
-def test_a_job_without_a_group(topic, home, records):
-    job = home(topic, group=None)
+def test_a_job_without_a_group(topic, any_home, records):
+    job = any_home(topic, group=None)
     job.ingest()
     job.assert_complete(runs=1, committed=False)
     records.write(topic, 1, 5)
@@ -250,8 +250,8 @@ def test_a_job_without_a_group(topic, home, records):
 
 
 @pytest.mark.parametrize("change", [{"group": None}, {"group_commit": "none"}], ids=["no group", "no commits"])
-def test_a_run_that_is_taken_up_commits_no_offsets_once_the_job_commits_none(change, topic, home, records):
-    job = home(topic)
+def test_a_run_that_is_taken_up_commits_no_offsets_once_the_job_commits_none(change, topic, any_home, records):
+    job = any_home(topic)
     job.die("account:after")
     group = job.group
     job.change(**change)
@@ -261,8 +261,8 @@ def test_a_run_that_is_taken_up_commits_no_offsets_once_the_job_commits_none(cha
     assert job.rows() == records.rows(topic)
 
 
-def test_the_other_isolation_level_lands_aborted_records_too(topic, home, records):
-    job = home(topic, source={"isolation_level": "read_uncommitted"})
+def test_the_other_isolation_level_lands_aborted_records_too(topic, any_home, records):
+    job = any_home(topic, source={"isolation_level": "read_uncommitted"})
     job.ingest()
     assert job.rows() == records.rows(topic, aborted=True)
     assert job.group_offsets() == records.ends(topic, stable=False)

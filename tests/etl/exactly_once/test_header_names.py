@@ -61,8 +61,8 @@ def table(job: Any, name: str = "first") -> dict[int, dict[str, Any]]:
     return found
 
 
-def test_names_are_replaced_as_java_does(topic: str, home: Any) -> None:
-    job = home(topic)
+def test_names_are_replaced_as_java_does(topic: str, any_home: Any) -> None:
+    job = any_home(topic)
     job.ingest()
     rows = table(job)
     assert {offset: row["headers"] for offset, row in rows.items()} == {
@@ -71,8 +71,8 @@ def test_names_are_replaced_as_java_does(topic: str, home: Any) -> None:
     assert verify(job.job).ok
 
 
-def test_a_refused_record_is_named_or_quarantined_alone(topic: str, home: Any) -> None:
-    job = home(topic, source={"header_names": "refuse"})
+def test_a_refused_record_is_named_or_quarantined_alone(topic: str, any_home: Any) -> None:
+    job = any_home(topic, source={"header_names": "refuse"})
     with pytest.raises(UnrepresentableRecord, match="offset 7: a header's name is not valid UTF-8"):
         job.ingest()
     job.change(source={"on_corruption": "quarantine"}, sink={"quarantine": {"path": "./lake/damaged"}})
@@ -87,16 +87,18 @@ def test_a_refused_record_is_named_or_quarantined_alone(topic: str, home: Any) -
 
 
 @pytest.mark.parametrize("names", ["replace", "refuse"])
-def test_names_of_headers_that_a_job_does_not_use_decide_nothing(topic: str, home: Any, names: str) -> None:
-    job = home(topic, decode={**TYPED, "on_error": "set_null", "max_nulled": "100%"}, source={"header_names": names})
+def test_names_of_headers_that_a_job_does_not_use_decide_nothing(topic: str, any_home: Any, names: str) -> None:
+    job = any_home(
+        topic, decode={**TYPED, "on_error": "set_null", "max_nulled": "100%"}, source={"header_names": names}
+    )
     job.ingest()
     assert sorted(table(job)) == [*range(COUNT)]
     assert verify(job.job).ok
 
 
-def test_dead_letters_keep_names_as_they_are_and_a_redrive_reads_them(topic: str, home: Any) -> None:
+def test_dead_letters_keep_names_as_they_are_and_a_redrive_reads_them(topic: str, any_home: Any) -> None:
     """With `refuse` such a record is a dead letter; once names are replaced, a redrive lands it."""
-    job = home(topic, decode={**TYPED, "keep": ["headers"]}, source={"header_names": "refuse"}, sink=LETTERS)
+    job = any_home(topic, decode={**TYPED, "keep": ["headers"]}, source={"header_names": "refuse"}, sink=LETTERS)
     job.ingest()
     assert sorted(table(job)) == sorted({*range(COUNT)} - WRONG - UNDECODABLE)
     letters = table(job, "dead")
@@ -117,9 +119,9 @@ def test_dead_letters_keep_names_as_they_are_and_a_redrive_reads_them(topic: str
     assert verify(job.job).ok
 
 
-def test_a_job_that_stops_at_what_it_cannot_decode_names_the_record(topic: str, home: Any) -> None:
+def test_a_job_that_stops_at_what_it_cannot_decode_names_the_record(topic: str, any_home: Any) -> None:
     decode = {"value": {"format": "string"}, "keep": ["headers"]}
-    job = home(topic, decode=decode, source={"header_names": "refuse"})
+    job = any_home(topic, decode=decode, source={"header_names": "refuse"})
     with pytest.raises(Refused, match=r"headers at \[0\] cannot be decoded \(HEADER_NAME\)") as at:
         job.ingest()
     assert at.value.address["offset"] == 7
@@ -128,8 +130,8 @@ def test_a_job_that_stops_at_what_it_cannot_decode_names_the_record(topic: str, 
     assert sorted(table(job)) == [*range(COUNT)]
 
 
-def test_a_table_of_dead_letters_of_an_earlier_release_gets_the_column(topic: str, home: Any) -> None:
-    job = home(topic, decode={**TYPED, "keep": ["headers"]}, sink=LETTERS)
+def test_a_table_of_dead_letters_of_an_earlier_release_gets_the_column(topic: str, any_home: Any) -> None:
+    job = any_home(topic, decode={**TYPED, "keep": ["headers"]}, sink=LETTERS)
     without = [field for field in DEAD_LETTERS if field.name != "rawHeaders"]
     columns = pa.schema([*without, pa.field("_kseg_run", pa.string())])
     DeltaTable.create(job.folder / "lake" / "dead", Schema.from_arrow(columns))

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from verified import verify
+from verified import verify, verify_both_ways
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000
@@ -88,18 +88,18 @@ def test_verify_tells_a_mark_that_is_wrong(disordered, home):
     job.backfill(**hours(0, 2))
     job.backfill(**hours(2, 4))
     assert job.ingest().counts.get("late") is None, "no interval says when these were due"
-    assert verify(job.job).ok
+    assert verify_both_ways(job.job).ok
     assert {late for _, late in marks(job).values()} == {True, False, None}
     wrong = next(address for address, (_, late) in sorted(marks(job).items()) if late)
     table = DeltaTable(job.folder / "lake" / "first")
     table.update(predicate=f"partition = {wrong[0]} AND offset = {wrong[1]}", updates={"_kseg_late": "false"})
-    found = verify(job.job)
+    found = verify_both_ways(job.job)
     assert [(f.kind, f.partition, f.offset) for f in found.findings] == [("mismatch", *wrong)]
 
 
-def test_a_table_from_before_gets_the_column_and_keeps_it_when_the_section_goes(disordered, home):
+def test_a_table_from_before_gets_the_column_and_keeps_it_when_the_section_goes(disordered, any_home):
     """Without `sink.merge_schema`: the section is the word for this one column."""
-    job = home(disordered)
+    job = any_home(disordered)
     job.backfill(**hours(0, 1))
     assert "_kseg_late" not in job.table("first").schema().to_arrow().names
     job.change(interval={"max_wait": "0s"})
@@ -114,8 +114,8 @@ def test_a_table_from_before_gets_the_column_and_keeps_it_when_the_section_goes(
     assert verify(job.job).ok
 
 
-def test_a_run_that_is_taken_up_lands_the_columns_that_it_was_planned_with(disordered, home):
-    job = home(disordered, interval={"max_wait": "0s"})
+def test_a_run_that_is_taken_up_lands_the_columns_that_it_was_planned_with(disordered, any_home):
+    job = any_home(disordered, interval={"max_wait": "0s"})
     job.die("plan:after", **hours(1, 2))
     job.change(interval=None)
     report = job.backfill(**hours(1, 2))
@@ -123,12 +123,12 @@ def test_a_run_that_is_taken_up_lands_the_columns_that_it_was_planned_with(disor
     assert {late for _, late in marks(job).values()} == {True, False}
 
 
-def test_a_replacement_marks_as_its_interval_did(disordered, home, records):
+def test_a_replacement_marks_as_its_interval_did(disordered, any_home, records):
     """The same offsets, also when the topic has grown with records of that hour since."""
     topic = records.topic(1, {"retention.ms": "-1"})
     for at in (0.5, 1.5, 0.6, 1.6, 2.5):
         records.write(topic, 0, 1, timestamp=millis(at))
-    job = home(topic, interval={"max_wait": "0s"})
+    job = any_home(topic, interval={"max_wait": "0s"})
     first = job.backfill(**hours(1, 2))
     before = marks(job)
     assert [late for _, late in before.values()] == [False, True, False]
@@ -142,11 +142,11 @@ def test_a_replacement_marks_as_its_interval_did(disordered, home, records):
     assert again.counts["late"] == first.counts["late"] == 1
 
 
-def test_what_retention_took_stays_in_the_table_when_its_interval_is_replaced(home, records):
+def test_what_retention_took_stays_in_the_table_when_its_interval_is_replaced(any_home, records):
     topic = records.topic(1, {"retention.ms": "-1"})
     for at in (1.1, 1.2, 1.3, 2.5):
         records.write(topic, 0, 1, timestamp=millis(at))
-    job = home(topic, interval={"max_wait": "0s"}, source={"on_data_loss": "record"})
+    job = any_home(topic, interval={"max_wait": "0s"}, source={"on_data_loss": "record"})
     first = job.backfill(**hours(1, 2))
     records.delete_records(topic, 0, 1)
     again = job.backfill(**hours(1, 2), mode="replace")

@@ -32,8 +32,8 @@ def refused(job: Any, **options: Any) -> str:
     return caught.value.code
 
 
-def test_a_lost_ledger_is_refused_and_then_begun_anew_where_the_group_stands(topic, home, records):
-    job = home(topic)
+def test_a_lost_ledger_is_refused_and_then_begun_anew_where_the_group_stands(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     lose_ledger(job)
     records.write(topic, 0, 5)
@@ -47,43 +47,43 @@ def test_a_lost_ledger_is_refused_and_then_begun_anew_where_the_group_stands(top
     assert job.rows() == records.rows(topic)
 
 
-def test_a_lost_ledger_is_noticed_although_no_offsets_were_ever_committed(topic, home):
+def test_a_lost_ledger_is_noticed_although_no_offsets_were_ever_committed(topic, any_home):
     """The table alone knows, by the app transaction of its rows."""
-    died = home(topic)
+    died = any_home(topic)
     died.die("commit:before")
     lose_ledger(died)
     assert refused(died) == "ledger-lost"
-    without_group = home(topic, group=None)
+    without_group = any_home(topic, group=None)
     without_group.ingest()
     lose_ledger(without_group)
     assert refused(without_group) == "ledger-lost"
 
 
-def test_two_jobs_may_land_in_one_table(topic, home, records):
+def test_two_jobs_may_land_in_one_table(topic, any_home, records):
     """Each with a ledger of its own: the other's app transactions are no sign that one's own ledger was lost."""
     other = records.topic(1)
     records.write(other, 0, 10)
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
-    second = home(other, sink={"path": str(job.folder / "lake" / "first")})
+    second = any_home(other, sink={"path": str(job.folder / "lake" / "first")})
     second.ingest()
     records.write(topic, 0, 5)
     job.ingest()
     assert job.rows() == records.rows(topic, other)
 
 
-def test_a_ledger_without_its_log_is_refused(topic, home):
-    job = home(topic)
+def test_a_ledger_without_its_log_is_refused(topic, any_home):
+    job = any_home(topic)
     job.ingest()
     shutil.rmtree(job.folder / "ledger" / "_delta_log")
     assert refused(job) == "ledger-damaged"
 
 
 @pytest.mark.parametrize("group_commit", ["transactional", "none"])
-def test_an_older_ledger_is_refused(group_commit, topic, home, records):
+def test_an_older_ledger_is_refused(group_commit, topic, any_home, records):
     """A copy from before the last run. That run's rows are in the table under the number that the next one would get:
     taken for landed, its records would be lost."""
-    job = home(topic, group_commit=group_commit)
+    job = any_home(topic, group_commit=group_commit)
     job.ingest()
     copy_ledger(job)
     records.write(topic, 0, 5)
@@ -94,9 +94,9 @@ def test_an_older_ledger_is_refused(group_commit, topic, home, records):
     assert not any(run.phase != "finished" for run in job.state.runs.values()), "it must not plan either"
 
 
-def test_an_older_ledger_is_refused_where_the_table_is_another_one(topic, home, records):
+def test_an_older_ledger_is_refused_where_the_table_is_another_one(topic, any_home, records):
     """Then the group's offsets tell: this very ledger has committed what it does not know of."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     copy_ledger(job)
     records.write(topic, 0, 5)
@@ -107,9 +107,9 @@ def test_an_older_ledger_is_refused_where_the_table_is_another_one(topic, home, 
     assert job.tables == ["first"]
 
 
-def test_an_older_ledger_that_knows_the_run_as_planned_takes_it_up_rightly(topic, home, records):
+def test_an_older_ledger_that_knows_the_run_as_planned_takes_it_up_rightly(topic, any_home, records):
     """The copy was made in the middle of the run: plan and rows agree, and nothing is read twice."""
-    job = home(topic, group_commit="none")
+    job = any_home(topic, group_commit="none")
     job.die("plan:after")
     copy_ledger(job)
     job.ingest()
@@ -120,8 +120,8 @@ def test_an_older_ledger_that_knows_the_run_as_planned_takes_it_up_rightly(topic
     job.assert_complete(runs=2, committed=False)
 
 
-def test_an_older_ledger_is_refused_by_a_run_that_others_have_overtaken(topic, home, records):
-    job = home(topic, group_commit="none")
+def test_an_older_ledger_is_refused_by_a_run_that_others_have_overtaken(topic, any_home, records):
+    job = any_home(topic, group_commit="none")
     job.die("plan:after")
     copy_ledger(job)
     job.ingest()
@@ -131,8 +131,8 @@ def test_an_older_ledger_is_refused_by_a_run_that_others_have_overtaken(topic, h
     assert refused(job) == "ledger-older-than-table"
 
 
-def test_an_older_ledger_is_refused_by_a_backfill(topic, home, records):
-    job = home(topic, group_commit="none")
+def test_an_older_ledger_is_refused_by_a_backfill(topic, any_home, records):
+    job = any_home(topic, group_commit="none")
     bounds = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:10"]}
     job.ingest()
     copy_ledger(job)
@@ -146,9 +146,9 @@ def test_an_older_ledger_is_refused_by_a_backfill(topic, home, records):
     assert job.rows() == rows
 
 
-def test_an_older_ledger_that_forgot_a_backfill_is_refused_by_every_chain(topic, home, records):
+def test_an_older_ledger_that_forgot_a_backfill_is_refused_by_every_chain(topic, any_home, records):
     """The backfill's offsets would land again: its app transaction is one that the next run never asks for."""
-    job = home(topic, group_commit="none")
+    job = any_home(topic, group_commit="none")
     job.ingest()
     copy_ledger(job)
     records.write(topic, 0, 10)

@@ -15,10 +15,10 @@ MANY = 40  # of which three at a time are written down
 
 
 @pytest.fixture
-def job(home: Any, records: Any) -> Any:
+def job(any_home: Any, records: Any) -> Any:
     """A job whose topics each have a table, and one finished run; there are new records in each."""
     topics = [records.topic(1) for _ in range(MANY)]
-    job = home(*topics, sink={"routes": None, "path": "./lake/{topic}"})
+    job = any_home(*topics, sink={"routes": None, "path": "./lake/{topic}"})
     for _ in range(2):
         for topic in topics:
             records.write(topic, 0, 2)

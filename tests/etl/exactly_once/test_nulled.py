@@ -20,7 +20,7 @@ def order(number: int, price: Any = 1.5) -> bytes:
 
 
 @pytest.fixture
-def job(records: Any, home: Any) -> Any:
+def job(records: Any, any_home: Any) -> Any:
     """Of ten orders two have a price that is no number, and one is no document."""
     topic = records.topic(1)
     producer = Producer(records.settings)
@@ -29,7 +29,7 @@ def job(records: Any, home: Any) -> Any:
         producer.produce(topic, value=broken.get(number, order(number)), partition=0)
     assert producer.flush(60) == 0
     value = {"format": "json", "schema": {"columns": COLUMNS}}
-    return home(topic, decode={"value": value, "on_error": "set_null"})
+    return any_home(topic, decode={"value": value, "on_error": "set_null"})
 
 
 def test_more_nulls_than_a_run_may_have_refuse_it_before_anything_is_committed(job: Any) -> None:
@@ -64,7 +64,7 @@ def test_the_schema_is_the_other_remedy(job: Any) -> None:
     assert (found[1][0]["price"], found[3][0]["price"]) == ("1.5", '"free"')
 
 
-def test_the_maximum_is_of_each_part_of_the_section(records: Any, home: Any) -> None:
+def test_the_maximum_is_of_each_part_of_the_section(records: Any, any_home: Any) -> None:
     good, bad = records.topic(1), records.topic(1)
     producer = Producer(records.settings)
     for number in range(10):
@@ -72,6 +72,6 @@ def test_the_maximum_is_of_each_part_of_the_section(records: Any, home: Any) -> 
         producer.produce(bad, value=order(number, "free"), partition=0)
     assert producer.flush(60) == 0
     part = {"value": {"format": "json", "schema": {"columns": COLUMNS}}, "on_error": "set_null", "max_nulled": "50%"}
-    job = home(good, bad, decode={good: part, "*": part})
+    job = any_home(good, bad, decode={good: part, "*": part})
     with pytest.raises(TooManyNulled, match=r"10 records would have nulls .*max_nulled lets 5 pass"):
         job.ingest()

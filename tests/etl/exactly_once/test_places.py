@@ -37,11 +37,11 @@ def test_every_command_works_on_the_folder_that_is_named(home: Any, records: Any
     assert DeltaTable(table).to_pyarrow_dataset().count_rows() == 8
 
 
-def test_a_run_into_a_link_to_an_escape_ends_at_once(home: Any, records: Any) -> None:
+def test_a_run_into_a_link_to_an_escape_ends_at_once(any_home: Any, records: Any) -> None:
     topic = records.topic(1)
     records.write(topic, 0, 4)
-    job = home(topic, sink={"path": "./lake/link/first"})
-    other = home(topic)
+    job = any_home(topic, sink={"path": "./lake/link/first"})
+    other = any_home(topic)
     other.ingest()
     (job.folder / "lake").mkdir()
     (job.folder / "lake/a b").symlink_to(other.folder / "lake")
@@ -57,8 +57,8 @@ def test_a_run_into_a_link_to_an_escape_ends_at_once(home: Any, records: Any) ->
 
 
 @pytest.mark.parametrize("key", ["ledger", "sink"])
-def test_a_job_file_that_names_an_escape_is_refused(home: Any, records: Any, key: str) -> None:
+def test_a_job_file_that_names_an_escape_is_refused(any_home: Any, records: Any, key: str) -> None:
     topic = records.topic(1)
-    job = home(topic, **({"ledger": "./a%20b"} if key == "ledger" else {"sink": {"path": "./a%20b/first"}}))
+    job = any_home(topic, **({"ledger": "./a%20b"} if key == "ledger" else {"sink": {"path": "./a%20b/first"}}))
     with pytest.raises(ConfigurationError, match="has the escape %20 in 'a%20b'"):
         job.ingest()

@@ -34,8 +34,8 @@ def between(topic: str, *ranges: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def test_after_it_runs_go_on_where_the_group_stands(topic, home, records):
-    job = home(topic)
+def test_after_it_runs_go_on_where_the_group_stands(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     lost = job.state.ledger_id
     lose_ledger(job)
@@ -58,8 +58,8 @@ def test_after_it_runs_go_on_where_the_group_stands(topic, home, records):
 
 @pytest.mark.parametrize("step", ["land:first:committed", "account:after", "commit:after"])
 @pytest.mark.parametrize("history", [True, False])
-def test_rows_that_the_group_does_not_know_of_do_not_land_again(step, history, topic, home, records):
-    job = home(topic)
+def test_rows_that_the_group_does_not_know_of_do_not_land_again(step, history, topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     records.write_mixed(topic, 2, rounds=1)
     job.die(step)
@@ -75,8 +75,8 @@ def test_rows_that_the_group_does_not_know_of_do_not_land_again(step, history, t
     assert job.frontiers() == records.ends(topic) == job.group_offsets()
 
 
-def test_without_a_groups_offsets_the_rows_alone_say_what_has_landed(topic, home, records):
-    job = home(topic, group_commit="none")
+def test_without_a_groups_offsets_the_rows_alone_say_what_has_landed(topic, any_home, records):
+    job = any_home(topic, group_commit="none")
     job.backfill(**between(topic, (0, 10, 20)))
     job.ingest()
     lose_ledger(job)
@@ -86,8 +86,8 @@ def test_without_a_groups_offsets_the_rows_alone_say_what_has_landed(topic, home
     assert job.rows() == records.rows(topic)
 
 
-def test_a_run_that_was_refused_has_made_no_ledger_that_stands_in_the_way(topic, home):
-    job = home(topic)
+def test_a_run_that_was_refused_has_made_no_ledger_that_stands_in_the_way(topic, any_home):
+    job = any_home(topic)
     job.ingest()
     lose_ledger(job)
     with pytest.raises(Refused) as caught:
@@ -98,8 +98,8 @@ def test_a_run_that_was_refused_has_made_no_ledger_that_stands_in_the_way(topic,
     assert job.ingest().status == "nothing-to-do"
 
 
-def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, home):
-    job = home(topic)
+def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, any_home):
+    job = any_home(topic)
     job.ingest()
     app_id, following = job.state.next_app_transaction()
     lose_ledger(job)
@@ -108,9 +108,9 @@ def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, home):
 
 
 @pytest.mark.parametrize("request_", [{}, {"mode": "missing"}], ids=["incremental", "backfill"])
-def test_a_suspended_driver_of_the_lost_ledger_cannot_land_any_more(request_, topic, home, records):
+def test_a_suspended_driver_of_the_lost_ledger_cannot_land_any_more(request_, topic, any_home, records):
     """It wakes up in front of its commit, in a table that its ledger had landed nothing in for a while."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     records.write_mixed(topic, 2, rounds=1)
     ends = records.ends(topic)
@@ -138,8 +138,8 @@ def of_0_1_0(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("of_0_1_0")
-def test_rows_of_older_releases_count_where_they_are_sure_to_be_the_jobs(topic, home, records):
-    job = home(topic)
+def test_rows_of_older_releases_count_where_they_are_sure_to_be_the_jobs(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     lose_ledger(job)
     rebuild_ledger(job.job)
@@ -148,8 +148,8 @@ def test_rows_of_older_releases_count_where_they_are_sure_to_be_the_jobs(topic, 
     assert job.rows() == records.rows(topic)
 
 
-def test_it_does_not_guess(topic, home):
-    job = home(topic)
+def test_it_does_not_guess(topic, any_home):
+    job = any_home(topic)
     with pytest.raises(Refused) as caught:
         rebuild_ledger(job.job)
     assert caught.value.code == "nothing-landed"
@@ -171,11 +171,11 @@ def test_it_does_not_guess(topic, home):
     assert followed(job, caught.value)["lost"] == sorted([first, second])
 
 
-def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, home, records):
+def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, any_home, records):
     """The refusal's own command leads out of it: the new topic lands whole, and nothing of the other one twice."""
     other = records.topic(1)
     records.write_mixed(other, 1, rounds=1)
-    job = home(topic, other)
+    job = any_home(topic, other)
     job.ingest()
     old, kept = offsets(job, "first"), offsets(job, "rest")
     lose_ledger(job)
@@ -197,9 +197,9 @@ def test_rows_of_a_topic_made_anew_are_no_offsets_of_it(topic, home, records):
     assert verify(job.job).ok
 
 
-def test_commands_of_refusals_keep_what_was_named_before(topic, home, records):
+def test_commands_of_refusals_keep_what_was_named_before(topic, any_home, records):
     """A ledger that was lost twice, and a topic made anew."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     first = job.state.ledger_id
     lose_ledger(job)
@@ -237,8 +237,8 @@ def offsets(job: Any, table: str) -> list[tuple[int, int]]:
     return sorted(zip(*(rows[name].to_pylist() for name in ("partition", "offset")), strict=True))
 
 
-def test_a_log_that_is_another_one_is_named_whole_or_from_an_offset_on(topic, home):
-    job = home(topic)
+def test_a_log_that_is_another_one_is_named_whole_or_from_an_offset_on(topic, any_home):
+    job = any_home(topic)
     job.ingest()
     lose_ledger(job)
     for words, message in [(["nothing"], "the job reads no topic nothing"), ([f"{topic}:0"], "from which offset on")]:

@@ -26,14 +26,14 @@ ROUTED = {
 
 
 @pytest.fixture
-def job(records: Any, home: Any) -> Any:
+def job(records: Any, any_home: Any) -> Any:
     """job(routed, **changes): a job over a topic of its own, of two partitions."""
 
     def make(*, routed: bool = False, **changes: Any) -> Any:
         columns = {"kind": "string", "id": "bigint"}
         decode = {"value": {"format": "json", "schema": {"columns": columns}}, "on_error": "dead_letter"}
         sink = {**(ROUTED if routed else {}), "dead_letters": {"path": "./lake/dead", "max": "100%"}}
-        return home(str(records.topic(2)), decode=decode, sink=sink, **changes)
+        return any_home(str(records.topic(2)), decode=decode, sink=sink, **changes)
 
     return make
 
@@ -164,12 +164,14 @@ def test_a_run_whose_records_all_went_to_the_side_table_has_landed(job: Any) -> 
     assert_once(made, bad={(0, 0), (0, 1)})
 
 
-def test_rows_that_were_redriven_and_dead_letters_of_other_jobs_count_as_before(job: Any, home: Any, good: Any) -> None:
+def test_rows_that_were_redriven_and_dead_letters_of_other_jobs_count_as_before(
+    job: Any, any_home: Any, good: Any
+) -> None:
     made = job().change(decode={"expect": {"id": "< 100"}})
     write(made, good(), b'{"kind": "order", "id": 500}', BAD)
     made.ingest()
     shared = {"dead_letters": {"path": str(made.folder / "lake" / "dead"), "max": "100%"}}
-    other = home(*made.topics, decode=dict(made.document["decode"]), sink=shared)
+    other = any_home(*made.topics, decode=dict(made.document["decode"]), sink=shared)
     write(made, good(), BAD)
     other.ingest()
     made.change(decode={"expect": {"id": "< 1000"}}).redrive()
@@ -183,9 +185,9 @@ def test_rows_that_were_redriven_and_dead_letters_of_other_jobs_count_as_before(
 
 @pytest.mark.parametrize("step", ["land:damaged:committed", "land:first:committed", None])
 @pytest.mark.parametrize("history", [True, False])
-def test_damaged_bytes_are_quarantined_once(step: str | None, history: bool, records: Any, home: Any) -> None:
+def test_damaged_bytes_are_quarantined_once(step: str | None, history: bool, records: Any, any_home: Any) -> None:
     topic = str(records.topic(1))
-    made = home(topic, source={"on_corruption": "quarantine"}, sink={"quarantine": {"path": "./lake/damaged"}})
+    made = any_home(topic, source={"on_corruption": "quarantine"}, sink={"quarantine": {"path": "./lake/damaged"}})
     for number in range(6):
         records.write(topic, 0, 1)
         if number == 1:

@@ -229,14 +229,14 @@ def test_jobs_with_one_dead_letter_table_redrive_their_own(job: Any, topic: str,
     assert verify(other.job).ok
 
 
-def test_several_topics_and_tables(records: Any, home: Any) -> None:
+def test_several_topics_and_tables(records: Any, any_home: Any) -> None:
     one, other, third = records.topic(2), records.topic(1), records.topic(1)
     for partition in (0, 1):
         write(records, one, GOOD, LOCAL, partition=partition)
     write(records, other, LOCAL, GOOD, BROKEN)
     write(records, third, BROKEN, LOCAL)
     by_topic = {one: decode(), "*": decode()}
-    job = home(one, other, third, decode=by_topic, sink=dead_letters())
+    job = any_home(one, other, third, decode=by_topic, sink=dead_letters())
     job.ingest()
     assert (offsets(job), offsets(job, "rest")) == ([0, 0], [1])
     job.change(decode={"*": {"value": {"time_zone": "UTC"}}})

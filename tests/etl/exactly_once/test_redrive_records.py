@@ -42,8 +42,8 @@ def topic(records: Any) -> str:
 
 
 @pytest.fixture
-def job(topic: str, home: Any) -> Any:
-    return home(topic, decode=decode(), sink=dict(DEAD_LETTERS))
+def job(topic: str, any_home: Any) -> Any:
+    return any_home(topic, decode=decode(), sink=dict(DEAD_LETTERS))
 
 
 def mend(job: Any) -> Any:
@@ -104,14 +104,14 @@ def test_a_record_for_which_a_step_raises_is_not_mistaken_for_one_of_another_par
     assert set(status(job.job).dead_letters) == {"redriven"}
 
 
-def test_a_record_without_a_route_is_not_mistaken_for_one_of_another_partition(records: Any, home: Any) -> None:
+def test_a_record_without_a_route_is_not_mistaken_for_one_of_another_partition(records: Any, any_home: Any) -> None:
     """In one partition a letter still does not decode, so that rows are fewer than records."""
     topic = str(records.topic(2))
     routed, unrouted = (b'{"at": "2026-01-02 03:04:05", "kind": "%s"}' % kind for kind in (b"order", b"odd"))
     for partition, values in enumerate(([BROKEN, unrouted, routed], [routed, routed, unrouted])):
         write(records, topic, *values, partition=partition)
     routes = {"path": None, "route_by": "value.kind", "routes": {"order": {"path": "./lake/first"}}}
-    job = home(topic, decode=decode(kind="string"), sink={**routes, **DEAD_LETTERS})
+    job = any_home(topic, decode=decode(kind="string"), sink={**routes, **DEAD_LETTERS})
     job.ingest()
     job.table("dead").optimize.compact()
     assert mend(job).redrive().status == "done"

@@ -21,9 +21,9 @@ def refusal(step: Any, *arguments: Any, **options: Any) -> tuple[str, list[str]]
     return caught.value.code, COMMAND.findall(caught.value.remedy or "")
 
 
-def test_a_table_that_is_gone_is_accepted_by_the_first_command(topic, home):
+def test_a_table_that_is_gone_is_accepted_by_the_first_command(topic, any_home):
     """It said `--accept-table TABLE` alone, which was refused in its turn: there is nothing to compare."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     shutil.rmtree(job.folder / "lake" / "first")
     code, commands = refusal(job.ingest)
@@ -34,9 +34,9 @@ def test_a_table_that_is_gone_is_accepted_by_the_first_command(topic, home):
     assert job.ingest().status == "nothing-to-do"
 
 
-def test_reserved_offsets_name_the_run_that_has_them(topic, home, records):
+def test_reserved_offsets_name_the_run_that_has_them(topic, any_home, records):
     """`kseg ingest` finishes no backfill, and `kseg repair --abandon` wants a job and a run."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("plan:after", from_=[f"{topic}:0:0"], to=[f"{topic}:0:5"])
     (run,) = job.state.unfinished_runs()
     code, commands = refusal(job.backfill, from_=[f"{topic}:0:0"], to=[f"{topic}:0:7"])
@@ -45,8 +45,8 @@ def test_reserved_offsets_name_the_run_that_has_them(topic, home, records):
     assert job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:7"]).status == "done"
 
 
-def test_moved_group_offsets_name_the_command_that_accepts_them(topic, home, records):
-    job = home(topic)
+def test_moved_group_offsets_name_the_command_that_accepts_them(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     records.set_group_offsets(job.group, {(topic, 0): 3})
     code, commands = refusal(job.ingest)
@@ -56,9 +56,11 @@ def test_moved_group_offsets_name_the_command_that_accepts_them(topic, home, rec
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_table_that_an_unfinished_run_has_landed_in_is_accepted_once_that_is_abandoned(topic, home, records, gone):
+def test_a_table_that_an_unfinished_run_has_landed_in_is_accepted_once_that_is_abandoned(
+    topic, any_home, records, gone
+):
     """It named `--accept-table`, which is refused as long as the run has not ended."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     table = job.folder / "lake" / "first"
     shutil.copytree(table, job.folder / "copy")
@@ -81,8 +83,8 @@ def test_a_table_that_an_unfinished_run_has_landed_in_is_accepted_once_that_is_a
     assert job.ingest().counts["records"] == 7
 
 
-def test_what_stops_a_commit_has_the_remedy_that_the_next_run_has(topic, home, records):
-    job = home(topic)
+def test_what_stops_a_commit_has_the_remedy_that_the_next_run_has(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     version = job.table("first").version()
     records.write(topic, 0, 7)
@@ -100,9 +102,9 @@ def test_what_stops_a_commit_has_the_remedy_that_the_next_run_has(topic, home, r
     job.assert_complete(runs=2)
 
 
-def test_a_damaged_table_that_an_unfinished_run_has_landed_in_leads_out_by_abandoning(topic, home, records):
+def test_a_damaged_table_that_an_unfinished_run_has_landed_in_leads_out_by_abandoning(topic, any_home, records):
     """Both commands named `--accept-table`, which is refused as long as the run has not ended."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     records.write(topic, 0, 7)
     job.die("land:first:after")

@@ -29,8 +29,8 @@ def replacing(topic: str, *ranges: tuple[int, int, int], **options: Any) -> dict
 
 
 @pytest.mark.parametrize("step", ["plan:after", "land:first:before"])
-def test_rows_of_records_that_retention_removed_since_the_plan_stay(step, topic, home, records):
-    job = home(topic)
+def test_rows_of_records_that_retention_removed_since_the_plan_stay(step, topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     before, request = job.rows(), replacing(topic, (0, 0, 30))
     job.die(step, **request)
@@ -45,8 +45,8 @@ def test_rows_of_records_that_retention_removed_since_the_plan_stay(step, topic,
     assert job.frontiers() == records.ends(topic)
 
 
-def test_rows_of_records_that_were_lost_before_the_plan_stay(topic, home, records):
-    job = home(topic, source={"on_data_loss": "record"})
+def test_rows_of_records_that_were_lost_before_the_plan_stay(topic, any_home, records):
+    job = any_home(topic, source={"on_data_loss": "record"})
     job.ingest()
     before = job.rows()
     records.delete_records(topic, 0, 10)
@@ -56,10 +56,10 @@ def test_rows_of_records_that_were_lost_before_the_plan_stay(topic, home, record
 
 @pytest.mark.parametrize("last", ["land:first:committed", "land:first:after"])
 @pytest.mark.parametrize("first", ["plan:after", "land:first:before"])
-def test_rows_that_an_abandoned_replace_had_left_are_landed_still(first, last, topic, home, records):
+def test_rows_that_an_abandoned_replace_had_left_are_landed_still(first, last, topic, any_home, records):
     """What it had replaced is open again and read again; the others cannot be. An attempt that could read more, and
     died before its commit, counts for nothing."""
-    job = home(topic, source={"on_data_loss": "record"})
+    job = any_home(topic, source={"on_data_loss": "record"})
     job.ingest()
     before, request = job.rows(), replacing(topic, (0, 0, 30))
     job.die(first, **request)
@@ -75,8 +75,8 @@ def test_rows_that_an_abandoned_replace_had_left_are_landed_still(first, last, t
     assert job.rows() == before
 
 
-def test_a_replace_is_verified_by_what_the_attempt_that_landed_could_read(topic, home, records):
-    job = home(topic, source={"on_data_loss": "record"})
+def test_a_replace_is_verified_by_what_the_attempt_that_landed_could_read(topic, any_home, records):
+    job = any_home(topic, source={"on_data_loss": "record"})
     job.ingest()
     before, request = job.rows(), replacing(topic, (0, 0, 30))
     job.die("land:first:before", **request)
@@ -105,16 +105,16 @@ def runs_of(job: Any) -> Counter[str]:
     return Counter(job.table("first").to_pyarrow_table()["_kseg_run"].to_pylist())
 
 
-def test_rows_that_another_ledger_landed_at_the_same_addresses_stay(topic, home):
-    first, second = two_jobs(topic, home)
+def test_rows_that_another_ledger_landed_at_the_same_addresses_stay(topic, any_home):
+    first, second = two_jobs(topic, any_home)
     rows, of_second = first.rows(), runs_of(first)[next(iter(second.state.runs))]
     first.backfill(**replacing(topic, (0, 0, 30)))
     assert first.rows() == rows
     assert runs_of(first)[next(iter(second.state.runs))] == of_second
 
 
-def test_rows_of_a_ledger_that_is_adopted_are_replaced(topic, home, records):
-    first, second = two_jobs(topic, home)
+def test_rows_of_a_ledger_that_is_adopted_are_replaced(topic, any_home, records):
+    first, second = two_jobs(topic, any_home)
     ends = [(partition, 0, end) for (_, partition), end in records.ends(topic).items()]
     with pytest.raises(ConfigurationError, match="there is no ledger"):
         first.backfill(**replacing(topic, *ends, adopt=[str(first.folder / "no-ledger")]))
@@ -135,8 +135,8 @@ def forget_runs(job: Any) -> None:
 
 
 @pytest.mark.usefixtures("of_0_1_0")
-def test_rows_of_runs_that_the_ledger_has_forgotten_are_its_own_where_no_other_has_landed(topic, home, records):
-    job = home(topic)
+def test_rows_of_runs_that_the_ledger_has_forgotten_are_its_own_where_no_other_has_landed(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     forget_runs(job)
     job.backfill(**replacing(topic, (0, 0, 30)))
@@ -144,8 +144,8 @@ def test_rows_of_runs_that_the_ledger_has_forgotten_are_its_own_where_no_other_h
 
 
 @pytest.mark.usefixtures("of_0_1_0")
-def test_rows_that_may_be_anothers_are_not_replaced_before_somebody_says_whose(topic, home, records):
-    first, second = two_jobs(topic, home)
+def test_rows_that_may_be_anothers_are_not_replaced_before_somebody_says_whose(topic, any_home, records):
+    first, second = two_jobs(topic, any_home)
     forget_runs(first)
     rows = first.rows()
     with pytest.raises(Refused) as caught:

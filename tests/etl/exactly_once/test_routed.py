@@ -24,7 +24,7 @@ from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify as verify_in_driver
 from run_steps import steps_of
 from skips import IN_FULL
-from verified import verify as verify_both_ways
+from verified import verify_both_ways
 
 DECODE = {
     "value": {"format": "json", "schema": {"columns": {"kind": "string", "id": "bigint"}}},

@@ -32,9 +32,9 @@ def written_anew(records: Any, topic: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 500])
-def test_a_topic_deleted_and_made_again_is_refused(count, topic, home, records):
+def test_a_topic_deleted_and_made_again_is_refused(count, topic, any_home, records):
     """Whether it is shorter than before or longer: offsets mean other records now."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     rows, offsets = job.rows(), job.frontiers()
     records.kafka.make_anew(topic, 2)
@@ -46,8 +46,8 @@ def test_a_topic_deleted_and_made_again_is_refused(count, topic, home, records):
     assert len(job.state.runs) == 1
 
 
-def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, home, records):
-    job = home(topic)
+def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, any_home, records):
+    job = any_home(topic)
     job.die("plan:after")
     records.kafka.make_anew(topic, 2)
     written_anew(records, topic, 200)
@@ -101,17 +101,17 @@ def test_a_topic_made_again_before_a_run_reads_it_is_refused_by_its_tasks(topic,
     assert len(job.rows()) == 200
 
 
-def test_a_deleted_topic_is_refused(topic, home, records):
-    job = home(topic)
+def test_a_deleted_topic_is_refused(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     records.kafka.delete(topic)
     assert refused(job).code == "topic-missing"
 
 
 @pytest.mark.rule(43)
-def test_another_cluster_is_refused(topic, home, records):
+def test_another_cluster_is_refused(topic, any_home, records):
     """With a topic of the same name, of the same length."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     with EmbeddedKafka(light=True) as other:
         settings = {"bootstrap.servers": other.bootstrap_servers, "log_level": 0}
@@ -130,8 +130,8 @@ def test_another_cluster_is_refused(topic, home, records):
 # --- retention
 
 
-def test_records_lost_before_they_were_read_are_refused_or_recorded(topic, home, records):
-    job = home(topic)
+def test_records_lost_before_they_were_read_are_refused_or_recorded(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     frontier = job.frontiers()[topic, 0]
     lost = records.write(topic, 0, 10)
@@ -152,8 +152,8 @@ def test_records_lost_before_they_were_read_are_refused_or_recorded(topic, home,
     assert job.ingest().status == "nothing-to-do"
 
 
-def test_records_that_landed_before_they_were_lost_are_no_loss(topic, home, records):
-    job = home(topic)
+def test_records_that_landed_before_they_were_lost_are_no_loss(topic, any_home, records):
+    job = any_home(topic)
     job.ingest()
     records.delete_records(topic, 0, job.frontiers()[topic, 0])
     records.delete_records(topic, 1, 7)
@@ -162,9 +162,9 @@ def test_records_that_landed_before_they_were_lost_are_no_loss(topic, home, reco
     job.assert_complete(runs=2)
 
 
-def test_records_lost_between_plan_and_reading_are_refused_or_recorded(topic, home, records):
+def test_records_lost_between_plan_and_reading_are_refused_or_recorded(topic, any_home, records):
     """The run's ranges are pinned: what of them is gone is recorded as lost, and the rest lands."""
-    job = home(topic)
+    job = any_home(topic)
     job.die("plan:after")
     records.delete_records(topic, 1, 10)
     refusal = refused(job)
@@ -180,9 +180,9 @@ def test_records_lost_between_plan_and_reading_are_refused_or_recorded(topic, ho
     assert job.frontiers() == records.ends(topic) == job.group_offsets()
 
 
-def test_a_first_run_begins_where_the_log_does(topic, home, records):
+def test_a_first_run_begins_where_the_log_does(topic, any_home, records):
     records.delete_records(topic, 0, 10)
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     assert job.rows() == [row for row in records.rows(topic) if row[1] == 1 or row[2] >= 10]
 
@@ -191,9 +191,9 @@ def test_a_first_run_begins_where_the_log_does(topic, home, records):
 
 
 @pytest.mark.parametrize("starting_offsets", ["earliest", "latest"])
-def test_a_partition_added_later_is_read_from_its_first_record(starting_offsets, topic, home, records):
+def test_a_partition_added_later_is_read_from_its_first_record(starting_offsets, topic, any_home, records):
     """Also where the job began at the latest offsets: there was nothing before."""
-    job = home(topic, source={"starting_offsets": starting_offsets})
+    job = any_home(topic, source={"starting_offsets": starting_offsets})
     job.ingest()
     before = [] if starting_offsets == "latest" else records.rows(topic)
     records.kafka.add_partitions(topic, 3)
@@ -205,8 +205,8 @@ def test_a_partition_added_later_is_read_from_its_first_record(starting_offsets,
     assert job.group_offsets() == records.ends(topic) == job.frontiers()
 
 
-def test_a_topic_that_a_pattern_finds_later_is_read_from_its_first_record(topic, home, records):
-    job = home(topic, source={"topics": None, "pattern": f"^{topic}", "starting_offsets": "latest"})
+def test_a_topic_that_a_pattern_finds_later_is_read_from_its_first_record(topic, any_home, records):
+    job = any_home(topic, source={"topics": None, "pattern": f"^{topic}", "starting_offsets": "latest"})
     job.ingest()
     later = f"{topic}-more"
     records.admin.create_topics([NewTopic(later, 1, 1)], operation_timeout=60)[later].result(60)

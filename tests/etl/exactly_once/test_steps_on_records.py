@@ -116,7 +116,7 @@ def test_tables_of_sparks_writer_get_the_same_rows(home: Any, records: Any, cros
     assert verify(job.job).ok
 
 
-def test_a_record_that_a_duckdb_step_fails_on_is_named_and_nothing_lands(home: Any, records: Any) -> None:
+def test_a_record_that_a_duckdb_step_fails_on_is_named_and_nothing_lands(any_home: Any, records: Any) -> None:
     from kseg.etl.source.errors import ArrowStepError
 
     topic = records.topic(1)
@@ -124,7 +124,7 @@ def test_a_record_that_a_duckdb_step_fails_on_is_named_and_nothing_lands(home: A
     bad = records.rows(topic)[17]
     text = bad[4].decode()
     query = f"SELECT *, CASE WHEN decode(value) = '{text}' THEN error('not this one') END AS x FROM __rows__"
-    job = home(topic, transform=[{"duckdb": query}])
+    job = any_home(topic, transform=[{"duckdb": query}])
     with pytest.raises(ArrowStepError, match="not this one") as caught:
         job.ingest()
     place = {"topic": topic, "partition": 0, "offset": bad[2], "step": "transform[0].duckdb"}

@@ -21,7 +21,7 @@ def topic(records: Any) -> str:
 
 
 def test_runs_that_were_not_tried_before_list_no_table(
-    topic: str, home: Any, records: Any, monkeypatch: pytest.MonkeyPatch
+    topic: str, any_home: Any, records: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleaned: list[str] = []
 
@@ -31,7 +31,7 @@ def test_runs_that_were_not_tried_before_list_no_table(
 
     clean_up = DeltaAccess.clean_up
     monkeypatch.setattr(DeltaAccess, "clean_up", noted)
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     records.write(topic, 0, 5)
     job.ingest()
@@ -43,8 +43,8 @@ def test_runs_that_were_not_tried_before_list_no_table(
     job.assert_complete(runs=3)
 
 
-def test_a_first_run_that_tries_again_by_itself_leaves_no_files_of_its_first_try(topic: str, home: Any) -> None:
-    job = home(topic)
+def test_a_first_run_that_tries_again_by_itself_leaves_no_files_of_its_first_try(topic: str, any_home: Any) -> None:
+    job = any_home(topic)
     left: list[set[str]] = []
 
     def fail_once(step: str) -> None:
@@ -59,11 +59,11 @@ def test_a_first_run_that_tries_again_by_itself_leaves_no_files_of_its_first_try
 
 @pytest.mark.parametrize("suspended", ["before the lease is read", "after the lease is read"])
 def test_a_suspended_abandonment_leaves_the_files_of_the_repeated_backfill(
-    topic: str, home: Any, monkeypatch: pytest.MonkeyPatch, suspended: str
+    topic: str, any_home: Any, monkeypatch: pytest.MonkeyPatch, suspended: str
 ) -> None:
     """The repeated backfill has the run id of the abandoned one. Its files are written, and not committed yet, when the
     process that abandoned the first one goes on with its clean-up."""
-    job = home(topic)
+    job = any_home(topic)
     request = {"from_": [f"{topic}:0:0"], "to": [f"{topic}:0:5"]}
     job.die("land:first:after", **request)
     (run,) = (one.run_id for one in job.state.unfinished_runs())

@@ -13,9 +13,9 @@ from kseg.etl.errors import ConfigurationError, Refused
 
 
 @pytest.fixture
-def job(topic, home, records):
+def job(topic, any_home, records):
     """A job with two finished runs."""
-    job = home(topic)
+    job = any_home(topic)
     job.ingest()
     records.write(topic, 0, 5)
     job.ingest()
@@ -136,11 +136,11 @@ def test_rows_in_an_append_only_table_stay_until_it_allows_their_removal(job, to
     assert len(job.rows()) == len(before) - 5
 
 
-def test_a_run_is_abandoned_although_one_of_its_tables_was_dropped(home, records):
+def test_a_run_is_abandoned_although_one_of_its_tables_was_dropped(any_home, records):
     kept, dropped = records.topic(1), records.topic(1)
     for topic in (kept, dropped):
         records.write(topic, 0, 5)
-    job = home(kept, dropped)
+    job = any_home(kept, dropped)
     job.ingest()
     for topic in (kept, dropped):
         records.write(topic, 0, 5)
@@ -168,12 +168,12 @@ def test_abandoning_does_not_hide_what_happened_to_the_table(job, topic, records
 # --- two names, older copies
 
 
-def test_two_routes_to_one_table_by_two_names_are_refused(home, records):
+def test_two_routes_to_one_table_by_two_names_are_refused(any_home, records):
     """The second route's rows would count as landed with the first's."""
     a, b = records.topic(1), records.topic(1)
     for topic in (a, b):
         records.write(topic, 0, 10)
-    job = home(a, b)
+    job = any_home(a, b)
     (job.folder / "lake").mkdir()
     (job.folder / "alias").symlink_to(job.folder / "lake")
     job.change(sink={"routes": {a: {"path": "./lake/first"}, "*": {"path": "./alias/first"}}})
@@ -217,12 +217,12 @@ def test_a_name_in_a_catalog_that_is_only_in_memory_is_refused_before_a_plan(hom
     assert job.state.runs == {}
 
 
-def test_two_names_that_become_one_table_after_the_plan_are_refused(home, records):
+def test_two_names_that_become_one_table_after_the_plan_are_refused(any_home, records):
     """Neither had an id or a common place when the run was planned."""
     a, b = records.topic(1), records.topic(1)
     for topic in (a, b):
         records.write(topic, 0, 10)
-    job = home(a, b)
+    job = any_home(a, b)
 
     def link(step: str) -> None:
         if step == "plan:after":
@@ -239,13 +239,13 @@ def test_two_names_that_become_one_table_after_the_plan_are_refused(home, record
     job.assert_complete(runs=1)
 
 
-def test_a_table_put_back_from_a_copy_is_refused_although_others_overtook_it(job, topic, home, records):
+def test_a_table_put_back_from_a_copy_is_refused_although_others_overtook_it(job, topic, any_home, records):
     shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
     records.write(topic, 0, 7)
     job.ingest()
     delete(job)
     shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
-    other = home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
+    other = any_home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
     for _ in range(2):
         records.write(other.topics[0], 0, 5)
         other.ingest()
@@ -258,7 +258,7 @@ def test_a_table_put_back_from_a_copy_is_refused_although_others_overtook_it(job
     assert job.group_offsets() == offsets
 
 
-def test_a_table_put_back_under_an_unfinished_run_is_refused(job, topic, home, records):
+def test_a_table_put_back_under_an_unfinished_run_is_refused(job, topic, any_home, records):
     shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
     records.write(topic, 0, 7)
     job.ingest()
@@ -273,7 +273,7 @@ def test_a_table_put_back_under_an_unfinished_run_is_refused(job, topic, home, r
     assert caught.value.code == "table-older-than-ledger"
 
 
-def test_another_writer_s_commit_is_not_finished_as_the_run_s(job, topic, home, records):
+def test_another_writer_s_commit_is_not_finished_as_the_run_s(job, topic, any_home, records):
     """`kseg repair --finish` counted that commit, which had as many rows, and the run's were lost."""
     shutil.copytree(job.folder / "lake" / "first", job.folder / "copy")
     records.write(topic, 0, 7)
@@ -282,7 +282,7 @@ def test_another_writer_s_commit_is_not_finished_as_the_run_s(job, topic, home, 
     version = job.table("first").version()
     delete(job)
     shutil.copytree(job.folder / "copy", job.folder / "lake" / "first")
-    other = home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
+    other = any_home(records.topic(1), sink={"path": str(job.folder / "lake" / "first")})
     records.write(other.topics[0], 0, 7)
     other.ingest()
     assert job.table("first").version() == version

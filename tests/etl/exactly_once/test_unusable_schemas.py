@@ -57,9 +57,9 @@ def rows(job: Any) -> list[tuple[int, int | None]]:
     return sorted(zip(table["_kseg_offset"].to_pylist(), table["id"].to_pylist(), strict=True))
 
 
-def test_they_are_dead_letters_with_the_reason(topic: str, home: Any, registry: SharedRegistry) -> None:
+def test_they_are_dead_letters_with_the_reason(topic: str, any_home: Any, registry: SharedRegistry) -> None:
     dead = {"dead_letters": {"path": "./lake/dead", "max": "90%"}}
-    job = home(topic, decode={**DECODE, "on_error": "dead_letter"}, registry={"url": registry.url}, sink=dead)
+    job = any_home(topic, decode={**DECODE, "on_error": "dead_letter"}, registry={"url": registry.url}, sink=dead)
     job.ingest()
     assert rows(job) == [(0, 1), (4, 4)]
     letters = sorted(job.table("dead").to_pyarrow_table().to_pylist(), key=lambda letter: letter["offset"])
@@ -77,9 +77,9 @@ def test_they_are_dead_letters_with_the_reason(topic: str, home: Any, registry: 
 
 
 def test_they_are_rows_of_nulls_or_end_the_run_at_their_address(
-    topic: str, home: Any, registry: SharedRegistry
+    topic: str, any_home: Any, registry: SharedRegistry
 ) -> None:
-    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job = any_home(topic, decode=DECODE, registry={"url": registry.url})
     with pytest.raises((UndecodablePayload, Refused)) as caught:
         job.ingest()
     assert caught.value.address["topic"] == topic
@@ -91,7 +91,7 @@ def test_they_are_rows_of_nulls_or_end_the_run_at_their_address(
 
 
 def test_a_run_does_not_ask_another_registry_for_the_schemas_of_its_own(
-    records: Any, home: Any, registry: SharedRegistry
+    records: Any, any_home: Any, registry: SharedRegistry
 ) -> None:
     """The other registry has another schema by the same id."""
     topic = str(records.topic(1))
@@ -102,7 +102,7 @@ def test_a_run_does_not_ask_another_registry_for_the_schemas_of_its_own(
     for value in (framed(planned, 1), framed(late, 2, 3)):
         producer.produce(topic, value=value, partition=0)
     assert producer.flush(60) == 0
-    job = home(topic, decode=DECODE, registry={"url": registry.url})
+    job = any_home(topic, decode=DECODE, registry={"url": registry.url})
     job.die("plan:after")
     other = registry.url.replace("127.0.0.1", "localhost")
     assert other != registry.url

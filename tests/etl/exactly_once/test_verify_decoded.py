@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.verify import VerifyReport
-from verified import verify
+from verified import verify_both_ways as verify
 
 COLUMNS = {
     "id": "bigint",

@@ -110,11 +110,11 @@ def test_every_phase_and_every_command_is_tried_in_the_reduced_scale(scale: Any)
 
 @pytest.mark.parametrize("lease", LEASES)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}: {way[1]}")
-def test_the_command_leads_out(way, lease, topic, home, records, scale):
+def test_the_command_leads_out(way, lease, topic, any_home, records, scale):
     if (way, lease) not in states(scale):
         pytest.skip(IN_FULL)
     phase, command, end = way
-    job = home(topic)
+    job = any_home(topic)
     run_id = bring_to(job, phase)
     left = leave_lease(job, lease)
     if lease == "live":
@@ -130,9 +130,9 @@ def test_the_command_leads_out(way, lease, topic, home, records, scale):
             left.transition(lambda _: [ev.Renewed()])
 
 
-def test_an_accounted_run_ends_without_its_brokers_if_no_offsets_are_to_be_committed(home: Any, topic: str) -> None:
+def test_an_accounted_run_ends_without_its_brokers_if_no_offsets_are_to_be_committed(any_home: Any, topic: str) -> None:
     """Its rows and their counts are durable, and the ledger alone decides where the next run starts."""
-    job = home(topic)
+    job = any_home(topic)
     run_id = bring_to(job, "accounted")
     job.change(kafka={"bootstrap.servers": "127.0.0.1:1"}, run={"deadline": "1s"})
     with pytest.raises(KafkaError):

@@ -30,8 +30,8 @@ from kseg.etl.operations.verify import verify as verify_once
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.spark.job_session import JobSession
-from skips import FULL
-from verified import verify
+from verified import verify as verify_before_damage
+from verified import verify_both_ways as verify
 
 RECORDS = 60
 
@@ -96,11 +96,6 @@ ledger: ./ledger
         return Landed(job, tmp_path / "table", topic)
 
     return build
-
-
-def verify_before_damage(job: Job) -> VerifyReport:
-    """What is told of a table that a test damages afterwards: Spark compares it then, in the full scale here, too."""
-    return verify(job) if FULL else verify_once(job)
 
 
 def test_an_untouched_table_agrees_in_every_column(land: Callable[..., Landed]) -> None:
