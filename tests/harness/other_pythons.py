@@ -11,10 +11,12 @@ the environment of the tests. A release whose interpreter is not installed is sk
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -32,6 +34,7 @@ TESTS = (
     "tests/etl/config",
     "tests/test_shown_commands.py",
 )
+FAILED = "FAILED"
 WITHOUT_SERVERS = "not broker and not spark and not slow"
 IMPORTS = """
 import importlib, pkgutil, sys
@@ -100,25 +103,38 @@ def _by_release(release: str) -> tuple[list[Distribution], list[Distribution]]:
 
 
 def check(python: Path) -> bool:
-    """Import all modules and run the tests; whether both went well."""
+    """Import all modules and run the tests; whether both went well. What they print is printed at their end, since
+    those of another release run meanwhile."""
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", WITHOUT_SERVERS, *TESTS]
-    done = [subprocess.run([python, "-W", "error", *more], cwd=ROOT, check=False) for more in (["-c", IMPORTS], words)]
-    return not any(process.returncode for process in done)
+    passed = True
+    for more in (["-c", IMPORTS], words):
+        done = subprocess.run(
+            [str(python), "-W", "error", *more],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(done.stdout, end="", flush=True)
+        passed &= done.returncode == 0
+    return passed
+
+
+def outcome(release: str) -> str:
+    """What the last lines of the output say of a release."""
+    python = interpreter(release)
+    if python is None:
+        return f"SKIPPED: Python {release} is not installed here: nothing was tested on it"
+    return f"Python {release}: {'passed' if check(environment(python, release)) else FAILED}"
 
 
 def main(releases: list[str]) -> int:
-    """The exit code: 1, if something failed on a release that is there."""
-    lines, failed = [], False
-    for release in releases:
-        python = interpreter(release)
-        if python is None:
-            lines.append(f"SKIPPED: Python {release} is not installed here: nothing was tested on it")
-            continue
-        passed = check(environment(python, release))
-        failed |= not passed
-        lines.append(f"Python {release}: {'passed' if passed else 'FAILED'}")
-    print("\n".join(lines))
-    return int(failed)
+    """The exit code: 1, if something failed on a release that is there. Each release keeps one core busy."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = list(pool.map(outcome, releases))
+    print("\n".join(outcomes))
+    return int(any(line.endswith(FAILED) for line in outcomes))
 
 
 if __name__ == "__main__":
