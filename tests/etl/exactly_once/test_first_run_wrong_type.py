@@ -129,11 +129,10 @@ def test_a_corrected_run_that_is_killed_is_abandoned_for_the_next_correction(ste
 
 @pytest.mark.parametrize("step", BEFORE_LANDING)
 def test_a_corrected_run_that_was_suspended_and_abandoned_changes_nothing(step, writer, failed, children, scale):
-    chosen = [("shape:first:renewed", "delta-rs"), ("shape:first:renewed", "spark")]
-    if (step, writer) not in scale(chosen, [(s, writer) for s in BEFORE_LANDING]):
+    if (step, writer) not in scale([("shape:first:renewed", "delta-rs")], [(s, writer) for s in BEFORE_LANDING]):
         pytest.skip(IN_FULL)
     job = failed(writer)
-    sleeper = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(writer == "spark", True))
+    sleeper = children.run(job, at=step, signal="SIGSTOP", own_jvm=scale(False, True))
     sleeper.suspended()
     job.change(decode=typed(OTHER), sink={"partition_by": None})
     job.ingest(take_over=True)
