@@ -16,14 +16,16 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from kseg.client.errors import AuthenticationFailed
+from kseg.client.registry.apicurio import base_of, by_global_id
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
+from kseg.client.registry.schemas import GLOBAL_ID, Resolved, Schema, Version, context_of, is_guid, schema_of
 from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.tokens import Taken, forget, token_of
@@ -78,11 +80,13 @@ class SchemaRegistry:
         return ",".join(connection.server.place for connection in self._connections)
 
     def schema(self, key: int | str, subject: str = "") -> Schema:
-        """The schema of an id, or of a GUID (Confluent Platform 8).
+        """The schema of an id, of a GUID (Confluent Platform 8), or of a global id of Apicurio (`global/7`).
 
         subject: any of the context in which the id is known, since each has ids of its own, or of that in which the
         GUID's references are. Raises SchemaNotFound where the registry does not know it; ValueError: no GUID.
         """
+        if isinstance(key, str) and key.startswith(GLOBAL_ID):
+            return self._kept(self._by_guid, ("", key), lambda: self._by_global_id(int(key.removeprefix(GLOBAL_ID))))
         context = context_of(subject)
         if isinstance(key, int):
             path = f"/schemas/ids/{key}" + (f"?subject={_quoted(context)}" if context else "")
@@ -203,6 +207,15 @@ class SchemaRegistry:
             raise self._error(SchemaRegistryError, f"answers version {version} of subject {subject} without a number")
         return Version(subject, number, schema)
 
+    def _by_global_id(self, number: int) -> Schema:
+        """Of the same servers, below another path."""
+        bases = [base_of(url) for url in self._config.urls]
+        if None in bases:
+            message = f"cannot be asked for the global id {number} of Apicurio: its URL is not {_APICURIO}"
+            raise self._error(SchemaRegistryError, message)
+        with SchemaRegistry(replace(self._config, urls=tuple(map(str, bases)))) as beside:
+            return by_global_id(number, lambda path: beside._answered("GET", path))
+
     def _get(self, path: str, kind: type[Any]) -> Any:
         document = self._ask("GET", path)
         if not isinstance(document, kind):
@@ -210,7 +223,11 @@ class SchemaRegistry:
         return document
 
     def _ask(self, method: str, path: str, body: str | None = None) -> Any:
-        """Try one URL after the other, and all of them again after a pause, until one responds."""
+        return self._answered(method, path, body)[0]
+
+    def _answered(self, method: str, path: str, body: str | None = None) -> tuple[Any, bytes]:
+        """Try one URL after the other, and all of them again after a pause, until one responds: with this document,
+        and with these bytes."""
         config = self._config
         deadline = Deadline.after(config.default_api_timeout_ms / 1000)
         policy = RetryPolicy(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
@@ -229,7 +246,7 @@ class SchemaRegistry:
                     # At the deadline, raise the last error that a registry returned rather than a timeout.
                     backoff.pause(answered if answered is not None and deadline.passed else error)
 
-    def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> Any:
+    def _ask_one(self, method: str, path: str, body: str | None, deadline: Deadline) -> tuple[Any, bytes]:
         taken = self._token(deadline)
         headers = self._headers(taken)
         with self._lock:
@@ -243,7 +260,7 @@ class SchemaRegistry:
                 raise _failure(kind, place, f"does not answer: {failure}") from None
             if answer.passing:
                 self._next = (self._next + 1) % len(self._connections)
-        return self._judged(answer, place, path, taken)
+        return self._judged(answer, place, path, taken), answer.body
 
     def _judged(self, answer: HttpAnswer, place: str, path: str, taken: Taken | None) -> Any:
         document = _json(answer.body)

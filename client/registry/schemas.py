@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
+GLOBAL_ID = "global/"
+"""Begins what names a schema by its global id in Apicurio, `global/7`: other ids are those of Confluent's API."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator
 
+from kseg.client.registry.schemas import GLOBAL_ID
 from kseg.etl.config.values import InSchema, Text, fault, not_empty_map
 
 RouteKind = Literal["topic", "schema", "header", "key", "value"]
@@ -37,7 +38,7 @@ def names_records(route: str) -> bool:
     try:
         UUID(route)
     except ValueError:
-        return route != "*" and not route.lstrip("-").isdigit()
+        return route != "*" and not route.removeprefix(GLOBAL_ID).lstrip("-").isdigit()
     return False
 
 

@@ -50,6 +50,7 @@ class FramedSchemas:
     reader: the reader's schema; empty if each kind of records has its own. writers: schemas by id or GUID; None: the
     registry does not have the id; a text: the reason why its payloads cannot be decoded. closed: the registry has no
     other schemas. kinds: kinds of records that have their own columns. frame: whose frames the payloads have.
+    global_ids: those in Apicurio's headers are told from other ids (`DecodingRules`).
     """
 
     reader: str
@@ -58,6 +59,7 @@ class FramedSchemas:
     closed: bool = False
     kinds: tuple[Kind, ...] = ()
     frame: FrameForm = "confluent"
+    global_ids: bool = False
 
     def plain(self, payloads: pa.BinaryArray) -> pa.BinaryArray:
         """The payloads, uncompressed where their frames say that they are compressed. Raises TooLargeForOneBatch."""
@@ -71,7 +73,7 @@ class FramedSchemas:
 
     def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
         """The frames of these keys or values (source); of payloads as `plain` gives them."""
-        found = frames_of_records(payloads, headers, source, self.frame)
+        found = frames_of_records(payloads, headers, source, self.frame, global_ids=self.global_ids)
         return without_implausible(found, self._keys) if self.frame == "apicurio" else found
 
     @cached_property

@@ -22,6 +22,7 @@ from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
+from kseg.segment_reader.payload.framing import GLOBAL_ID
 from kseg.segment_reader.payload.glue import GlueDecoder
 from kseg.segment_reader.payload.plain import Engine
 from kseg.segment_reader.payload.unavailable import Unavailable
@@ -135,6 +136,8 @@ class PayloadPlan:
         one = records.slice(row, 1)
         frames = self.framed.frames(one.column(self.source), _headers(one), self.source)
         found = frames.schemas[frames.which[0]] if frames.which[0] >= 0 else None
+        if isinstance(found, str) and found.startswith(GLOBAL_ID):
+            found = int(found.removeprefix(GLOBAL_ID))
         return found if isinstance(found, int) and found >= 0 else None
 
     def records_of(self, records: pa.RecordBatch) -> pa.StringArray:

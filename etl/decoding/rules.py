@@ -14,6 +14,10 @@
     1          are JSON text
     2          are one nullable struct each
 
+               Global ids in headers of Apicurio's serializers
+    1          are ids of the registry's API in Confluent's form
+    2          are global ids, which are asked of Apicurio's own API
+
 A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
 by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
 (`rules.nulls_fields`), never for a number.
@@ -45,6 +49,7 @@ class DecodingRules:
     literals_by_source_text: literals in `decode.expect` and the like are their text in the job file.
     marks_unavailable: `decode.value.unavailable` is `mark` where a job file with an envelope does not say it.
     structs_of_choices: JSON Schema's `oneOf` and `anyOf` of objects are one nullable struct for each member.
+    global_ids: global ids in headers of Apicurio's serializers are told from other ids.
     """
 
     version: int
@@ -54,6 +59,7 @@ class DecodingRules:
     literals_by_source_text: bool
     marks_unavailable: bool
     structs_of_choices: bool
+    global_ids: bool
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -77,6 +83,7 @@ FIRST: Final = DecodingRules(
     literals_by_source_text=False,
     marks_unavailable=False,
     structs_of_choices=False,
+    global_ids=False,
 )
 """Of all plans and tables that do not name a version."""
 
@@ -88,6 +95,7 @@ NEWEST: Final = DecodingRules(
     literals_by_source_text=True,
     marks_unavailable=True,
     structs_of_choices=True,
+    global_ids=True,
 )
 """Of new tables."""
 

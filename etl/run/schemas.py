@@ -37,7 +37,8 @@ def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, 
         writers = tuple((schema_key(key), _writer(text)) for key, text in texts.items())
         reader = state.lineages[lineage].readers[pinned.reader - 1] if pinned.reader else ""
         kinds = () if pinned.reader else _kinds(Kinds.of_routes(lineage, plan.routes), pinned.kinds, state)
-        made[lineage] = FramedSchemas(reader, writers, schema_format(payload, plan.rules), kinds=kinds)
+        form, apart = schema_format(payload, plan.rules), plan.rules.global_ids
+        made[lineage] = FramedSchemas(reader, writers, form, kinds=kinds, global_ids=apart)
     return made
 
 

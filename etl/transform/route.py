@@ -209,8 +209,11 @@ class RouteStep(BatchStep):
         plan = self._values
         if plan is not None and plan.names_several_records:
             return plan.records_of(records)
-        form = "confluent" if plan is None or plan.framed is None else plan.framed.frame
-        frames = frames_of_records(records.column("value"), records.column("headers"), "value", form)
+        values, headers = records.column("value"), records.column("headers")
+        if plan is None or plan.framed is None:
+            frames = frames_of_records(values, headers, "value")
+        else:
+            frames = plan.framed.frames(plan.framed.plain(values), headers, "value")
         # A route of the schema itself comes before one of all schemas of the record.
         keys = [str(schema) for schema in frames.schemas]
         names = pa.array(

@@ -232,12 +232,12 @@ def _newest(
     kinds, form = kinds_of(job, lineage, known), schema_format(payload, rules)
     if kinds is None:
         readers = known[lineage].readers if lineage in known else ()
-        return FramedSchemas(readers[-1], format=form) if readers else None
+        return FramedSchemas(readers[-1], format=form, global_ids=rules.global_ids) if readers else None
     of_kinds = tuple(
         Kind(records, known[name].readers[-1] if (name := kinds.lineage_of(number, known)) in known else None)
         for number, records in enumerate(kinds.records)
     )
-    return FramedSchemas("", format=form, kinds=of_kinds) if lineage in known else None
+    return FramedSchemas("", format=form, kinds=of_kinds, global_ids=rules.global_ids) if lineage in known else None
 
 
 def _is_columns(plan: PayloadPlan) -> bool:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -33,6 +34,7 @@ from kseg.segment_reader.payload.decoder import Status
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
+GLOBAL_ID: Final = "global/"
 FrameForm = Literal["confluent", "apicurio", "glue"]
 """Whose serializers wrote the frames."""
 
@@ -43,7 +45,7 @@ GLUE_FRAME: Final = 18
 GLUE_VERSION: Final = 3
 #: Ids of registries are small. Larger numbers are other data that begins with a zero byte.
 _MOST_PLAUSIBLE_ID: Final = 2**24
-#: A schema as frames name it: its id, or its GUID as text.
+#: A schema as frames name it: its id, or its GUID as text; or its global id in Apicurio, as `global/7`.
 SchemaKey = int | str
 
 
@@ -115,27 +117,48 @@ def _glues_frames(payloads: pa.BinaryArray) -> Frames:
 
 
 def frames_of_records(
-    payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str, form: FrameForm = "confluent"
+    payloads: pa.BinaryArray,
+    headers: pa.ListArray | None,
+    source: str,
+    form: FrameForm = "confluent",
+    *,
+    global_ids: bool = False,
 ) -> Frames:
     """The frames of records' keys or values (source), in their headers or before the payloads.
 
-    headers: see `frames_in_headers`; None if the records have none.
+    headers: see `frames_in_headers`; None if the records have none. global_ids: those in Apicurio's headers are told
+    from other ids.
     """
     if headers is None or form == "glue":
         return frames_of(payloads, form)
     if form == "confluent":
         return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
-    names = (f"apicurio.{source}.globalId", f"apicurio.{source}.contentId")
-    return _with_headers(frames_of(payloads, form), headers, payloads, names, _bare_ids)
+    of_globals = f"apicurio.{source}.globalId"
+    apart = of_globals if global_ids else None
+    names = (of_globals, f"apicurio.{source}.contentId")
+    return _with_headers(frames_of(payloads, form), headers, payloads, names, partial(_bare_ids, apart))
 
 
-def _bare_ids(values: pa.BinaryArray) -> Frames:
-    """Ids of 8 bytes without a byte before them."""
+def _bare_ids(of_globals: str | None, values: pa.BinaryArray, names: pa.Array) -> Frames:
+    """Ids of 8 bytes without a byte before them. names: of their headers. of_globals: the name whose ids are global."""
     offsets, data = byte_buffers(values)
     whole = ~null_mask(values) & (offsets[1:] - offsets[:-1] == APICURIO_FRAME - 1)
     status = np.where(whole, Status.DECODED, Status.BAD_FRAME).astype(np.uint8)
     schemas, which = _named(data, offsets[:-1], whole, np.zeros(len(values), np.bool_), APICURIO_FRAME - 1)
+    if of_globals is not None:
+        schemas, which = _with_globals(schemas, which, np.asarray(pc.equal(names, of_globals)))
     return Frames(schemas, which, np.full(len(values), APICURIO_FRAME - 1, np.int32), status)
+
+
+def _with_globals(
+    schemas: tuple[SchemaKey, ...], which: npt.NDArray[np.int32], is_global: npt.NDArray[np.bool_]
+) -> tuple[tuple[SchemaKey, ...], npt.NDArray[np.int32]]:
+    """The same ids, where those of these rows are global ones."""
+    distinct, inverse = np.unique(np.where(which < 0, -1, 2 * which + is_global), return_inverse=True)
+    none = int(len(distinct) > 0 and distinct[0] < 0)
+    ids = (divmod(int(code), 2) for code in distinct[none:])
+    named = tuple(f"{GLOBAL_ID}{schemas[number]}" if of_globals else schemas[number] for number, of_globals in ids)
+    return named, (inverse - none).astype(np.int32)
 
 
 def without_implausible(frames: Frames, known: Container[SchemaKey]) -> Frames:
@@ -163,7 +186,7 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
 
     headers: list<struct<key: string, value: binary>>, as records are decoded.
     """
-    return _with_headers(frames_of(payloads), headers, payloads, (name,), frames_of)
+    return _with_headers(frames_of(payloads), headers, payloads, (name,), lambda values, _: frames_of(values))
 
 
 def _with_headers(
@@ -171,9 +194,10 @@ def _with_headers(
     headers: pa.ListArray,
     payloads: pa.BinaryArray,
     names: tuple[str, ...],
-    frames: Callable[[pa.BinaryArray], Frames],
+    frames: Callable[[pa.BinaryArray, pa.Array], Frames],
 ) -> Frames:
-    """The frames in headers of one of these names, over those before the payloads. frames: of the headers' values."""
+    """The frames in headers of one of these names, over those before the payloads. frames: of the headers' values and
+    names."""
     entries = headers.flatten()
     if len(entries) == 0:
         return before
@@ -189,7 +213,7 @@ def _with_headers(
     if len(named) == 0:
         return before
     taken = pc.take(values, pa.array(named)).cast(pa.binary())
-    carried = frames(taken)
+    carried = frames(taken, pc.take(keys, pa.array(named)))
     schemas = tuple(sorted({*before.schemas, *carried.schemas}, key=_order))
     place = {schema: index for index, schema in enumerate(schemas)}
     which, skip, status = before.which.copy(), before.skip.copy(), before.status.copy()

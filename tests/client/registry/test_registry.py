@@ -309,3 +309,62 @@ def test_compatibility_is_asked_of_one_version_or_of_all(registry_server: Any, v
         assert registry.incompatibilities("o", Schema(ORDER), version) == ["READER_FIELD_MISSING_DEFAULT_VALUE"]
     (asked,) = registry_server.asked
     assert asked.body == {"schema": ORDER, "schemaType": "AVRO"}
+
+
+ARTIFACT = "/apis/registry/v3/ids/globalIds/7"
+
+
+def test_global_ids_are_asked_of_apicurios_own_api(registry_server: Any) -> None:
+    used = [{"name": "shop.Money", "groupId": None, "artifactId": "money", "version": "2"}]
+    used += [{"name": "shop.Place", "groupId": "geo", "artifactId": "place", "version": "1"}]
+    found = {"versions": [{"artifactType": "AVRO", "globalId": 7, "contentId": 3}], "count": 1}
+    registry_server.answers |= {
+        "/apis/registry/v3/search/versions?globalId=7": (200, found),
+        "/apis/registry/v3/search/versions?globalId=8": (200, {"versions": [], "count": 0}),
+        ARTIFACT: (200, ORDER.encode()),
+        f"{ARTIFACT}/references": (200, used),
+    }
+    with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v7") as registry:
+        references = (Reference("shop.Money", "money", 2), Reference("shop.Place", "geo/place", 1))
+        assert registry.schema("global/7") == registry.schema("global/7") == Schema(ORDER, "AVRO", references)
+        assert len(registry_server.asked) == 3
+        assert registry.named("global/7") == []
+        with pytest.raises(SchemaNotFound, match="no version with the global id 8"):
+            registry.schema("global/8")
+
+
+def test_global_ids_are_asked_of_apicurio_2(registry_server: Any) -> None:
+    artifact = ARTIFACT.replace("v3", "v2")
+    registry_server.answers |= {
+        "/apis/registry/v2/search/artifacts?globalId=7": (200, {"artifacts": [{"id": "o", "type": "JSON"}]}),
+        artifact: (200, b'{"const": 1.50}'),
+        f"{artifact}/references": (200, []),
+    }
+    with opened(registry_server, url=f"{registry_server.url}/proxy/apis/ccompat/v6") as registry:
+        with pytest.raises(SchemaRegistryError) as caught:
+            registry.schema("global/7")
+        assert caught.value.status == 404
+    with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v6") as registry:
+        assert registry.schema("global/7") == Schema('{"const": 1.50}', "JSON")
+
+
+@pytest.mark.parametrize("answer", [b"[]", b'{"artifacts": []}', [{"name": "a"}], {"a": 1}, [None]])
+def test_an_answer_that_is_no_artifact_is_an_error_of_the_registry(registry_server: Any, answer: Any) -> None:
+    found = {"versions": [{"artifactType": "AVRO"}]}
+    registry_server.answers |= {
+        "/apis/registry/v3/search/versions?globalId=7": (200, found),
+        ARTIFACT: (200, ORDER.encode()),
+        f"{ARTIFACT}/references": (200, answer),
+    }
+    with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v7") as registry:
+        if answer == b"[]":
+            assert registry.schema("global/7").references == ()
+            return
+        with pytest.raises(SchemaRegistryError, match="with no schema"):
+            registry.schema("global/7")
+
+
+def test_a_registry_that_is_not_apicurios_is_not_asked_for_global_ids(registry_server: Any) -> None:
+    with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="ends with /apis/ccompat/v7"):
+        registry.schema("global/7")
+    assert not registry_server.asked

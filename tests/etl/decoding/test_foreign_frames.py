@@ -76,6 +76,25 @@ def test_ids_in_headers_and_payloads_as_they_are(source: str, name: str) -> None
     assert decoded.status.tolist() == [0, 0, 0, 0, Status.BAD_FRAME]
 
 
+def test_global_ids_in_headers_are_told_from_other_ids() -> None:
+    """The same number is another schema as a global id, and each record has ids of its own kind."""
+    schemas = replace(SCHEMAS, global_ids=True, writers=((1, (WRITERS[1], ())), ("global/1", (WRITERS[LARGE], ()))))
+    one = (1).to_bytes(8, "big")
+    headers = headers_of(
+        ("apicurio.value.globalId", one), ("apicurio.value.contentId", one), None, ("apicurio.value.globalId", b"\1")
+    )
+    payloads = pa.array([body(LARGE), body(1), framed(1), body(1)], pa.binary())
+    decoded = FramedDecoder(schemas).decode(payloads, headers, "value")
+    assert decoded.rows.to_pylist() == [ROWS[LARGE], ROWS[1], ROWS[1], None]
+    assert decoded.status.tolist() == [0, 0, 0, Status.BAD_FRAME]
+    seven = (7).to_bytes(8, "big")
+    headers = headers_of(("apicurio.value.globalId", seven), ("apicurio.value.contentId", seven))
+    decoder = FramedDecoder(replace(schemas, closed=False))
+    with pytest.raises(UnknownKeys) as unknown:
+        decoder.decode(payloads[:2], headers, "value")
+    assert unknown.value.keys == (7, "global/7")
+
+
 def test_headers_of_the_other_side_name_no_schema() -> None:
     headers = headers_of(("apicurio.key.globalId", LARGE.to_bytes(8, "big")))
     decoded = FramedDecoder(SCHEMAS).decode(pa.array([framed(1)], pa.binary()), headers, "value")
@@ -228,6 +247,12 @@ def test_a_job_that_does_not_name_the_frame_is_told_of_it(step_of: Callable[...,
 def test_a_dead_letter_has_the_schemas_id_of_eight_bytes() -> None:
     plan = PayloadPlan("value", "avro", "value", framed=SCHEMAS, frame="apicurio")
     assert plan.schema_id(records(framed(LARGE)), 0) == LARGE
+
+
+def test_a_dead_letter_has_the_number_of_a_global_id() -> None:
+    plan = PayloadPlan("value", "avro", "value", framed=replace(SCHEMAS, global_ids=True), frame="apicurio")
+    header = headers_of(("apicurio.value.globalId", (9).to_bytes(8, "big")))
+    assert plan.schema_id(records(body(1)).set_column(2, "headers", header), 0) == 9
 
 
 def test_a_dead_letters_id_is_that_of_the_header_or_null_where_the_column_is_too_small() -> None:

@@ -6,6 +6,7 @@ import json
 import pickle
 import struct
 import uuid
+import zlib
 from typing import Any
 
 import pyarrow as pa
@@ -142,6 +143,32 @@ def test_the_id_of_the_values_schema_decides() -> None:
     )
     step = RouteStep("schema", "", ("17", "3", str(guid), "*"))
     assert routes_of(step, batch) == ["17", str(guid), "3", "*", "*"]
+
+
+def test_frames_of_other_serializers_decide_as_their_schemas_are_decoded() -> None:
+    """Glue's schema is named by compressed payloads too, and Apicurio's global ids are told from other ids."""
+    guid, order, payment = str(uuid.UUID(int=7)), (avro("Order", "id"), ()), (avro("Payment", "id"), ())
+    header = bytes([3, 0]) + uuid.UUID(guid).bytes
+    compressed = bytes([3, 5]) + uuid.UUID(guid).bytes + zlib.compress(b"\2")
+    seven = (7).to_bytes(8, "big")
+
+    def step(frame: str, *writers: Any, routes: tuple[str, ...] = ("shop.Order", "shop.Payment", "*")) -> RouteStep:
+        schemas = {"value": FramedSchemas(order[0], writers, closed=True, global_ids=True)}
+        value = {"format": "avro", "schema": "registry", "frame": frame}
+        decode = Decode.model_validate({"value": value, "on_error": "set_null"})
+        return RouteStep("schema", "", routes, decode_step(decode, schemas=schemas))
+
+    glue = step("glue", (guid, order))
+    assert routes_of(glue, records((header + b"\2", None), (compressed, None))) == ["shop.Order", "shop.Order"]
+    ids = records(
+        (b"\2", [("apicurio.value.globalId", seven)]),
+        (b"\2", [("apicurio.value.contentId", seven)]),
+        (b"\0" + seven + b"\2", None),
+    )
+    apicurio = step("apicurio", (7, order), ("global/7", payment))
+    assert routes_of(apicurio, ids) == ["shop.Payment", "shop.Order", "shop.Order"]
+    by_id = step("apicurio", (7, order), ("global/7", payment), routes=("global/7", "7"))
+    assert routes_of(by_id, ids) == ["global/7", "7", "7"]
 
 
 def test_without_a_route_the_first_record_ends_the_run() -> None:
