@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
 from kseg.etl.config.values import InSchema, Text, fault
 
@@ -25,17 +25,19 @@ class AtMost(NamedTuple):
         return self.number if self.share is None else math.ceil(self.share * records)
 
 
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_PERCENT = re.compile(r"((?:0|[1-9][0-9]*)(?:\.[0-9]+)?) ?%")
 
 
-def _number_or_share(value: Any) -> Any:
+def _number_or_share(value: Any, info: ValidationInfo) -> Any:
     remedy = "a number of records, or a percentage of the run's: 1%"
     if isinstance(value, str) and (found := _PERCENT.fullmatch(value)) is not None and Fraction(found[1]) <= 100:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return str(value)
     if isinstance(value, str) and value.isascii() and value.isdecimal():
-        return value
+        if (info.context or {}).get("pinned", True):
+            return value
+        raise fault("is text where a number of records is expected", f"write {int(value)}, without quotes")
     raise fault(f"{value!r} is no number of records", remedy)
 
 

@@ -5,6 +5,8 @@
     status: [placed, paid]         one of a list
     id: not null
 
+Literals of numbers are SQL's and JSON's: neither `01` nor `+1` nor `1_0`, which YAML and Python read in several ways.
+
 A null breaks only `not null`, as in SQL's CHECK. Rows whose key or value is null, or was not decoded, break nothing.
 """
 
@@ -40,6 +42,11 @@ _BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no":
 
 _SPECIAL: Final = (".inf", ".nan")
 """Numbers that YAML writes in another way than other languages."""
+
+_NUMBER: Final = re.compile(
+    r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?\.?(inf|infinity|nan)", re.IGNORECASE | re.ASCII
+)
+"""A number that SQL, JSON, YAML and Python read as the same one, or not at all."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +88,18 @@ class Expectation:
             holds = _COMPARE[self.test](column, pa.scalar(values[0], column.type))
         return ~np.asarray(pc.fill_null(holds, True))
 
-    def check(self, kind: pa.DataType) -> None:
-        """Raises ValueError where the expectation cannot be evaluated on values of this type."""
+    def check(self, kind: pa.DataType, *, strict: bool = False) -> None:
+        """Raises ValueError where the expectation cannot be evaluated on values of this type. strict: also where one of
+        its numbers is read in several ways, or where no value is between its ends."""
         try:
             self.broken(pa.nulls(0, kind))
         except pa.ArrowException as error:
             raise ValueError(f"values of type {type_name(kind)} cannot be compared") from error
+        if strict and self.test != "not null":
+            values = [_one_reading(text, kind) for text in self.literals]
+            if self.test == "between" and values[0] > values[1]:
+                low, high = self.literals
+                raise ValueError(f"no value is between {low} and {high}: write between {high} and {low}")
 
     def message(self, value: Any) -> str:
         """What is wrong with a value that breaks it."""
@@ -135,6 +148,16 @@ def literal(text: str, kind: pa.DataType) -> Any:
     except (ValueError, KeyError, OverflowError, InvalidOperation, pa.ArrowException):
         raise ValueError(f"{text!r} is no {type_name(kind)}") from None
     raise ValueError(f"values of type {type_name(kind)} cannot be compared: only not null can be expected of them")
+
+
+def _one_reading(text: str, kind: pa.DataType) -> Any:
+    """The literal's value. Raises ValueError for a number that is not read as the same one everywhere."""
+    value = literal(text, kind)
+    types = pa.types
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if number and _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not read as the same number everywhere: write {value}")
+    return value
 
 
 def with_nulls(column: pa.Array, rows: npt.NDArray[np.bool_]) -> pa.Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.decoding.columns import typed_columns
+from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.read_options import read_options
@@ -16,18 +18,19 @@ from kseg.etl.transform.decode import decode_step
 from kseg.etl.transform.transform import transform_of
 
 
-def decode_faults(job: Job) -> tuple[Fault, ...]:
+def decode_faults(job: Job, *, strict: bool = True) -> tuple[Fault, ...]:
     """Errors of the section that would end a run before it reads a record, found without brokers and without Spark.
 
     Schemas in a registry are not checked. Columns that no table can hold are errors unless the job has a transform,
-    which may make others of them.
+    which may make others of them. strict: see `DecodeStep`. Runs that are planned already, and tables with
+    rows of the first rules of decoding, go on with whatever numbers they have.
     """
     if job.decode is None:
         return ()
     found = [
         fault
         for path, section in sections_of(job.decode).items()
-        for fault in _of_section(job, section, ".".join(path))
+        for fault in _of_section(job, section, ".".join(path), strict)
     ]
     if not found and not job.transform and not any(lineages_of(job)):
         try:
@@ -37,13 +40,25 @@ def decode_faults(job: Job) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def refuse_odd_numbers(job: Job, rules: DecodingRules | None) -> None:
+    """Before a run is planned by these rules; None: those of new tables.
+
+    Raises ConfigurationError: numbers of an expectation are not read as the same ones everywhere, or no value is
+    between the ends of one.
+    """
+    if job.decode is None or not (rules or NEWEST).literals_by_source_text:
+        return
+    if any(section.expect for section in sections_of(job.decode).values()) and (faults := decode_faults(job)):
+        raise ConfigurationError(faults)
+
+
 def decode_warnings(job: Job) -> tuple[str, ...]:
     """What was not checked."""
     names = ", ".join(f"decode.{lineage}" for lineage, _ in lineages_of(job))
     return (f"{names}: not checked, the schemas are in a registry, which --connect asks",) if names else ()
 
 
-def _of_section(job: Job, section: Decode, place: str) -> Iterator[Fault]:
+def _of_section(job: Job, section: Decode, place: str, strict: bool) -> Iterator[Fault]:
     declared = section.model_copy(
         update={
             name: None
@@ -51,7 +66,7 @@ def _of_section(job: Job, section: Decode, place: str) -> Iterator[Fault]:
             if (payload := getattr(section, name)) is not None and payload.by_registry
         }
     )
-    step = decode_step(declared, place)
+    step = replace(decode_step(declared, place), strict=strict)
     faults: list[Fault] = []
     for plan in step.payloads:
         try:

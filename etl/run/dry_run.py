@@ -14,6 +14,7 @@ from kseg.etl.planning.cap import runs_for
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
+from kseg.etl.run.check_decode import refuse_odd_numbers
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.check_planned import check_planned_rows, checked_at_plan
 from kseg.etl.run.context import JobContext
@@ -78,7 +79,9 @@ class _DryRun:
 
     def _foresee(self, state: JobState, chain: str, planner: Planner) -> Foreseen:
         def read(state: JobState) -> PlanInputs:
-            return preflight(self._inputs, state, chain, accept_group_offsets=self._accept)
+            inputs = preflight(self._inputs, state, chain, accept_group_offsets=self._accept)
+            refuse_odd_numbers(inputs.job, inputs.rules)
+            return inputs
 
         return foresee(LiveView(self._context, read), state, chain, planner)
 

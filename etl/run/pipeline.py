@@ -29,6 +29,7 @@ from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, preflight
 from kseg.etl.run.abandon import abandon_run
 from kseg.etl.run.changed_plan import literal_notes
+from kseg.etl.run.check_decode import refuse_odd_numbers
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
@@ -171,6 +172,7 @@ def _plan(
 
     def read(state: JobState) -> PlanInputs:
         inputs = preflight(context.inputs, state, lease.chain, accept_group_offsets=accept_group_offsets)
+        refuse_odd_numbers(inputs.job, inputs.rules)
         if prepare is not None:
             prepare(inputs, state)
         return inputs

@@ -45,7 +45,8 @@ NO_SCHEMAS: Final[Mapping[str, FramedSchemas]] = MappingProxyType({})
 class DecodeStep(BatchStep):
     """payloads: of key and value, those that are decoded. keep: Kafka's own columns that rows have beside them.
     on_error: what becomes of a record that has no row, or breaks an expectation. warns: rows that break one land, and
-    are counted. refuses_names: a header's name that is not UTF-8 is an error of its record (column `rawHeaders`)."""
+    are counted. refuses_names: a header's name that is not UTF-8 is an error of its record (column `rawHeaders`).
+    strict: numbers in expectations must be read as the same ones everywhere (`Expectation.check`)."""
 
     payloads: tuple[PayloadPlan, ...]
     keep: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class DecodeStep(BatchStep):
     expectations: tuple[Expectation, ...] = ()
     warns: bool = False
     refuses_names: bool = False
+    strict: bool = False
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         parts = [(plan, typed_columns(plan)) for plan in self.payloads]
@@ -92,7 +94,7 @@ class DecodeStep(BatchStep):
                 faults.append(Fault(place, "is no column of the decoded rows", f"one of {known}"))
             for column in found:
                 try:
-                    expected.check(columns[column])
+                    expected.check(columns[column], strict=self.strict)
                 except ValueError as error:
                     faults.append(Fault(place, str(error), FORMS))
         if faults:

@@ -64,7 +64,7 @@ def _check_steps(job: Job, job_file: str) -> None:
     from kseg.etl.run.check_decode import decode_faults
     from kseg.etl.run.check_job import import_faults
 
-    if faults := with_lines([*decode_faults(job), *import_faults(job)], job_file):
+    if faults := with_lines([*decode_faults(job, strict=False), *import_faults(job)], job_file):
         raise ConfigurationError(faults, file=job_file)
 
 

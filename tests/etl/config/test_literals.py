@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,8 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.expectations import literal, parse_expectation
 from kseg.etl.decoding.rules import FIRST, NEWEST
-from kseg.etl.errors import Fault
+from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.run.check_decode import decode_faults, refuse_odd_numbers
 from kseg.etl.transform.decode import decode_step
 
 Load = Callable[..., Job]
@@ -174,10 +176,76 @@ def test_null_is_a_word_where_values_are_unavailable(
         ("On", pa.bool_(), True),
         ("-.inf", pa.float64(), float("-inf")),
         (".5", pa.float64(), 0.5),
-        ("010", pa.int64(), 10),
         ("010", pa.string(), "010"),
+        ("-0", pa.int8(), 0),
+        ("1e3", pa.decimal128(9, 2), Decimal(1000)),
+        ("2024-02-09", pa.date32(), date(2024, 2, 9)),
     ],
 )
 def test_a_literal_is_read_as_the_columns_type(text: str, kind: pa.DataType, value: Any) -> None:
     assert literal(text, kind) == value
-    assert not parse_expectation("c", [text]).broken(pa.array([value], kind)).any()
+    expected = parse_expectation("c", [text])
+    expected.check(kind, strict=True)
+    assert not expected.broken(pa.array([value], kind)).any()
+
+
+ODD = [
+    *[("010", kind, 10) for kind in ("bigint", "double", "decimal(9,2)")],
+    *[("+1", kind, 1) for kind in ("int", "float", "decimal(9,2)")],
+    *[(text, kind, number) for kind in ("tinyint", "float") for text, number in (("1_0", 10), ("00", 0), ("-01", -1))],
+    ("1_0.5", "double", 10.5),
+    ("+.inf", "double", "inf"),
+    ("٣", "int", 3),
+]
+
+
+def expecting(load: Load, kind: str, condition: str) -> Job:
+    decode = f"{{value: {{format: json, schema: {{columns: {{c: '{kind}'}}}}}}, expect: {{c: {condition}}}}}"
+    return load(text_of("DECODE", "y").rpartition("decode:")[0] + f"decode: {decode}")
+
+
+@pytest.mark.parametrize(("text", "kind", "number"), ODD)
+def test_a_number_that_is_read_in_several_ways_is_refused(load: Load, text: str, kind: str, number: Any) -> None:
+    """Of a list, quoted or not, of a comparison, and of both ends; where a run is planned by the newest rules."""
+    for condition in (f"[2, {text}]", f"[2, '{text}']", f"'>= {text}'", f"'between {text} and 99'"):
+        job = expecting(load, kind, condition)
+        (fault,) = decode_faults(job)
+        assert (fault.path, "not read as the same number everywhere: write " in fault.message) == (
+            "decode.expect.c",
+            True,
+        )
+        assert float(fault.message.rpartition("write ")[2]) == float(number)
+        with pytest.raises(ConfigurationError):
+            refuse_odd_numbers(job, NEWEST)
+        refuse_odd_numbers(job, FIRST)
+        assert decode_faults(job, strict=False) == (), "a planned run goes on"
+    assert decode_faults(expecting(load, "string", f"[2, {text}]")) == (), "it is a text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [("int", "1", "3"), ("string", "a", "b"), ("date", "2024-01-01", "2024-01-02"), ("decimal(9,2)", "9.5", "10")],
+)
+def test_ends_that_no_value_is_between_are_refused(load: Load, kind: str, low: str, high: str) -> None:
+    wrong = expecting(load, kind, f"between {high} and {low}")
+    (fault,) = decode_faults(wrong)
+    assert fault.message == f"no value is between {high} and {low}: write between {low} and {high}"
+    assert decode_faults(expecting(load, kind, f"between {low} and {high}")) == ()
+    assert decode_faults(expecting(load, kind, f"between {low} and {low}")) == ()
+    assert decode_faults(wrong, strict=False) == ()
+
+
+@pytest.mark.parametrize("key", ["max_nulled", "max"])
+def test_a_maximum_of_records_is_a_number_without_quotes(load: Load, faults: Faults, key: str) -> None:
+    def text(value: str) -> str:
+        error, most = ("set_null", f", max_nulled: {value}") if key == "max_nulled" else ("dead_letter", "")
+        letters = f", dead_letters: {{path: ./dead, max: {value}}}" if key == "max" else ""
+        decode = f"{{{VALUE}, on_error: {error}{most}}}"
+        return text_of("DECODE", "y").rpartition("sink:")[0] + f"sink: {{path: ./orders{letters}}}\ndecode: {decode}"
+
+    for value in ("4", "0", "1%", "'1 %'", "0.5%", "100%"):
+        job = load(text(value))
+        assert job_from_document(job.pinned()).config_hash == job.config_hash
+    for value in ("'4'", "'007'", "'1_0'", "007%", "'١%'", "'+4'", "4.0", "101%", "-1", "true"):
+        assert [fault.path.rpartition(".")[2] for fault in faults(text(value))] == [key], value
+    assert faults(text("'4'"))[0].remedy == "write 4, without quotes"

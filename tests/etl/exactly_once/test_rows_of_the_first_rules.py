@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from kseg.etl.config.load import load_job
 from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations.backfill import run_backfill
@@ -26,6 +27,7 @@ from kseg.etl.operations.redrive import run_redrive
 from kseg.etl.operations.repair import finish
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.backfill_request import BackfillRequest
+from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 
 FILES = Path(__file__).parent / "data" / "decoding_rules_1" / "files.tar.xz"
@@ -35,8 +37,8 @@ WRONG = range(0, 12, 3)
 
 
 @pytest.fixture
-def left(spark: Any) -> Iterator[None]:
-    """The folder as it was left. One test process of the machine at a time has it. Runs are in the tests' Spark."""
+def unpacked() -> Iterator[None]:
+    """The folder as it was left. One test process of the machine at a time has it."""
     with HOME.with_name(f"{HOME.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(HOME, ignore_errors=True)
@@ -44,6 +46,11 @@ def left(spark: Any) -> Iterator[None]:
             tar.extractall(HOME.parent, filter="data")
         yield
         shutil.rmtree(HOME)
+
+
+@pytest.fixture
+def left(spark: Any, unpacked: None) -> None:
+    """The same. Runs are in the tests' Spark."""
 
 
 def job(name: str, **decode: Any) -> Any:
@@ -87,6 +94,19 @@ def test_a_table_with_rows_goes_on_and_has_no_maximum(left: None) -> None:
     assert rules("history") == [FIRST.version] * 2
     assert property_of("history") is None
     assert verify(job("history")).ok
+
+
+def test_numbers_that_are_read_in_several_ways_are_refused_in_new_tables_alone(unpacked: None) -> None:
+    odd = {"id": "between 0_1 and 00", "else": "warn"}
+    assert plan_only(job("history", expect=odd)).ranges, "a table with rows goes on"
+    document = json.loads((HOME / "jobs" / "history.yaml").read_text())
+    new = load_job({**document, "ledger": str(HOME / "new-ledger"), "sink": {"path": str(HOME / "new")}})
+    for plan in (plan_only, run_ingest):
+        with pytest.raises(ConfigurationError, match=r"expect\.id: '0_1' is not read as the same number .* write 1"):
+            plan(new)
+    assert not Ledger.open(HOME / "new-ledger", create=False).read("history").runs
+    document["decode"]["expect"]["id"] = "between 0 and 1"
+    assert plan_only(load_job({**document, "ledger": new.ledger, "sink": {"path": str(HOME / "new")}})).ranges
 
 
 @pytest.mark.parametrize("name", ["planned", "written", "landed"])
