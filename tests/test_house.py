@@ -25,8 +25,9 @@ FOLDERS = {
         payload payload/avro payload/json payload/protobuf
     """,
     "etl": """
-        config decoding dispositions executors executors/local internal_topics kafka_writer ledger operations planning
-        refusals rows run source source/brokers source/files spark spark_format spark_format/pyspark_kseg
+        config decoding decoding/formats dispositions executors executors/local internal_topics kafka_writer ledger
+        operations planning refusals rows run source source/brokers source/files spark spark_format
+        spark_format/pyspark_kseg
         tables tables/delta tables/parquet tables/spark tasks telemetry transform
     """,
     "jobs": """ api bench broker commands demo explanations inference invocation kseg output packaging progress records
@@ -150,3 +151,51 @@ def circles() -> list[list[str]]:
 def test_no_modules_import_one_another() -> None:
     """A circle is two files that want a third one, or an argument."""
     assert circles() == []
+
+
+# --- formats of payloads
+
+
+#: Names that mean nothing else. `json` and the like are names of Spark's types and of output as well.
+FORMATS_OF_PAYLOADS = {"avro", "protobuf", "connect_json", "json_schema", "AVRO", "PROTOBUF"}
+
+
+def format_names(node: ast.AST) -> Iterator[str]:
+    """The names of formats that a comparison, a pattern or the keys and values of a mapping have."""
+    parts: list[ast.AST | None] = []
+    if isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+    elif isinstance(node, ast.MatchValue):
+        parts = [node.value]
+    elif isinstance(node, ast.Dict):
+        parts = [*node.keys, *node.values]
+    for part in parts:
+        elements = part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]
+        yield from (one.value for one in elements if isinstance(one, ast.Constant) and one.value in FORMATS_OF_PAYLOADS)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('payload.format == "avro"', ["avro"]),
+        ('"x" if kind in ("json", "protobuf") else "y"', ["protobuf"]),
+        ('{"AVRO": 1}', ["AVRO"]),
+        ('match kind:\n    case "json_schema":\n        pass', ["json_schema"]),
+        ('payload.format == "words"', []),
+    ],
+)
+def test_names_of_formats_are_found(code: str, found: list[str]) -> None:
+    assert [name for node in ast.walk(ast.parse(code)) for name in format_names(node)] == found
+
+
+def test_what_a_format_can_do_is_asked_of_its_registry() -> None:
+    """A new format is a module and an entry: no code elsewhere chooses by a format's name."""
+    formats = "kseg.etl.decoding.formats."
+    lines = {
+        f"{name}:{node.lineno}"
+        for name, path in modules().items()
+        if name.startswith(("kseg.etl.", "kseg.jobs.")) and not name.startswith(formats)
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.expr | ast.pattern) and any(format_names(node))
+    }
+    assert lines == set()

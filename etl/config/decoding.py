@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -37,27 +37,16 @@ from kseg.etl.config.values import (
     not_empty_map,
     unique,
 )
+from kseg.etl.decoding.formats.registry import FORMATS, PayloadFormat
 from kseg.etl.decoding.rules import DecodingRules
 
 KafkaColumn = Literal["key", "value", "timestamp", "timestampType", "headers"]
 """Kafka's own columns that `keep` may name; rows have them as `_kseg_…`."""
 
-Format = Literal[
-    "bytes",
-    "string",
-    "short",
-    "int",
-    "long",
-    "float",
-    "double",
-    "boolean",
-    "uuid",
-    "json",
-    "avro",
-    "protobuf",
-    "connect_json",
-    "json_schema",
-]
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[tuple(FORMATS)]
 Subjects = Annotated[
     tuple[Text, ...], Loose, AfterValidator(not_empty), AfterValidator(unique), InSchema(minItems=1, uniqueItems=True)
 ]
@@ -167,8 +156,8 @@ class Payload(Section):
     time_zone: DecidesRowsIfGiven[Text | None] = None
 
     @property
-    def is_json(self) -> bool:
-        return self.format in ("json", "connect_json", "json_schema")
+    def form(self) -> PayloadFormat:
+        return FORMATS[self.format]
 
     @property
     def by_registry(self) -> bool:
@@ -296,19 +285,10 @@ def sections_of(decode: Decode | Mapping[str, Decode]) -> Mapping[tuple[str, ...
     return {("decode",): decode}
 
 
-_OF_JSON = ("timestamp_format", "date_format", "formats", "time_zone")
-_OF_TIMES = ("nanoseconds", "out_of_range_times")
-_OF_PROTOBUF = ("message",)
-#: Which forms of `schema` a format takes, the usual one first; other formats take none.
-_SCHEMAS = {
-    "json": ("columns",),
-    "connect_json": ("columns", "file"),
-    "json_schema": ("registry", "file"),
-    "avro": ("registry", "file"),
-    "protobuf": ("registry", "file"),
-}
+_OF_TEXT = ("timestamp_format", "date_format", "formats", "time_zone")
+_OF_DECLARED = ("formats",)
+_OF_SOME = ("message", "nanoseconds", "out_of_range_times")
 _EXAMPLES = {"columns": "{columns: {id: bigint, …}}", "registry": "registry"}
-_FILES = {"avro": "orders.avsc", "protobuf": "orders.proto"}
 _OF_REGISTRIES = ("subject", "defaults", "max_columns")
 
 
@@ -326,7 +306,7 @@ def decode_findings(decode: Decode | Mapping[str, Decode], *, registry: str) -> 
             if payload is None:
                 continue
             yield from _payload_findings(payload, (*place, name), registry)
-            if payload.by_registry and "registry" in _SCHEMAS.get(payload.format, ()) and not registry:
+            if payload.by_registry and payload.form.in_registry is not None and not registry:
                 remedy = f"add `registry: {{{'type: glue' if payload.frame == 'glue' else 'url: https://host:8081'}}}`"
                 yield Finding((*place, name, "schema"), "needs a schema registry", remedy)
 
@@ -341,13 +321,13 @@ def _without_effect(section: Decode, place: tuple[str, ...]) -> Iterator[Finding
             yield Finding((*place, "expect", column), why, "set on_error to fail or dead_letter, or add `else: warn`")
 
 
-def _example(form: str, kind: str) -> str:
+def _example(schema: str, form: PayloadFormat) -> str:
     """How a form of `schema` is written for a format."""
-    return _EXAMPLES.get(form) or f"{{file: {_FILES.get(kind, 'orders.json')}}}"
+    return _EXAMPLES.get(schema) or f"{{file: orders{form.suffix or '.json'}}}"
 
 
 def _frame_findings(payload: Payload, place: tuple[str, ...], registry: str) -> Iterator[Finding]:
-    if payload.frame != "confluent" and payload.format == "protobuf":
+    if payload.frame != "confluent" and payload.form.indexed:
         names = {"apicurio": "Apicurio writes the message's name", "glue": "AWS Glue writes the message's number"}
         yield Finding(place, f"is not possible for Protobuf: {names[payload.frame]} in its own form", "remove it")
     elif payload.frame == "apicurio" and not payload.by_registry and payload.schema_ is not None:
@@ -360,25 +340,22 @@ def _frame_findings(payload: Payload, place: tuple[str, ...], registry: str) -> 
 
 
 def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -> Iterator[Finding]:
-    schema, possible = payload.schema_, _SCHEMAS.get(payload.format)
-    if payload.format != "protobuf":
-        yield from _without_meaning(payload, place, _OF_PROTOBUF)
-        if not payload.is_json and payload.format != "avro":
-            yield from _without_meaning(payload, place, _OF_TIMES)
-    if possible is None:
+    schema, form = payload.schema_, payload.form
+    yield from _without_meaning(payload, place, [key for key in _OF_SOME if key not in form.options])
+    if not form.schemas:
         yield from _without_meaning(
             payload,
             place,
-            ("schema", "frame", "envelope", "unavailable", "into", "rename", "unknown_fields", *_OF_JSON),
+            ("schema", "frame", "envelope", "unavailable", "into", "rename", "unknown_fields", *_OF_TEXT),
         )
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
     if schema is None:
-        yield Finding((*place, "schema"), "is missing", f"write `schema: {_example(possible[0], payload.format)}`")
+        yield Finding((*place, "schema"), "is missing", f"write `schema: {_example(form.schemas[0], form)}`")
     elif not payload.by_registry and (payload.declared.columns is None) == (payload.declared.file is None):
         yield Finding((*place, "schema"), "is not exactly one of columns and file", "keep one of them")
-    elif _schema_given(payload) not in possible:
-        remedy = " or ".join(f"`schema: {_example(form, payload.format)}`" for form in possible)
+    elif _schema_given(payload) not in form.schemas:
+        remedy = " or ".join(f"`schema: {_example(one, form)}`" for one in form.schemas)
         yield Finding((*place, "schema"), f"is none of {payload.format}", f"write {remedy}")
     yield from _frame_findings(payload, (*place, "frame"), registry)
     if payload.envelope != "none" and place[-1] == "key":
@@ -387,9 +364,12 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
         yield from _without_meaning(payload, place, ("unavailable",), "records without an envelope")
     if not payload.by_registry:
         yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
-    elif payload.format != "avro":
-        yield from _without_meaning(payload, place, ("defaults", "formats"), f"{payload.format} of a registry")
-    if payload.several and payload.format == "protobuf":
+    else:
+        if form.in_registry is None or not form.in_registry.fills:
+            yield from _without_meaning(payload, place, ("defaults",), f"{payload.format} of a registry")
+        declared = [key for key in _OF_DECLARED if key in form.options]
+        yield from _without_meaning(payload, place, declared, f"{payload.format} of a registry")
+    if payload.several and form.indexed:
         yield from _messages_findings(payload, place)
     if payload.several and payload.defaults == "fill":
         message = "is not possible with several subjects: a record lacks the fields of all other kinds"
@@ -399,8 +379,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
         yield Finding((*place, "unknown_fields"), f"{payload.unknown_fields} is not possible here", remedy)
     if payload.as_ is not None and payload.into == "columns":
         yield Finding((*place, "as"), "names no column where fields become columns", "write `into: struct`")
-    if not payload.is_json:
-        yield from _without_meaning(payload, place, _OF_JSON)
+    yield from _without_meaning(payload, place, [key for key in _OF_TEXT if key not in form.options])
 
 
 def _messages_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
@@ -421,7 +400,7 @@ def _messages_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Fin
 def _unknown_fields(payload: Payload) -> tuple[str, ...]:
     """What `unknown_fields` may say."""
     if not payload.by_registry:
-        return ("ignore", "rescue") if payload.is_json else ()
+        return payload.form.unknown_fields
     return ("add", "ignore", "rescue")
 
 

@@ -13,6 +13,7 @@ from kseg.etl.config.routing import names_records
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.config.values import TOPIC_NAMES
 from kseg.etl.config.view import View, nearest, reads
+from kseg.etl.decoding.formats.registry import FORMATS
 
 
 def routes_take_every_topic(view: View) -> Iterator[Finding]:
@@ -149,10 +150,16 @@ def messages_have_tables(view: View) -> Iterator[Finding]:
     for place, part in sections.items():
         value = part.get("value") if isinstance(part, Mapping) else None
         if isinstance(value, Mapping):
-            messages = value.get("format") == "protobuf" and isinstance(value.get("subject"), list | tuple)
+            messages = _has_messages(value.get("format")) and isinstance(value.get("subject"), list | tuple)
             (several if messages else others).append((*place, "value", "subject"))
     if several:
         yield from _against_messages(view, ".".join(map(str, several[0])), others)
+
+
+def _has_messages(format: object) -> bool:
+    """Whether a registry's schemas of the format have several messages."""
+    known = FORMATS.get(format) if isinstance(format, str) else None
+    return known is not None and known.indexed
 
 
 def _against_messages(view: View, subject: str, others: list[PathKey]) -> Iterator[Finding]:

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.etl.decoding.foreign_frames import other_frame
+from kseg.etl.decoding.formats.avro import AvroSchemas
+from kseg.etl.decoding.formats.port import SchemaFormat, Uses
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
-from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, Uses
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records, without_implausible

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
@@ -25,9 +26,6 @@ from kseg.segment_reader.payload.plain import Nulling
 
 WHOLE: Final = "*"
 """In place of a column: all columns of a key or value."""
-
-_PAYLOAD: Final = "payload"
-"""The member of Connect's documents that is the row."""
 
 
 class FieldNulls:
@@ -57,8 +55,8 @@ class FieldNulls:
         status = decoded.status.copy()
         status[failing[sound]] = Status.DECODED
         places = self._nulling.places
-        if self._plan.format == "connect_json":
-            places.pop(_PAYLOAD, None)  # which is all of it
+        for member in FORMATS[self._plan.format].around:
+            places.pop(member, None)  # which is all of it
         columns = Counter({self._column(place): count for place, count in places.items()})
         if broken := int((~sound).sum()):
             columns[WHOLE] += broken
@@ -66,10 +64,10 @@ class FieldNulls:
 
     def _column(self, place: str) -> str:
         """A place within the payload as one within the rows."""
-        around = [_PAYLOAD] if self._plan.format == "connect_json" else []
+        around = FORMATS[self._plan.format].around
         if self._plan.envelope == "debezium":
             place = _without(place, *around)
-            around = ["after", "before"]
+            around = ("after", "before")
         place = _without(place, *around)
         first = place.partition(".")[0].partition("[")[0]
         place = self._names.get(first, first) + place[len(first) :]

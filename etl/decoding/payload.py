@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.foreign_frames import other_frame
+from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.kinds import KindColumns
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
@@ -204,52 +205,17 @@ class PayloadPlan:
         return ConfigurationError.of(f"{self.place}.schema", str(error), "correct the schema")
 
     def _decoder(self) -> PayloadDecoder:
-        if self.format in ("json_schema", "avro", "protobuf") and self.schema_text is None:
+        form = FORMATS[self.format]
+        if form.in_registry is not None and self.schema_text is None:
             raise ConfigurationError.of(f"{self.place}.schema", "is not known before a run is planned", None)
-        if self.format in ("json", "connect_json", "json_schema"):
-            from kseg.etl.decoding.json_formats import json_format_decoder
-
-            debezium = self.envelope == "debezium"
-            return json_format_decoder(
-                self.format,
-                dict(self.columns),
-                self.schema_text,
-                dict(self.json),
-                debezium=debezium,
-                unavailable=self.unavailable_values,
-                choices=self.rules.structs_of_choices,
-                engine=self.engine,
-            )
-        if self.format == "avro":
-            from kseg.segment_reader.payload.avro.decoder import avro_decoder
-            from kseg.segment_reader.payload.avro.schema import parse_schema
-
-            assert self.schema_text is not None
-            connect = self.rules.connect_logical_types
-            avro = parse_schema(self.schema_text, connect=connect)
-            return self._unwrapped(avro_decoder(avro, engine=self.engine, **self._times))
-        if self.format == "protobuf":
-            from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
-            from kseg.segment_reader.payload.protobuf.descriptors import parse_base64
-
-            assert self.schema_text is not None
-            schema = parse_base64(self.schema_text)
-            try:
-                message = schema.message(self.message)
-            except PayloadSchemaError as error:
-                remedy = "write `message:` with the full name of a message in the schema"
-                raise ConfigurationError.of(f"{self.place}.message", str(error), remedy) from None
-            return self._unwrapped(protobuf_decoder(message, engine=self.engine, **self._times))
-        from kseg.segment_reader.payload.primitives import primitive_decoder
-
-        return primitive_decoder(self.format)
+        return form.decoder(self)
 
     @property
-    def _times(self) -> Any:
-        """The options of times in Avro and Protobuf."""
+    def times(self) -> Any:
         return {"nanoseconds": self.nanoseconds, "out_of_range_times": self.out_of_range_times}
 
-    def _unwrapped(self, decoder: PayloadDecoder) -> PayloadDecoder:
+    def unwrapped(self, decoder: PayloadDecoder) -> PayloadDecoder:
+        """The decoder of the records within the envelope around this decoder's rows, if there is an envelope."""
         if self.envelope == "none":
             return decoder
         from kseg.segment_reader.payload.debezium import DebeziumDecoder

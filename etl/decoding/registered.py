@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kseg.client.registry.schemas import Resolved
+from kseg.etl.decoding.formats.registry import of_registry_type
 from kseg.etl.rows.types import UnlandableType, delta_type
 from kseg.etl.rows.widening import can_write
 from kseg.segment_reader.payload.ddl import quoted
@@ -29,55 +30,14 @@ def registered_type(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) 
     Raises PayloadSchemaError: it is no schema, or has no column type.
     """
     try:
-        return delta_type(_type(schema, message))
+        return delta_type(of_registry_type(schema.schema.type)[1].row_type(schema, message))
     except UnlandableType as error:
         raise UnsupportedSchema("", str(error)) from None
 
 
-def _type(schema: Resolved, message: tuple[int, ...]) -> pa.DataType:
-    if schema.schema.type == "AVRO":
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-        from kseg.segment_reader.payload.avro.types import arrow_type
-
-        return arrow_type(parse_schema(schema.schema.text, _texts(schema), connect=True))
-    if schema.schema.type == "JSON":
-        from kseg.segment_reader.payload.json_schema import read_json_schema
-
-        return read_json_schema(schema.schema.text, _by_name(schema)).type
-    from kseg.segment_reader.payload.protobuf.columns import columns_of
-    from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
-    from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
-
-    descriptors = parse_descriptors(registered_descriptors(schema.schema.text, _by_name(schema)))
-    return columns_of(descriptors.message_at(message)).type
-
-
 def registered_decoder(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) -> PayloadDecoder:
     """The decoder of payloads without their frame, made from the writer's schema alone. Raises PayloadSchemaError."""
-    if schema.schema.type == "AVRO":
-        from kseg.segment_reader.payload.avro.decoder import avro_decoder
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-
-        return avro_decoder(parse_schema(schema.schema.text, _texts(schema), connect=True), engine="reference")
-    if schema.schema.type == "JSON":
-        from kseg.segment_reader.payload.json.decoder import json_decoder
-        from kseg.segment_reader.payload.json.shape import JsonOptions
-        from kseg.segment_reader.payload.json_schema import read_json_schema
-
-        read = read_json_schema(schema.schema.text, _by_name(schema))
-        options = JsonOptions(formats=read.formats, choices=read.choices)
-        return json_decoder(read.type, options, engine="reference")
-    from kseg.segment_reader.payload.protobuf.decoder import registry_decoder
-
-    return registry_decoder(schema.schema.text, _by_name(schema), message, engine="reference")
-
-
-def _texts(schema: Resolved) -> tuple[str, ...]:
-    return tuple(used.text for _, used in schema.references)
-
-
-def _by_name(schema: Resolved) -> dict[str, str]:
-    return {name: used.text for name, used in schema.references}
+    return of_registry_type(schema.schema.type)[1].decoder(schema, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ Then the columns are compared with those of existing tables. Nothing is written.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,10 +21,11 @@ from kseg.client.registry.schemas import Resolved
 from kseg.etl.config.decoding import Decode, Payload, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.columns import check_names, typed_columns
+from kseg.etl.decoding.formats.port import SchemaFormat
+from kseg.etl.decoding.formats.registry import FORMATS, in_registry, of_registry_type, registry_type, schema_format
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import differences, registered_type
-from kseg.etl.decoding.schema_formats import AvroSchemas, SchemaFormat, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage, SchemaText
 from kseg.etl.ledger.state import JobState
@@ -43,10 +43,7 @@ from kseg.etl.tables.targets import table_at
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
-from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
 from kseg.segment_reader.payload.rescue import RESCUED
-
-FORMATS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +89,14 @@ def check_against_version(name: str, newest: Resolved, candidate: Resolved) -> S
         return SchemaCheck(name, refused=(f"it is of type {candidate.schema.type}, {name} is {newest.schema.type}",))
     try:
         before = registered_type(newest)
-        if candidate.schema.type != "AVRO":
+        own, own_format = of_registry_type(candidate.schema.type)
+        if own_format.evolution is None:
             return _compared(name, before, registered_type(candidate))
-        from kseg.segment_reader.payload.avro.evolution import merged
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-        from kseg.segment_reader.payload.avro.types import arrow_type
-
-        reader, writer = (parse_schema(one.schema.text, _texts(one), connect=True) for one in (newest, candidate))
-        check = _compared(name, before, delta_type(arrow_type(merged(reader, writer))))
-        return replace(check, missing=_missing(AvroSchemas(), reader, writer))
+        form = own_format.evolution()
+        texts = (kept_schema(own.name, one) for one in (newest, candidate))
+        reader, writer = (form.writer(one.text, one.uses) for one in texts)
+        check = _compared(name, before, delta_type(form.type(form.merged(reader, writer, add_fields=True))))
+        return replace(check, missing=_missing(form, reader, writer))
     except IncompatibleSchemas as error:
         return SchemaCheck(name, refused=(f"{error.place}: {error.reason}",))
     except PayloadSchemaError as error:
@@ -116,8 +112,7 @@ def check_against_job(
     version, which records of the job's first run may have.
     """
     against = f"job {job.name}, {part.place}.{part.source}"
-    wanted = FORMATS[part.payload.format]
-    if candidate.schema.type != wanted:
+    if candidate.schema.type != in_registry(part.payload.format).type:
         return SchemaCheck(
             against, refused=(f"its format is {part.payload.format}, the schema {candidate.schema.type}",)
         )
@@ -182,7 +177,7 @@ def parts_of(job: Job, subject: str) -> Iterator[JobPart]:
     for path, section in sections_of(job.decode).items() if job.decode is not None else ():
         for source in ("key", "value"):
             payload: Payload | None = getattr(section, source)
-            if payload is None or payload.format not in FORMATS:
+            if payload is None or registry_type(payload.format) is None:
                 continue
             named = job.source.named_topics
             if named is None:
@@ -205,7 +200,7 @@ def subjects_of(job: Job) -> list[str]:
     for path, section in sections_of(job.decode).items() if job.decode is not None else ():
         for source in ("key", "value"):
             payload: Payload | None = getattr(section, source)
-            if payload is not None and payload.format in FORMATS:
+            if payload is not None and registry_type(payload.format) is not None:
                 topics = [topic for topic in job.source.named_topics or () if _takes(job, path[1:], topic)]
                 found += [subject for topic in topics for subject in payload.subjects_of(topic, source)]
     return list(dict.fromkeys(found))
@@ -253,7 +248,7 @@ def _grown(
 
 def _may_be_of(part: JobPart, form: SchemaFormat, text: SchemaText) -> bool:
     """Whether a schema has the kind of records that the part decodes."""
-    if not part.records or part.payload.format != "protobuf":
+    if not part.records or not FORMATS[part.payload.format].indexed:
         return True
     if text.unusable:
         return False
@@ -284,11 +279,7 @@ def _plan(part: JobPart, schema: Resolved | None) -> PayloadPlan:
     (plan,) = (plan for plan in decode_step(part.section, part.place).payloads if plan.source == part.source)
     if schema is None:
         return plan
-    text = schema.schema.text
-    if part.payload.format == "protobuf":
-        imports = {name: used.text for name, used in schema.references}
-        text = base64.b64encode(registered_descriptors(text, imports)).decode()
-    return replace(plan, schema_text=text)
+    return replace(plan, schema_text=kept_schema(part.payload.format, schema).text)
 
 
 def _framed(part: JobPart, reader: str, form: SchemaFormat) -> PayloadPlan:
@@ -348,7 +339,3 @@ def _beside_tables(
             unfit = zip(error.columns, error.faults, strict=True)
             faults += [f"table {table}: {column}: {fault.message}" for column, fault in unfit]
     return tuple(faults), tuple(notes)
-
-
-def _texts(schema: Resolved) -> tuple[str, ...]:
-    return tuple(used.text for _, used in schema.references)

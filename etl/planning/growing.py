@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kseg.etl.config.decoding import Payload
+from kseg.etl.decoding.formats.registry import schema_format
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
-from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.rows.types import UnlandableType, delta_type
@@ -172,10 +172,12 @@ class Growing:
         from kseg.segment_reader.payload.errors import PayloadSchemaError
 
         payload = self._payload
-        if payload.format != "avro" or payload.several or payload.defaults == "fill":
+        if payload.several or payload.defaults == "fill":
             return None
         subjects = payload.subject_templates(self._lineage.rpartition(".")[2])
         by_list = schema_format(payload.model_copy(update={"subject": subjects}), self._rules)
+        if by_list == self._format:
+            return None  # a format that does not compare names
         try:
             by_list.merged(self._reader, writer, add_fields=self._add_fields, widen=self._table is None)
         except PayloadSchemaError:

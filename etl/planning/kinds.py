@@ -21,9 +21,9 @@ from kseg.etl.config.decoding import Payload, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.config.routing import names_records
 from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.decoding.formats.registry import FORMATS, schema_format
 from kseg.etl.decoding.kinds import kind_of
 from kseg.etl.decoding.rules import FIRST, DecodingRules
-from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemaText
 from kseg.etl.planning.growing import Growing
 
@@ -59,7 +59,7 @@ class Kinds:
 
     def payload(self, kind: int, payload: Payload) -> Payload:
         """What the job file says of payloads, as it is for those of one kind."""
-        if payload.format != "protobuf":
+        if not FORMATS[payload.format].indexed:
             return payload
         return payload.model_copy(update={"message": self.records[kind][0]})
 
@@ -86,7 +86,7 @@ def kinds_of(job: Job, lineage: str, known: Mapping[str, Lineage], unions: Conta
         return None
     kinds = Kinds.of_routes(lineage, {route: str(target) for route, target in job.sink.targets.items()})
     # Messages of Protobuf are a kind each: fields are columns by number, which says nothing of another message's.
-    by_message = any(payload.format == "protobuf" for payload in values.values())
+    by_message = any(FORMATS[payload.format].indexed for payload in values.values())
     return kinds if len(kinds.records) > 1 or by_message else None
 
 

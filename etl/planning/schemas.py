@@ -20,8 +20,8 @@ from kseg.client.registry.schemas import Resolved
 from kseg.client.registry.schemas import Schema as RegisteredSchema
 from kseg.etl.config.decoding import Decode, Payload, sections_of
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.formats.registry import FORMATS, in_registry, kept_text, of_registry_type, schema_format
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
-from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, SchemaText
@@ -31,8 +31,6 @@ from kseg.etl.planning.kinds import Kinds, Readers, in_union, kinds_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.opening import Registry
-
-_TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 
 
 class HasDecode(Protocol):
@@ -173,14 +171,14 @@ def usable_text(registry: Registry, schema: RegisteredSchema, payload: Payload) 
     """A schema that records name, with all that it uses; one that the job's format cannot read says why."""
     from kseg.segment_reader.payload.errors import PayloadSchemaError
 
-    if schema.type != _TYPES[payload.format]:
+    if schema.type != in_registry(payload.format).type:
         why = f"is of type {schema.type}, and the format is {payload.format}"
         return SchemaText(schema.text, unusable=why)
     try:
         text = kept_schema(payload.format, registry.resolve(schema))
         form = schema_format(payload, NEWEST)  # sound by all rules, if it is by these
         writer = form.writer(text.text, text.uses)
-        if not (payload.several and payload.format == "protobuf"):  # which of its messages is meant, records say
+        if not (payload.several and form.indexed):  # which of its messages is meant, records say
             form.type(form.first(writer))
     except PayloadSchemaError as error:
         return SchemaText(schema.text, unusable=f"is not sound: {error}")
@@ -195,9 +193,9 @@ def text_of(registry: Registry, schema: RegisteredSchema, payload: Payload, plac
     """A schema with all that it uses. Raises ConfigurationError for one of another format, or one that is not sound."""
     from kseg.segment_reader.payload.errors import PayloadSchemaError
 
-    if schema.type != _TYPES[payload.format]:
+    if schema.type != in_registry(payload.format).type:
         message = f"{name} is of type {schema.type}, and the format is {payload.format}"
-        other = next(format for format, type_ in _TYPES.items() if type_ == schema.type)
+        other = of_registry_type(schema.type)[0].name
         raise ConfigurationError.of(f"{place}.format", message, f"write format: {other}, or another subject")
     try:
         return kept_schema(payload.format, registry.resolve(schema))
@@ -252,13 +250,13 @@ def pinned_schemas(
     unions = {
         name
         for name, payload in lineages_of(job)
-        if any(in_union(payload, text) for _, text in (found[name].newest if payload.format == "avro" else ()))
+        if in_registry(payload.format).unions and any(in_union(payload, text) for _, text in found[name].newest)
     }
     for lineage, payload in lineages_of(job):
         seen = found[lineage]
         known = state.lineages.get(lineage, Lineage(seen.registry))
         kinds = kinds_of(job, lineage, state.lineages, unions)
-        if kinds is None and payload.several and payload.format == "protobuf":
+        if kinds is None and payload.several and FORMATS[payload.format].indexed:
             message = "has several subjects, and the job's tables were made with one for all messages"
             remedy = "write the one that it had, or land in other tables by another job"
             raise ConfigurationError.of(f"decode.{lineage}.subject", message, remedy)

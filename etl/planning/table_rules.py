@@ -21,11 +21,12 @@ replacement has changed since it was planned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.config.decoding import sections_of
+from kseg.etl.config.decoding import Payload, sections_of
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
@@ -35,11 +36,6 @@ from kseg.etl.tables.values import TableDescription
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from kseg.etl.config.decoding import Payload
-
-_BY_RULES: Final = ("avro", "json_schema")
-"""Formats whose schemas have other columns by other rules."""
 
 
 def rules_of_tables(
@@ -92,7 +88,7 @@ def depends_on_rules(job: Job) -> bool:
     payloads = [payload for section in sections for payload in section.payloads]
     return (
         any(section.on_error == "set_null" for section in sections)
-        or any(payload.format in _BY_RULES and payload.declared.text is None for payload in payloads)  # of a registry
+        or any(payload.by_registry and FORMATS[payload.format].declared_type for payload in payloads)
         or job.hash_by(FIRST) != job.hash_by(NEWEST)
         or not has_same_columns(job)
     )
@@ -147,21 +143,8 @@ def has_same_columns(job: Job) -> bool:
 
 def _columns_by(rules: DecodingRules, payload: Payload) -> pa.DataType | None:
     """The type of the rows of a schema in the job file; None where no rules give others, or these read none of it."""
-    text = payload.declared.text
-    if text is None or payload.format not in _BY_RULES:
-        return None
-    if payload.format == "avro":
-        from kseg.segment_reader.payload.avro.schema import parse_schema
-        from kseg.segment_reader.payload.avro.types import arrow_type
-
-        return arrow_type(parse_schema(text, connect=rules.connect_logical_types))
-    from kseg.segment_reader.payload.errors import UnsupportedSchema
-    from kseg.segment_reader.payload.json_schema import read_json_schema
-
-    try:
-        return read_json_schema(text, choices=rules.structs_of_choices and payload.unknown != "rescue").type
-    except UnsupportedSchema:  # documents that are a choice
-        return None
+    text, type_of = payload.declared.text, FORMATS[payload.format].declared_type
+    return None if text is None or type_of is None else type_of(text, payload.unknown, rules)
 
 
 def _oldest(rules: Iterable[DecodingRules]) -> DecodingRules:

@@ -10,9 +10,9 @@ from kseg.client.registry.opening import Registry
 from kseg.client.registry.schemas import Schema, context_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
+from kseg.etl.decoding.formats.registry import schema_format
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.kinds import Kind
-from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease

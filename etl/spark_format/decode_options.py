@@ -12,12 +12,12 @@ Kafka's own columns (`timestamp` …) that rows have as well.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.spark_format.registered import REGISTRY, registered_schemas, registry_options
 
@@ -96,26 +96,12 @@ def _value(key: str, text: str, format: str | None) -> Any:
         return int(text)
     if key != "schema" or text.strip() == "registry":
         return text
-    if format == "protobuf":
-        return {"file": "schema", "text": _descriptors(text)}
+    known = FORMATS.get(format or "")
+    if known is not None and known.option_text is not None:
+        return {"file": "schema", "text": known.option_text(text)}
     if text.lstrip()[:1] in ("{", "[", '"'):
         return {"file": "schema", "text": text}  # as if it had been read from a file
     return {"columns": dict(_columns(text))}
-
-
-def _descriptors(text: str) -> str:
-    """Descriptors in base64, compiled if `text` is that of a .proto file. Raises ValueError."""
-    try:
-        base64.b64decode("".join(text.split()), validate=True)
-    except ValueError:
-        from kseg.segment_reader.payload.errors import PayloadSchemaError
-        from kseg.segment_reader.payload.protobuf.compiler import compile_text
-
-        try:
-            return base64.b64encode(compile_text(text)).decode()
-        except PayloadSchemaError as error:
-            raise ValueError(f"cannot be compiled: {error}") from None
-    return "".join(text.split())
 
 
 def _columns(text: str) -> Iterator[tuple[str, str]]:

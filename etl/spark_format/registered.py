@@ -70,9 +70,9 @@ def registered_schemas(
 
 def _framed(payload: Payload, name: str, found: FoundSchemas) -> FramedSchemas:
     """Raises ConfigurationError: the newest versions of the subjects contradict each other."""
+    from kseg.etl.decoding.formats.registry import schema_format
     from kseg.etl.decoding.framed import FramedSchemas, schema_key
     from kseg.etl.decoding.rules import NEWEST
-    from kseg.etl.decoding.schema_formats import schema_format
     from kseg.etl.planning.growing import grown
 
     try:

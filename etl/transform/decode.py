@@ -269,7 +269,7 @@ def _plan(
         column=payload.as_ or source,
         columns=tuple((payload.declared.columns or {}).items()),
         schema_text=payload.declared.text,
-        json=tuple(options.items()) if payload.is_json else (),
+        json=tuple(options.items()) if payload.form.unknown_fields else (),
         into_columns=payload.into == "columns",
         rename=tuple(payload.rename.items()),
         drop_nulls=payload.tombstones == "drop",

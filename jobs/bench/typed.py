@@ -35,13 +35,15 @@ _SUMMED: Final = "id"
 
 @dataclass(frozen=True)
 class Format:
-    """make: makes a payload. decode: our job's section for values. files: those that it names. peer: Spark's column."""
+    """make: makes a payload. decode: our job's section for values. files: those that it names. peer: Spark's column.
+    jar: the environment variable that names the jar that Spark's side needs; None: it needs none."""
 
     name: str
     make: Callable[[Random], bytes]
     decode: str
     files: Mapping[str, bytes]
     peer: Callable[[], Column]
+    jar: str | None = None
 
     def records(self, first: int, count: int) -> list[Record]:
         """Records number `first` and on."""
@@ -67,7 +69,8 @@ def formats() -> tuple[Format, ...]:
     ]
     if protobuf_payloads.shapes():
         decode = "{format: protobuf, schema: {file: order.desc}, message: shop.Order}"
-        made.append(Format("protobuf", _PROTOBUF.make, decode, {"order.desc": _PROTOBUF.descriptors}, _from_protobuf))
+        files = {"order.desc": _PROTOBUF.descriptors}
+        made.append(Format("protobuf", _PROTOBUF.make, decode, files, _from_protobuf, PROTOBUF_JAR))
     return tuple(made)
 
 
@@ -111,7 +114,7 @@ def _contenders(spark: SparkSession, form: Format, topic: BenchTopic) -> Iterato
     typed = f"decode: {{value: {form.decode}}}\n"
     yield Contender(OURS, form.name, lambda folder: _ours(form, topic, folder, typed), sums.check)
     yield Contender(RAW, form.name, lambda folder: ours_to_delta(topic, None, folder))
-    if form.name != "protobuf" or os.environ.get(PROTOBUF_JAR):
+    if form.jar is None or os.environ.get(form.jar):
         yield Contender(SPARK, form.name, lambda folder: _spark(spark, form, topic, folder), sums.check)
 
 

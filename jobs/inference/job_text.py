@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from kseg.etl.decoding.formats.registry import of_registry_type
 from kseg.etl.errors import listed
 from kseg.jobs.inference.json_types import Column
 from kseg.jobs.inference.payloads import Recognised
@@ -18,7 +19,6 @@ _PLAIN: Final = re.compile(r"[A-Za-z_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
 _WORDS_OF_YAML: Final = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null"])
 _LIKE_A_JOB_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _COMMENTS_AT: Final = 44
-_BY_REGISTRY: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Payload:
     @property
     def others(self) -> int:
         """Number of sampled payloads that the job cannot decode, because they are of another format."""
-        decoded = any(column.type is not None for column in self.columns) or self.schema_type in _BY_REGISTRY
+        decoded = any(column.type is not None for column in self.columns) or self.schema_type is not None
         return self.recognised.others if decoded else 0
 
 
@@ -148,11 +148,11 @@ def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
     found = payload.recognised
     if found.format == "none":
         return []
-    if found.format == "framed" and payload.schema_type in _BY_REGISTRY:
+    if found.format == "framed" and payload.schema_type is not None:
         ids = listed(found.schemas, most=5)
         return [
             _commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}"),
-            f"    format: {_BY_REGISTRY[payload.schema_type]}",
+            f"    format: {of_registry_type(payload.schema_type)[0].name}",
             "    schema: registry",
             *([] if source == "value" else ["    into: struct"]),
             *_finer(payload),

@@ -19,12 +19,12 @@ from kseg.etl.config.decoding import Payload
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.errors import UnknownSchemas
+from kseg.etl.decoding.formats.registry import of_registry_type, registry_type, schema_format
 from kseg.etl.decoding.framed import FramedSchemas, WriterTexts, schema_key
 from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
 from kseg.etl.decoding.rules import DecodingRules
-from kseg.etl.decoding.schema_formats import schema_format
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.planning.kinds import kinds_of
@@ -51,7 +51,6 @@ from kseg.segment_reader.payload.rescue import RESCUED
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NAMES: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 _LONG: Final = 8
-_WITH_SCHEMAS: Final = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 Row = Mapping[str, Any]
 
 
@@ -102,7 +101,7 @@ class ByRegistry:
                 return None  # more likely a number, as Kafka's serializer of longs writes it
             return _failed(Status.UNKNOWN_SCHEMA, f"the registry does not know the schema {key}")
         message: tuple[int, ...] = FIRST_MESSAGE
-        if schema.schema.type == "PROTOBUF":
+        if of_registry_type(schema.schema.type)[0].indexed:
             indexes = message_indexes(payloads, np.array([skip], np.int32))
             if indexes.status[0] != Status.DECODED:
                 return _failed(Status.BAD_FRAME, "no message index follows the schema's id")
@@ -173,7 +172,7 @@ class ByJob:
             found |= self._by_registry.decode(row)
         plans = self._of_topic(row["topic"])
         for number, plan in enumerate(plans):
-            if plan.format in _WITH_SCHEMAS and plan.framed is None and plan.schema_text is None:
+            if registry_type(plan.format) is not None and plan.framed is None and plan.schema_text is None:
                 continue  # no run has pinned a reader's schema yet
             batch = _batch(row)
             plan = plans[number] = self._knowing(plan, batch)
@@ -216,7 +215,7 @@ class ByJob:
         if self._by_registry is None:
             return None
         schema = self._by_registry.schema(schema_key(key), self._subjects.get(plan.lineage, ""))
-        if schema is None or schema.schema.type != _WITH_SCHEMAS[plan.format]:
+        if schema is None or schema.schema.type != registry_type(plan.format):
             return None
         try:
             kept = kept_schema(plan.format, schema)

@@ -13,6 +13,7 @@ from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import SCHEMA_TYPES, Resolved, Schema, Version
 from kseg.etl.config.job import Job
+from kseg.etl.decoding.formats.registry import in_registries
 from kseg.etl.decoding.registered import registered_type
 from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger.state import JobState
@@ -28,7 +29,6 @@ from kseg.etl.planning.schemas import accepted
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError
 
-_TYPES: Final = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 _NO_SCHEMA: Final = 422
 
 
@@ -192,6 +192,11 @@ def _verdict(reasons: Sequence[str]) -> dict[str, str]:
     return {"verdict": "refused" if reasons else "fits", "why": "\n".join(reasons)}
 
 
+def _type_of(file: str) -> str | None:
+    """The type of a schema's file by the end of its name; None for one that several formats have."""
+    return next((own.type for form, own in in_registries() if form.suffix == Path(file).suffix), None)
+
+
 def checked(registry: SchemaRegistry, subject: str, file: str, kind: str | None, job: Job | None) -> Candidate:
     """A schema's file as the subject's next version. kind: its type, None to find out. job: whose tables it is for.
 
@@ -205,7 +210,7 @@ def checked(registry: SchemaRegistry, subject: str, file: str, kind: str | None,
             newest = registry.latest(subject)
         except SchemaNotFound:
             newest = None
-        kind = kind or _TYPES.get(Path(file).suffix) or (newest.schema.type if newest is not None else "JSON")
+        kind = kind or _type_of(file) or (newest.schema.type if newest is not None else "JSON")
         assert kind in SCHEMA_TYPES
         # References are the newest version's: a new schema is usually the old one with a change.
         schema = Schema(text, kind, newest.schema.references if newest is not None else ())

@@ -16,9 +16,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from kseg.etl.config.decoding import Decode, Payload
 from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.decoding.formats.registry import kept_text, schema_format
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
-from kseg.etl.decoding.schema_formats import kept_text, schema_format
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import decode_step
 

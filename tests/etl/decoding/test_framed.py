@@ -13,8 +13,10 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from kseg.etl.decoding.formats.json import JsonSchemas
+from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
+from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
-from kseg.etl.decoding.schema_formats import JsonSchemas, ProtobufSchemas, kept_text
 from kseg.segment_reader.payload.decoder import Status
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

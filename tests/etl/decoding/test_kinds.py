@@ -14,9 +14,12 @@ import pytest
 
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.columns import check_names
+from kseg.etl.decoding.formats.avro import AvroSchemas
+from kseg.etl.decoding.formats.json import JsonSchemas
+from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
+from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.etl.decoding.kinds import Kind, RecordColumns, column_name, columns_named, kind_of, plain_name
-from kseg.etl.decoding.schema_formats import AvroSchemas, JsonSchemas, ProtobufSchemas, kept_text
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.decoder import Status

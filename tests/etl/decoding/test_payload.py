@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from kseg.etl.decoding.formats.json import JsonSchemas
+from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.payload import PayloadPlan, in_parts
-from kseg.etl.decoding.schema_formats import JsonSchemas, ProtobufSchemas
 from kseg.segment_reader.payload.avro import compiled as avro
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from avro_schemas import Branch, Maker, encode, flat
 from json_numbers import read, same
+from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
-from kseg.etl.decoding.schema_formats import AvroSchemas
 from kseg.segment_reader.payload import rescue
 from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.avro.types import arrow_type, row_type

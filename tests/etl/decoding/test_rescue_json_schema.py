@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.etl.decoding.schema_formats import JsonSchemas
+from kseg.etl.decoding.formats.json import JsonSchemas
 from kseg.segment_reader.payload.decoder import PayloadDecoder, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
 

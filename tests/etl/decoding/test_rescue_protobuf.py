@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from json_numbers import read, same
+from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
+from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
-from kseg.etl.decoding.schema_formats import ProtobufSchemas, kept_text
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.row_schema import Array, Map, Record, RowType
 from protobuf_schemas import Schemas

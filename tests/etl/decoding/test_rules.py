@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from kseg.etl.config.decoding import Payload
+from kseg.etl.decoding.formats.registry import schema_format
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import FIRST, NEWEST, PROPERTY, DecodingRules, rules_of
-from kseg.etl.decoding.schema_formats import schema_format
 
 
 def test_a_version_stands_for_its_capabilities() -> None:

@@ -16,11 +16,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.config.decoding import Decode
 from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.nulls import FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
-from kseg.etl.decoding.schema_formats import AvroSchemas
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tables.parquet.schema import sink_schema

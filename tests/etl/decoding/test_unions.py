@@ -10,9 +10,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.etl.decoding.kinds import Kind
-from kseg.etl.decoding.schema_formats import AvroSchemas
 from kseg.segment_reader.payload.decoder import Status
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.rules import NEWEST
-from kseg.etl.decoding.schema_formats import kept_text
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.schemas import Lineage, SchemasAdded, SchemaText, changed_lineages
 from kseg.etl.ledger.state import JobState

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
-from kseg.etl.decoding.schema_formats import AvroSchemas
 from kseg.jobs.demo import typed_orders
 from kseg.jobs.demo.typed_orders import VERSIONS, Address, Orders, Verified, verify
 from kseg.segment_reader.payload.decoder import Status

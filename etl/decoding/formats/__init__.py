@@ -1,0 +1,1 @@
+"""Formats of payloads, one module each; `registry` has them all."""

@@ -1,0 +1,127 @@
+"""A new format of payloads is a module and an entry of the registry: nothing else has to know it.
+
+The product is linked into a folder, in which only `etl/decoding/formats` is a copy: the format is added there, and a
+process of its own lands rows with it on the local engine. No broker: records are in log files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from kseg.segment_reader.encode.batches import Record, encode_batch
+
+ROOT = Path(__file__).parents[4]
+
+ENTRY = """
+    PayloadFormat("csv", Function(f"{_FOLDER}.csv:decoder"), schemas=("columns",)),
+"""
+
+MODULE = '''
+"""The format `csv`: one line of text, whose fields are the columns in order."""
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.payload.ddl import parse_columns
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+
+
+def decoder(plan):
+    return CsvDecoder(parse_columns(dict(plan.columns)))
+
+
+class CsvDecoder:
+    def __init__(self, type):
+        self.type = type
+
+    def decode(self, payloads, *, skip=0):
+        found = [(None, Status.NULL) if one is None else self._row(one[skip:]) for one in payloads.to_pylist()]
+        rows = pa.array([row for row, _ in found], self.type)
+        return DecodedPayloads(rows, np.array([status for _, status in found], np.uint8))
+
+    def explain(self, payload, *, skip=0):
+        return PayloadError(self._row(payload[skip:])[1], "", "it has not as many fields as there are columns")
+
+    def _row(self, payload):
+        values = payload.decode().split(",")
+        if len(values) != self.type.num_fields:
+            return None, Status.MALFORMED
+        columns = zip(values, self.type, strict=True)
+        return {column.name: pa.scalar(text).cast(column.type).as_py() for text, column in columns}, Status.DECODED
+'''
+
+
+def with_new_format(folder: Path) -> Path:
+    """The product's package in this folder, with the format."""
+    package = folder / "kseg"
+    decoding = package / "etl" / "decoding"
+    decoding.mkdir(parents=True)
+    for linked, there, besides in (
+        (ROOT / "jobs" / "kseg", package, ""),
+        (ROOT, package, "etl"),
+        (ROOT / "etl", package / "etl", "decoding"),
+        (ROOT / "etl" / "decoding", decoding, "formats"),
+    ):
+        own = ("client", "etl", "jobs", "segment_reader") if linked == ROOT else [one.name for one in linked.iterdir()]
+        for name in own:
+            if name not in (besides, "__pycache__"):
+                (there / name).symlink_to(linked / name)
+    formats = decoding / "formats"
+    shutil.copytree(ROOT / "etl" / "decoding" / "formats", formats, ignore=shutil.ignore_patterns("__pycache__"))
+    registry = (formats / "registry.py").read_text()
+    before, entries, after = registry.partition("_ALL: Final = (")
+    (formats / "registry.py").write_text(before + entries + ENTRY + after)
+    (formats / "csv.py").write_text(MODULE)
+    return folder
+
+
+def run(package: Path, folder: Path, *words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "kseg.jobs.cli", *words, "--json"],
+        env=os.environ | {"PYTHONPATH": str(package)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_it_lands_rows_and_dead_letters_on_the_local_engine(log_files: Any, tmp_path: Path) -> None:
+    values = [b"1,pen", b"2", b"3,ink", None]
+    log_files.write_partition(tmp_path / "log" / "orders-0", [[encode_batch([Record(None, v) for v in values])]])
+    document = {
+        "version": 1,
+        "name": "orders",
+        "source": {"topics": ["orders"], "segments": "./log"},
+        "decode": {
+            "value": {"format": "csv", "schema": {"columns": {"n": "bigint", "what": "string"}}},
+            "on_error": "dead_letter",
+        },
+        "sink": {"path": "./lake/orders", "dead_letters": {"path": "./lake/letters", "max": "100%"}},
+        "ledger": "./ledger",
+        "run": {"engine": "local"},
+    }
+    (tmp_path / "job.yaml").write_text(json.dumps(document))  # JSON is YAML
+    package = with_new_format(tmp_path / "package")
+    ran = run(package, tmp_path, "ingest", "job.yaml")
+    assert ran["engine"]["name"] == "local"
+    rows = DeltaTable(tmp_path / "lake" / "orders").to_pyarrow_table().sort_by("_kseg_offset").to_pylist()
+    assert [(row["_kseg_offset"], row["n"], row["what"]) for row in rows] == [
+        (0, 1, "pen"),
+        (2, 3, "ink"),
+        (3, None, None),
+    ]
+    [letter] = DeltaTable(tmp_path / "lake" / "letters").to_pyarrow_table().to_pylist()
+    assert letter["offset"] == 1
+    assert "as many fields" in json.dumps(letter, default=str)
