@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kseg.etl.decoding.formats.registry import in_registries
 from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.cluster_options import is_job_file
 from kseg.jobs.invocation.command import KsegCommand
@@ -16,6 +17,8 @@ from kseg.jobs.invocation.result import Result
 if TYPE_CHECKING:
     from kseg.client.registry.config import RegistryConfig
     from kseg.etl.config.job import Job
+
+_SUFFIXES: Final = " and ".join(form.suffix for form, _ in in_registries() if form.suffix is not None)
 
 
 @click.command(
@@ -39,8 +42,8 @@ Examples:
 @click.option(
     "--type",
     "kind",
-    type=click.Choice(["avro", "protobuf", "json"]),
-    help="FILE's type.  [default: by .avsc and .proto, else as the subject's newest version]",
+    type=click.Choice([own.type.lower() for _, own in in_registries()]),
+    help=f"FILE's type.  [default: by {_SUFFIXES}, else as the subject's newest version]",
 )
 @click.option("--table", metavar="JOB.yaml", help="With --check: also compare with this job's tables.")
 @command_config_option
