@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from kseg.etl.rows.names import ROWS_VIEW
@@ -43,6 +43,7 @@ name: bench
 source: {{topics: [{topic}]{segments}}}
 sink: {{path: {folder}/table{partitions}}}
 ledger: {folder}/ledger
+run: {{engine: {engine}}}
 spark: {{master: "{master}"}}
 """
 _FROM_A_BROKER = """\
@@ -103,16 +104,21 @@ def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Co
 
 
 def job_file(
-    topic: BenchTopic, folder: Path, log_dir: Path | None = None, decode: str = "", partition_by: str = ""
+    topic: BenchTopic,
+    folder: Path,
+    log_dir: Path | None = None,
+    decode: str = "",
+    partition_by: str = "",
+    engine: Literal["spark", "local"] = "spark",
 ) -> Path:
     """A job that lands the topic below `folder`: from its broker, with a new group, or from its files.
 
-    decode: the section `decode:` with its key, as YAML. partition_by: the sink's, as YAML.
+    decode: the section `decode:` with its key, as YAML. partition_by: the sink's, as YAML. engine: the run's.
     """
     partitions = f", partition_by: {partition_by}" if partition_by else ""
     segments = "" if log_dir is None else f', segments: "{log_dir}"'
-    text = (
-        _JOB.format(topic=topic.name, segments=segments, folder=folder, partitions=partitions, master=MASTER) + decode
+    text = decode + _JOB.format(
+        topic=topic.name, segments=segments, folder=folder, partitions=partitions, engine=engine, master=MASTER
     )
     if log_dir is None:
         properties = json.dumps({"bootstrap.servers": topic.servers, **topic.properties})

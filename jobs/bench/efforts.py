@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kseg.jobs.bench import day, floor, log_files, matrix, scaling
+from kseg.jobs.bench import cold, day, floor, log_files, matrix, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,8 @@ class Effort:
     median is reported.
 
     warm_up: rounds before the measured ones, in the Spark session and for producers. extremes: factor of the sizes of
-    unusual payloads. lake_rows: records of each topic with 40 columns.
+    unusual payloads. lake_rows: records of each topic with 40 columns. cold_rows, peers_rows: records of the topics
+    that whole processes land.
     """
 
     rows: int
@@ -32,6 +33,8 @@ class Effort:
     day: day.Effort
     extremes: float
     lake_rows: int
+    cold_rows: tuple[int, ...]
+    peers_rows: int
 
 
 FULL: Final = Effort(
@@ -50,6 +53,8 @@ FULL: Final = Effort(
     day=day.FULL,
     extremes=1.0,
     lake_rows=1_000_000,
+    cold_rows=cold.ROWS,
+    peers_rows=1_000_000,
 )
 QUICK: Final = Effort(
     rows=100_000,
@@ -67,4 +72,6 @@ QUICK: Final = Effort(
     day=day.QUICK,
     extremes=0.05,
     lake_rows=50_000,
+    cold_rows=cold.ROWS,
+    peers_rows=100_000,
 )

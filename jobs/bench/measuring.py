@@ -25,6 +25,7 @@ from kseg.jobs.bench import (
     matrix,
     memory,
     payloads,
+    peers,
     producing,
     scaling,
     store,
@@ -43,7 +44,7 @@ CAVEATS = (
     "broker, driver and tasks share the machine's cores; trust ratios, not absolute figures",
 )
 
-IN_SPARK: Final = frozenset({"spark", "cold", "typed", "lake", "matrix", "floor", "far", "store", "day"})
+IN_SPARK: Final = frozenset({"spark", "cold", "peers", "typed", "lake", "matrix", "floor", "far", "store", "day"})
 """Sections that need the jars of Spark's connector, or its sessions."""
 
 
@@ -94,8 +95,15 @@ def _on_a_broker(
         )
     if "cold" in sections:
         progress.phase("cold")
-        small = fill_topic(kafka, "small", cold.ROWS, progress)
+        small = [fill_topic(kafka, f"cold-{rows}", rows, progress) for rows in effort.cold_rows]
+        progress.phase("measure cold processes")
         document["cold"] = cold.measure(small, folder, times=effort.cold_times)
+    if "peers" in sections:
+        progress.phase("fill the topic of peers")
+        form = peers.json_format()
+        topic = fill_topic(kafka, "peers", effort.peers_rows, progress, form.records)
+        progress.phase("measure peers")
+        document["peers"] = peers.measure(topic, folder, times=effort.cold_times)
     if {"spark", "memory", "far"} & set(sections):
         progress.phase("fill the topic")
         topic = fill_topic(kafka, "bench", effort.rows, progress)

@@ -25,6 +25,7 @@ SECTIONS: Final = (
     "extremes",
     "produce",
     "cold",
+    "peers",
     "spark",
     "typed",
     "lake",
@@ -151,6 +152,14 @@ def _headlines(document: Mapping[str, Any]) -> Iterator[str]:
             f"{document['lake']['columns']} columns of {case['case']} by day: {case['ratios']['vs_spark_decoded']} "
             "times as fast as Spark's connector"
         )
+    for case in document.get("cold", {}).get("cases", []):
+        yield f"{case['case']} in a new process: {case['seconds']['ours_local']} s, {case['seconds']['idle']} s if idle"
+    if "peers" in document:
+        of_peers = document["peers"]["ratios"]
+        beside_peers = ", ".join(
+            f"{times} times as fast as {name.split('_vs_')[1]}" for name, times in of_peers.items()
+        )
+        yield f"JSON to typed columns in a new process, with the local engine: {beside_peers}"
     if "matrix" in document:
         slow = min(document["matrix"], key=lambda entry: float(entry["ratio"]))
         yield f"{slow['workload']}: {slow['ratio']} times as fast, the least of {len(document['matrix'])} workloads"

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from kseg.etl.tasks.packs import TaskAttempt
 
+WORK_SECONDS = 0.3
+
 
 def count(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
     """Reads all rows, and returns their number and the attempt's."""
@@ -124,4 +126,12 @@ def prints(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[
     """Counts, and prints as a user's functions may."""
     print("printed by a step")
     os.write(1, b"written by a library\n")
+    yield from count(batches, attempt)
+
+
+def works(batches: Iterator[pa.RecordBatch], attempt: TaskAttempt) -> Iterator[pa.RecordBatch]:
+    """Counts, and uses WORK_SECONDS of processor time."""
+    until = time.process_time() + WORK_SECONDS
+    while time.process_time() < until:
+        pass
     yield from count(batches, attempt)

@@ -36,15 +36,25 @@ def main(fileno: int) -> None:
     control.set_inheritable(False)
     with contextlib.suppress(OSError):  # the driver may have no stderr
         os.dup2(_STDERR, _STDOUT)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the driver sees a worker's end by its socket
+    signal.signal(signal.SIGCHLD, lambda *_: _wait_for_workers(os.WNOHANG))
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
         preload()
     while True:
         message, files, _, _ = socket.recv_fds(control, _MESSAGE, 1)
         if not message:
+            _wait_for_workers(0)
             return
         if os.fork() == 0:
-            control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            control.close()
             serve(socket.socket(fileno=files[0]))
         os.close(files[0])
+
+
+def _wait_for_workers(options: int) -> None:
+    """Wait for ended workers, so that their processor time counts as this process's, and thereby as the driver's: `time
+    kseg ingest` shows it. The driver sees a worker's end by its socket.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options) != (0, 0):
+            pass

@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import local_writes
@@ -83,6 +85,16 @@ def test_a_process_that_a_step_has_started_does_not_hide_the_end_of_its_worker(
         for mark in tmp_path.glob("mark-*"):
             os.kill(int(mark.name.removeprefix("mark-")), signal.SIGKILL)
     assert [fact["attempt"] for batch in result.outputs for fact in batch.to_pylist()] == [1]
+
+
+def test_the_processor_time_of_workers_counts_as_the_servers(executor: LocalExecutor, read: Read) -> None:
+    """And with it as the driver's, once it has waited for the server. The times of children that nobody waits for are
+    lost."""
+    assert len(executor.run(replace(read, write=local_writes.works))) == 1
+    [server] = [child for child in psutil.Process().children() if "executors.local.server" in str(child.cmdline())]
+    while server.children():  # the worker, which ends after its last answer
+        time.sleep(0.01)
+    assert server.cpu_times().children_user + server.cpu_times().children_system >= local_writes.WORK_SECONDS
 
 
 def test_what_a_step_prints_goes_to_stderr(
