@@ -33,9 +33,12 @@ def main() -> None:
     from pyspark.daemon import manager
 
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
+        import pyarrow as pa
+
         import kseg.etl.spark.task_entry  # noqa: F401
         from kseg.etl.tasks.preload import preload
 
+        pa.array([0])  # imports pandas, as Spark's own conversions would do in every worker
         preload()
     manager()
 

@@ -11,8 +11,6 @@ def preload() -> None:
 
     Nothing of it starts a thread, so that the process may fork afterwards.
     """
-    import pyarrow as pa
-
     import kseg.etl.source.reader
     import kseg.etl.tasks.writing  # noqa: F401
     from kseg.segment_reader.decode.range_decoder import RangeDecoder
@@ -21,5 +19,4 @@ def preload() -> None:
     decoder = RangeDecoder("", 0, 0, 1, isolation_level="read_committed")
     for _ in decoder.feed(encode_batch([Record(value=b"")])):
         pass
-    pa.array([0])  # pyarrow imports pandas for the first one that it makes of Python's values
     gc.freeze()

@@ -87,7 +87,7 @@ class DataFile:
         """Finish the file and return its description, from the footer that the store gives back."""
         self.flush()
         with self._store.asked(_WRITING):
-            self._begin(self._schema.empty_table()).close()
+            self._begin(pa.Table.from_batches([], self._schema)).close()
             self.size = self._sink.tell()
             self._sink.close()
             with self._store.fs.open_input_file(self._store.path(self.path)) as written:
@@ -108,7 +108,7 @@ class DataFile:
         if self._sink is None:
             return
         with contextlib.suppress(Exception):
-            self._begin(self._schema.empty_table()).close()
+            self._begin(pa.Table.from_batches([], self._schema)).close()
         with contextlib.suppress(Exception):
             self._sink.close()
         delete(self._store, self.path)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kseg.etl.rows.buffers import integers, texts
+
 TASK_OUTPUT = pa.schema(
     [
         pa.field("kind", pa.string()),
@@ -64,11 +66,14 @@ class WrittenFile:
 
 def task_output_batch(outputs: Iterable[TaskOutput]) -> pa.RecordBatch:
     """Arrow rows with schema `TASK_OUTPUT`."""
-    rows = [
-        {"kind": o.kind, "task": o.task, "attempt": o.attempt, "payload": json.dumps(dict(o.payload), default=str)}
-        for o in outputs
+    rows = list(outputs)
+    columns = [
+        texts([output.kind for output in rows]),
+        integers([output.task for output in rows], pa.int32()),
+        integers([output.attempt for output in rows], pa.int64()),
+        texts([json.dumps(dict(output.payload), default=str) for output in rows]),
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=TASK_OUTPUT)
+    return pa.RecordBatch.from_arrays(columns, schema=TASK_OUTPUT)
 
 
 def read_task_output(rows: Iterable[Any]) -> Iterator[TaskOutput]:

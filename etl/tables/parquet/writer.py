@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.etl.rows.buffers import integers, texts
 from kseg.etl.rows.names import OWN_ADDRESS, ROUTE_COLUMN, RUN_COLUMN
 from kseg.etl.tables.errors import AddressChanged, NoRoute, RouteChanged, UnlandableRow
 from kseg.etl.tables.file_names import FileOwner, file_name
@@ -302,9 +303,9 @@ def _file_field(column: pa.Field) -> pa.Field:
 
 def _constant(value: str, rows: int) -> pa.DictionaryArray:
     # A dictionary of one: written without hashing a string for every row, which would cost as much as the topic.
-    return pa.DictionaryArray.from_arrays(_zeros(max(rows, 1 << 16)).slice(0, rows), pa.array([value]))
+    return pa.DictionaryArray.from_arrays(_zeros(max(rows, 1 << 16)).slice(0, rows), texts([value]))
 
 
 @lru_cache(maxsize=4)
 def _zeros(rows: int) -> pa.Array:
-    return pa.array(np.zeros(rows, dtype=np.int32))
+    return integers(np.zeros(rows, dtype=np.int32), pa.int32())
