@@ -266,3 +266,77 @@ def test_columns_of_json_text_are_told_apart_from_plain_text() -> None:
     )
     assert made.columns == Record((Field("f", Record(fields)),))
     assert to_arrow(made.columns) == made.type
+
+
+def node(**more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"n": {"type": "integer"}, **more}}
+
+
+def items(kind: Any) -> dict[str, Any]:
+    return {"type": "array", "items": kind}
+
+
+def values(kind: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": kind}
+
+
+TO_A, TO_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
+LEAF = {"n": 3}
+#: Definitions, the columns of A beside `n`, and a document's values of them.
+RECURSIVE: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+    "itself": ({"A": node(a=TO_A)}, "a: string", {"a": {"n": 2, "a": LEAF}}),
+    "in an array": ({"A": node(a=items(TO_A))}, "a: array<string>", {"a": [{"n": 2, "a": [LEAF, None]}, None]}),
+    "in a map": ({"A": node(a=values(TO_A))}, "a: map<string,string>", {"a": {"x": {"n": 2, "a": {"y": LEAF}}}}),
+    "or null": ({"A": node(a={"oneOf": [{"type": "null"}, TO_A]})}, "a: string", {"a": {"n": 2, "a": None}}),
+    "in a choice": (
+        {"A": node(a={"anyOf": [TO_A, TO_B]}), "B": node(m={"type": "integer"})},
+        "a: string",
+        {"a": {"n": 2, "a": {"m": 1}}},
+    ),
+    "one another": (
+        {"A": node(b=TO_B), "B": node(a=TO_A)},
+        "b: struct<n: bigint, a: string>",
+        {"b": {"n": 2, "a": {"n": 3, "b": {"n": 4, "a": LEAF}}}},
+    ),
+    "one another in arrays": (
+        {"A": node(b=items(TO_B)), "B": node(a=items(TO_A))},
+        "b: array<struct<n: bigint, a: array<string>>>",
+        {"b": [{"n": 2, "a": [{"n": 3, "b": [{"n": 4, "a": []}]}, LEAF]}]},
+    ),
+    "one another in maps": (
+        {"A": node(b=values(TO_B)), "B": node(a=values(TO_A))},
+        "b: map<string,struct<n: bigint, a: map<string,string>>>",
+        {"b": {"x": {"n": 2, "a": {"y": {"n": 3, "b": {"z": LEAF}}}}}},
+    ),
+    "one another in a choice": (
+        {"A": node(b={"anyOf": [TO_B, {"$ref": "#/$defs/C"}]}), "B": node(a=TO_A), "C": node(m={"type": "integer"})},
+        "b: string",
+        {"b": {"n": 2, "a": {"n": 3, "b": {"m": 4}}}},
+    ),
+}
+
+
+def plain(value: Any, kind: pa.DataType) -> Any:
+    """A row's value as Python's json reads the document."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: found for field in kind if (found := plain(value[field.name], field.type)) is not None}
+    if pa.types.is_map(kind):
+        return {key: plain(one, kind.item_type) for key, one in value}
+    if pa.types.is_list(kind):
+        return [plain(one, kind.value_type) for one in value]
+    return json.loads(value) if pa.types.is_string(kind) else value
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("way", RECURSIVE)
+def test_a_type_that_comes_back_to_itself_is_text_where_it_begins_again(way: str, engine: Any) -> None:
+    defs, column, written = RECURSIVE[way]
+    made = read_json_schema(json.dumps({**TO_A, "$defs": defs}))
+    assert made.type == parse_type(f"struct<n: bigint, {column}>")
+    decoder = json_decoder(made.type, JsonOptions(formats=made.formats, choices=made.choices), engine=engine)
+    documents: list[dict[str, Any]] = [{"n": 1, **written}, {"n": 1}]
+    decoded = decoder.decode(pa.array([json.dumps(one).encode() for one in documents], pa.binary()))
+    assert decoded.status.tolist() == [Status.DECODED] * 2
+    assert [plain(row, made.type) for row in decoded.rows.to_pylist()] == documents
