@@ -54,7 +54,6 @@ def test_a_peak_is_the_processs_own() -> None:
 MEASURE = """
 import json
 from dataclasses import replace
-from functools import partial
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import floor, matrix
 from kseg.jobs.bench.efforts import QUICK
@@ -62,28 +61,17 @@ from kseg.jobs.bench.measuring import measure
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
 effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0), floor=floor.Effort(rows=8000, rounds=1))
-workloads = [workload for workload in matrix.WORKLOADS if workload.name in WORKLOADS]
-matrix.measure = partial(matrix.measure, workloads=workloads)
 print(json.dumps(measure(effort, SECTIONS, NULL_PROGRESS)))
 """
 
 
-#: In the reduced scale: an SQL step, and aborted transactions.
-FEW = ("SQL step: from_json to 8 columns", "raw, 30 % of transactions aborted")
-SECTIONS = ("decode", "produce", "spark", "memory", "matrix")
+SECTIONS = ("decode", "produce", "spark")
 
 
 @pytest.fixture(scope="module")
-def workloads(scale: Callable[[Any, Any], Any]) -> list[str]:
-    every = [workload.name for workload in WORKLOADS]
-    assert set(FEW) < set(every)
-    return scale([name for name in every if name in FEW], every)
-
-
-@pytest.fixture(scope="module")
-def least(workloads: list[str], scale: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    sections = scale(SECTIONS, (*SECTIONS, "typed", "floor"))
-    program = f"WORKLOADS = {workloads!r}\nSECTIONS = {sections!r}\n{MEASURE}"
+def least(scale: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    sections = scale(SECTIONS, (*SECTIONS, "memory", "matrix", "typed", "floor"))
+    program = f"SECTIONS = {sections!r}\n{MEASURE}"
     document: dict[str, Any] = json.loads(printed(program))
     return document
 
@@ -96,22 +84,28 @@ def test_a_benchmark_lands_every_row_in_every_run(least: dict[str, Any]) -> None
 
 
 @pytest.mark.slow
-def test_a_benchmark_tells_ratios_codecs_and_memory(least: dict[str, Any]) -> None:
+def test_a_benchmark_tells_ratios_and_codecs(least: dict[str, Any]) -> None:
     assert {"kafka_to_delta_vs_spark_tuned", "kafka_to_noop_vs_spark_tuned"} <= least["ratios"].keys()
     assert {"files_to_delta_vs_kafka", "files_to_noop_vs_kafka"} <= least["ratios"].keys()
     assert [entry["codec"] for entry in least["decode"]] == ["none", "gzip", "snappy", "lz4", "zstd", "none"]
     assert all(entry["million_rows_per_second"] > 0 for entry in least["decode"])
-    assert len(least["memory"]) == 3
     assert {"records", "columns", "confluent_kafka"} <= least["produce"]["krows_per_second"].keys()
     assert "cold" not in least
     assert "files" not in least
 
 
 @pytest.mark.slow
-def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any], workloads: list[str]) -> None:
+@full_scale_only
+def test_memory_is_measured_of_three_ways(least: dict[str, Any]) -> None:
+    assert len(least["memory"]) == 3
+
+
+@pytest.mark.slow
+@full_scale_only
+def test_every_workload_lands_all_rows_on_both_sides(least: dict[str, Any]) -> None:
     """A side that lands another number, as readers of aborted records do, fails the measurement."""
     found = least["matrix"]
-    assert sorted(entry["workload"] for entry in found) == sorted(workloads)
+    assert sorted(entry["workload"] for entry in found) == sorted(workload.name for workload in WORKLOADS)
     for entry in found:
         assert entry["rows"] == 5000
         for figures in (entry["krows_per_second"], entry["cpu_seconds_a_million_rows"]):
