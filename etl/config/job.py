@@ -158,9 +158,13 @@ class Job(Section):
 
     @property
     def dead_letters(self) -> str | None:
-        """The dead-letter table, for records that cannot be decoded; None where they have none."""
+        """The dead-letter table, for records that cannot be decoded; None where they have none.
+
+        A job file that has gone over to `on_error: set_null` may name the one that it had: redrives read it.
+        """
         sections = sections_of(self.decode).values() if self.decode is not None else ()
-        return self.sink.dead_letters_path if any(one.on_error == "dead_letter" for one in sections) else None
+        writing = ("dead_letter",) if self.sink.dead_letters is None else ("dead_letter", "set_null")
+        return self.sink.dead_letters_path if any(one.on_error in writing for one in sections) else None
 
     @property
     def dead_letter_retention(self) -> timedelta | None:

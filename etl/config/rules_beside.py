@@ -38,7 +38,7 @@ def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
         if view.given("sink", "dead_letters") and not view.given("decode"):
             yield Finding(("sink", "dead_letters"), "is never written to: nothing is decoded", "remove it")
         return
-    asked = _dead_letter_keys(decode)
+    asked = _dead_letter_keys(view, decode)
     if not asked:
         if view.sink.dead_letters is not None:
             yield Finding(
@@ -54,11 +54,17 @@ def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
         )
 
 
-def _dead_letter_keys(decode: Mapping[str, Any]) -> list[PathKey]:
-    """Where a sound section sets records aside."""
+def _dead_letter_keys(view: View, decode: Mapping[str, Any]) -> list[PathKey]:
+    """Where a sound section sets records aside, or has done so before (see `Job.dead_letters`)."""
+    names_table = view.sink.dead_letters is not None and view.sink.dead_letters_path is not None
+    return _keys_of(decode, "dead_letter") or (_keys_of(decode, "set_null") if names_table else [])
+
+
+def _keys_of(decode: Mapping[str, Any], on_error: str) -> list[PathKey]:
+    """Where a sound section does this with records that cannot be decoded."""
     by_topic = decodes_by_topic(decode)
     sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
-    return [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == "dead_letter"]
+    return [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == on_error]
 
 
 def tables_beside_stand_apart(view: View) -> Iterator[Finding]:
@@ -76,7 +82,7 @@ def _dead_letters(view: View) -> tuple[PathKey, str | None]:
     decode, letters = view.raw.get("decode"), view.sink.dead_letters
     if letters is not None and letters.path is not None:
         return ("sink", "dead_letters", "path"), letters.path
-    asked = _dead_letter_keys(decode) if isinstance(decode, Mapping) and view.sound("decode") else []
+    asked = _dead_letter_keys(view, decode) if isinstance(decode, Mapping) and view.sound("decode") else []
     return (asked[0], view.sink.dead_letters_path) if asked else ((), None)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.config.decoding import sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
@@ -59,11 +60,11 @@ def run_redrive(
     prefix.
 
     Raises:
-        ConfigurationError: the job has no dead-letter table, or `where` is not a valid condition.
+        ConfigurationError: the job file names no dead-letter table, or `where` is not a valid condition.
         Refused, AnotherRunActive: as for any run.
     """
     if job.dead_letters is None:
-        raise ConfigurationError.of("decode.on_error", "is not dead_letter: there is nothing to redrive")
+        raise _without_letters(job)
     with JobContext.open(job, progress, observe, ledger="required") as context:
         access = context.targets.access(job.dead_letters)
         if access is not None:
@@ -96,6 +97,23 @@ def run_redrive(
         report.mode = REDRIVE
         report.notes += dict.fromkeys(notes)
         return report
+
+
+def _without_letters(job: Job) -> ConfigurationError:
+    """The error of a job that has no dead-letter table."""
+    sections = sections_of(job.decode).values() if job.decode is not None else ()
+    if any(section.on_error == "set_null" for section in sections):
+        path = job.sink.dead_letters_path or "…"
+        return ConfigurationError.of(
+            "sink.dead_letters",
+            "is not given, and `on_error: set_null` makes no dead letters: the table of earlier ones is not known",
+            f"name it to land them with nulls: `sink: {{dead_letters: {{path: {path}}}}}`",
+        )
+    return ConfigurationError.of(
+        "decode.on_error",
+        "is neither dead_letter nor set_null: there is nothing to redrive",
+        "set it to what is to become of dead letters that still cannot be decoded",
+    )
 
 
 def _nothing(draft: Draft) -> None:

@@ -1,7 +1,8 @@
 """How many records of a run may have nulls in place of what cannot be decoded (`decode.max_nulled`).
 
 Records are counted by the part of `decode:` that their topic is decoded by. Runs by the first rules of decoding have no
-maximum (`etl.decoding.rules`).
+maximum (`etl.decoding.rules`); nor have redrives, whose records are all known not to be decodable as a whole: when they
+became dead letters, `sink.dead_letters.max` limited them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.decoding.errors import TooManyNulled
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.run.account import ReadCounts
 
 
@@ -43,7 +45,8 @@ def check_nulled(job: Job, plan: ev.RunPlan, reading: ReadCounts) -> None:
 
 def _limited(job: Job, plan: ev.RunPlan, topics: Iterable[str]) -> Iterator[tuple[Decode, set[str]]]:
     """The parts of `decode:` with a maximum, and those of the topics that each is of."""
-    sections = sections_of(job.decode) if job.decode is not None and plan.rules.limits_nulled else {}
+    limits = plan.rules.limits_nulled and plan.mode != REDRIVE
+    sections = sections_of(job.decode) if job.decode is not None and limits else {}
     named = {path[1] for path in sections if len(path) > 1}
     for path, section in sections.items():
         mine = {t for t in topics if len(path) == 1 or t == path[1] or (path[1] == CATCH_ALL and t not in named)}

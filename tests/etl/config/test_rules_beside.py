@@ -74,6 +74,22 @@ def test_a_table_beside_the_rows_has_a_folder_of_its_own(
     assert remedy in (found.remedy or "")
 
 
+@pytest.mark.parametrize("on_error", ["fail", "set_null", "dead_letter"])
+def test_a_table_of_dead_letters_is_for_those_who_had_some_too(
+    load: Callable[..., Any], faults: Callable[..., list[Fault]], on_error: str
+) -> None:
+    letters = {"sink/dead_letters": {"path": "./lake/letters"}}
+    decode = {"value": {"format": "string"}, "on_error": on_error}
+    if on_error == "fail":
+        [found] = faults({"decode": decode, **letters})
+        assert found.path == "sink.dead_letters"
+        return
+    assert load({"decode": decode, **letters}).dead_letters.endswith("lake/letters")
+    [found] = faults({"decode": decode, "sink/dead_letters": {"max": 5}, "ledger": "./lake/orders_dead_letters"})
+    assert "orders_dead_letters by default, which is inside" in found.message
+    load({"decode": {**decode, "on_error": "set_null"}, "ledger": "./lake/orders_dead_letters"})
+
+
 def test_dead_letters_beside_the_table_leave_a_ledger_of_that_name_alone_if_none_are_set_aside(
     load: Callable[..., Any],
 ) -> None:

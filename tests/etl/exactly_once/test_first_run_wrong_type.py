@@ -247,6 +247,14 @@ def test_a_schema_that_is_corrected_before_any_row_has_landed_gives_the_table_it
     job.ingest()
     assert sorted(row["id"] for row in job.table("first").to_pyarrow_table().to_pylist()) == ["corrected", "met"]
     assert [letter["offset"] for letter in job.table("dead").to_pyarrow_table().to_pylist()] == [0]
+    aside = {"decode": {"on_error": "dead_letter"}, "sink": {"dead_letters": {"path": "./lake/dead", "max": "100%"}}}
+    job.change(decode={"on_error": None}, sink={"dead_letters": None})
+    write("boolean", True, strategy=record_subject_name_strategy)
+    with pytest.raises(Refused, match="boolean does not fit the column, which is string") as later:
+        job.ingest()  # planned, and nothing of it has landed
+    assert "set decode.on_error: dead_letter" in (later.value.remedy or "")
+    job.change(**aside).ingest()
+    assert len(job.table("dead").to_pyarrow_table()) == 2
     write("double", 0.5)
     with pytest.raises(Refused, match="double does not fit the column, which is string"):  # rows have landed
         job.ingest()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+import yaml
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from deltalake import write_deltalake
 
-from kseg.etl.errors import ExitCode, Refused
+from kseg.etl.errors import ConfigurationError, ExitCode, Refused
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations import redrive
 from kseg.etl.operations.status import status
@@ -113,6 +116,34 @@ def test_what_still_fails_stays_open_and_is_named(job: Any, topic: str, records:
     assert offsets(job) == list(range(9))
     assert status(job.job).dead_letters == {"redriven": 4}
     assert verify(job.job).ok
+
+
+def test_dead_letters_land_with_nulls_by_set_null(job: Any, topic: str, records: Any) -> None:
+    write(records, topic, BROKEN)
+    job.ingest()
+    job.change(decode={"on_error": "set_null"})
+    write(records, topic, *[GOOD] * 99, LOCAL)  # of a run, `max_nulled` limits them; all of a redrive are such records
+    job.ingest()
+    assert job.redrive().status == "done"
+    assert offsets(job) == list(range(108))
+    rows = job.table("first").to_pyarrow_table()
+    assert sorted(rows.filter(pc.is_null(rows["at"]))["_kseg_offset"].to_pylist()) == [1, 3, 5, 7, 107]
+    assert status(job.job).dead_letters == {"redriven": 4}
+    assert (job.redrive().status, verify(job.job).ok) == ("nothing-to-do", True)
+
+
+def test_set_null_without_the_table_of_earlier_letters_says_how_to_name_it(topic: str, home: Any) -> None:
+    job = home(topic, decode=decode(), sink={"dead_letters": {"max": "100%"}})
+    job.ingest()
+    job.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
+    with pytest.raises(ConfigurationError) as refused:
+        job.redrive()
+    named = re.search(r"`(sink: .*)`", refused.value.remedy or "")
+    assert named is not None
+    assert job.change(**yaml.safe_load(named[1])).redrive().status == "done"
+    assert offsets(job) == list(range(7))
+    with pytest.raises(ConfigurationError, match="nothing to redrive"):
+        job.change(decode={"on_error": "fail"}, sink={"dead_letters": None}).redrive()
 
 
 def test_a_redrive_whose_job_file_changes_before_anything_has_landed_is_planned_again(job: Any) -> None:
