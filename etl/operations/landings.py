@@ -63,8 +63,8 @@ class TableLandings:
     """The rows of one table by the ledger.
 
     standing, kept, replaced, superseded: by run id. compared: the offsets whose rows are final.
-    older: offsets landed by runs whose ranges a summary has dropped. older_replaced, older_superseded: offsets at which
-    rows of those runs may be left.
+    older: offsets landed by runs whose ranges a summary has dropped, or by a lost ledger's, and not replaced since;
+    of_older: all that they landed. older_replaced, older_superseded: offsets at which rows of those runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
     unknown: number of offsets that cannot be compared, because a summary has dropped in which table they landed.
     doubtful: offsets of `older` whose records a lost ledger's run may have left out, so that a row may be missing.
@@ -79,6 +79,7 @@ class TableLandings:
     superseded: dict[str, ByPartition] = field(default_factory=dict)
     compared: ByPartition = field(default_factory=dict)
     older: ByPartition = field(default_factory=dict)
+    of_older: ByPartition = field(default_factory=dict)
     older_once: bool = True
     older_replaced: ByPartition = field(default_factory=dict)
     older_superseded: ByPartition = field(default_factory=dict)
@@ -206,13 +207,16 @@ def _older(
             continue
         if job.sink.routed:
             for name in names.tables:  # a run's routes are dropped with its ranges
-                found.setdefault(name, TableLandings(name)).unknown += older.length
+                of_table = found.setdefault(name, TableLandings(name))
+                of_table.unknown += older.length
+                of_table.of_older[tp] = older
             continue
         table = names.current.get(tp.topic)
         if table is None:
             continue
         of_table = found.setdefault(table, TableLandings(table))
         of_table.older_once = once
+        of_table.of_older[tp] = older
         if moved:
             of_table.unknown += older.length
         else:
@@ -318,6 +322,7 @@ def miscounted(
     groups = _Groups()
     landed: dict[str, tuple[int, int]] = {}
     vague: set[str] = set()
+    of_unknown: set[str] = set()  # those that have removed rows of runs that are not known here
     replaces = [run for run in state.runs.values() if disposition_of(run.plan).removes]
     for run in state.runs.values():
         commits = [commit for table, commit in run.landed.items() if names.of(table) == found.table]
@@ -338,8 +343,8 @@ def miscounted(
                     break
                 if other.run_id in landed and _meet(names.ranges(other).get(found.table, {}), here):
                     groups.join(run.run_id, other.run_id)
-            if _meet(found.older, here):
-                vague.add(run.run_id)
+            if _meet(found.of_older, here):
+                of_unknown.add(run.run_id)
     faults, notes = [], []
     for members in groups.all():
         due = sum(landed[run_id][0] - landed[run_id][1] for run_id in members)
@@ -350,7 +355,7 @@ def miscounted(
             if there.get(run_id, 0) > landed[run_id][0] and run_id not in vague
         ]
         faults += too_many
-        if vague.intersection(members):
+        if (vague | of_unknown).intersection(members):
             if exact:
                 notes.append(f"rows of {_named(members)} could not be compared with the ledger's counts")
         elif exact and not too_many and are != due:

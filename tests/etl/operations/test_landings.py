@@ -269,6 +269,18 @@ def test_of_replaced_runs_what_stands_is_compared_together(job, history):
     ]
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 30), (20, 35)])
+def test_what_a_replacement_has_removed_of_dropped_runs_leaves_counts_open(job, history, start, end):
+    for at in range(0, 50, 10):
+        history.run(at, at + 10)
+    history.state = summary_of(history.state, runs_kept=2)
+    history.run(start, end, "backfill-replace", removed=end - start)
+    found, notes = miscounted(of(job, history), history.state, {"run-6": end - start}, job=job, exact=True)
+    assert [fault for fault in found if "run-6" in fault.runs] == []
+    assert any("could not be compared" in note for note in notes)
+    assert ("run-6",) in [runs for runs, *_ in faults(job, history, {"run-6": end - start + 1}, exact=False)]
+
+
 def test_rows_that_cannot_be_read_again_may_be_fewer_and_never_more(job, history):
     history.run(0, 10)
     assert faults(job, history, {"run-1": 3}, exact=False) == []
