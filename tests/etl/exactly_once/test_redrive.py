@@ -138,7 +138,7 @@ def test_set_null_without_the_table_of_earlier_letters_says_how_to_name_it(topic
     job.change(decode={"on_error": "set_null"}, sink={"dead_letters": None})
     with pytest.raises(ConfigurationError) as refused:
         job.redrive()
-    named = re.search(r"`(sink: .*)`", refused.value.remedy or "")
+    named = re.search(r"`(sink: .*)`", refused.value.faults[0].remedy or "")
     assert named is not None
     assert job.change(**yaml.safe_load(named[1])).redrive().status == "done"
     assert offsets(job) == list(range(7))
