@@ -261,7 +261,7 @@ def prepare_spark(job: Job) -> None:
         JavaMissing: there is no Java that Spark works with, and `run.engine` is `spark`. With another engine, Spark may
             not be needed; if it is, its start raises ConfigurationError.
     """
-    from kseg.etl.executors.engine import is_submitted
+    from kseg.etl.spark.submission import is_submitted
     from kseg.jobs.broker.errors import JavaMissing
     from kseg.jobs.broker.java import use_java
 

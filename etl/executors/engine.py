@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kseg.etl.executors.choice import EngineChoice, SparkHere, choose
 from kseg.etl.spark.job_session import JobSession
+from kseg.etl.spark.submission import is_submitted
 from kseg.etl.telemetry.events import EngineChosen
 
 if TYPE_CHECKING:
@@ -74,11 +74,6 @@ class Engine:
         from kseg.etl.executors.spark import SparkExecutor
 
         return SparkExecutor(self.spark.context())
-
-
-def is_submitted() -> bool:
-    """Whether spark-submit has started this process."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _spark_here() -> SparkHere:

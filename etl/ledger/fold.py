@@ -33,8 +33,7 @@ from kseg.etl.ledger.bases import BasePinned, with_pinned
 from kseg.etl.ledger.errors import IllegalStep, LeaseLost
 from kseg.etl.ledger.expired_letters import LettersExpired, with_expired
 from kseg.etl.ledger.kept_offsets import gone_with, landed_with, with_attempt
-from kseg.etl.ledger.order import MAY_FOLLOW
-from kseg.etl.ledger.planned_ranges import overlap_of
+from kseg.etl.ledger.order import MAY_FOLLOW, overlap_of
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
 from kseg.etl.ledger.state import JobState, LeaseState, RunState, Summary

@@ -227,7 +227,8 @@ class Lease:
             self._on_loss = None
 
     def transition(self, decide: Decide, *, deadline: float = DEADLINE) -> JobState:
-        """As `Ledger.transition`, with the events written under this lease (chain, owner and attempt are filled in).
+        """Does the same as `Ledger.transition`, with the events written under this lease (chain, owner and attempt are
+        filled in).
 
         Raises:
             LeaseLost: also if another process has taken the lease since; nothing was written.

@@ -1,10 +1,11 @@
-"""The phases of a run that each event may follow, and the modes that land an offset once."""
+"""The invariants of events: the phases of a run that each event may follow, and the ranges that a plan may have."""
 
 from __future__ import annotations
 
+from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.schemas import SchemasAdded
-from kseg.etl.ledger.state import Phase
+from kseg.etl.ledger.state import JobState, Phase
 from kseg.etl.ledger.table_shaped import TableShaped
 
 MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
@@ -26,3 +27,20 @@ MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
 
 LANDS_ONCE: frozenset[ev.Mode] = frozenset({"incremental", "interval", "backfill-missing"})
 """Modes that never plan an offset that has landed."""
+
+
+def overlap_of(plan: ev.RunPlan, now: JobState) -> str | None:
+    """Why a plan's ranges are not allowed after this state; None if they are."""
+    # No offset is in the plans of two unfinished runs, and none that has landed is landed again.
+    lengths: dict[TopicPartition, int] = {}
+    for planned in plan.ranges:
+        lengths[planned.tp] = lengths.get(planned.tp, 0) + planned.length
+    reserved = now.reservations(except_chain=plan.chain)
+    for tp, offsets in plan.offsets().items():
+        if offsets.length != lengths[tp]:
+            return f"ranges of {tp} overlap"
+        if tp in reserved and (taken := offsets.intersect(reserved[tp])):
+            return f"{tp} {taken} is planned by a run that has not ended"
+        if plan.mode in LANDS_ONCE and (again := offsets.intersect(now.landed(tp))):
+            return f"{tp} {again} has landed"
+    return None

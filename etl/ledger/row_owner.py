@@ -49,7 +49,7 @@ class SourceRows:
     all_generations: bool = False
 
     def owned_below(self, run_id: str | None, tp: TopicPartition) -> int:
-        """As `RowOwner.owned_below`."""
+        """The condition of `RowOwner.owned_below`."""
         if run_id is None:
             return 0
         parts = parse_run_id(run_id)
@@ -67,7 +67,7 @@ class SourceRows:
         )
 
     def owns_all(self, lowest: str, highest: str, tp: TopicPartition) -> bool:
-        """As `RowOwner.owns_all`: all ids between two with the same mark have that mark."""
+        """The condition of `RowOwner.owns_all`: all ids between two with the same mark have that mark."""
         low, high = parse_run_id(lowest), parse_run_id(highest)
         if low is None or high is None or low.mark != high.mark or self.ours.generation(tp):
             return False

@@ -50,7 +50,7 @@ REBASES = 1_000
 """How often one commit is rebased over commits of other jobs before it counts as failed and is decided again."""
 
 STORE_ERRORS = (DeltaError, OSError)
-"""What delta-rs raises if a store or a table cannot be read or written."""
+"""Errors that delta-rs raises if a store or a table cannot be read or written."""
 
 
 class Ledger:

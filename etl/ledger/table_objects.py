@@ -118,7 +118,7 @@ class Provenance:
 
     @property
     def place(self) -> str:
-        """Where the ledger is now, without symbolic links."""
+        """The ledger's location now, without symbolic links."""
         return place_of(self._location)
 
     def of(self, version: int) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from kseg.etl.dispositions.port import Disposition, NoRemovals, Records, Removals
 from kseg.etl.dispositions.registry import APPEND, disposition_of
+from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.rows.names import AddressColumns
@@ -22,7 +23,6 @@ from kseg.etl.run.account import ReadCounts, failed
 from kseg.etl.run.commit_facts import CommitFacts
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.leftovers import delete_leftovers
-from kseg.etl.run.missing_files import refuse_missing_files
 from kseg.etl.run.shaping import TableShaping
 from kseg.etl.run.side_tables import SideTables
 from kseg.etl.tables.errors import landed_by, one_table
@@ -186,7 +186,7 @@ class Attempt:
     def _record(self) -> None:
         """Record durable commits in the ledger, then delete files that other attempts of this run have left."""
         unrecorded = {table: self.commits[table] for table in self._unrecorded}
-        refuse_missing_files(self.context, self.plan.run_id, unrecorded)
+        _refuse_missing_files(self.context, self.plan.run_id, unrecorded)
         landed = [
             ev.Landed(run_id=self.plan.run_id, table=table, commit=commit) for table, commit in unrecorded.items()
         ]
@@ -209,3 +209,24 @@ class Attempt:
         event = reading.failed(self.plan.run_id, equation, fault, rows_out, final=final)
         self.lease.transition(lambda _: [event])
         raise failed(self.plan, event)
+
+
+def _refuse_missing_files(context: JobContext, run_id: str, commits: Mapping[str, ev.TableCommit]) -> None:
+    """What was committed must be there before the ledger says that it has landed.
+
+    A VACUUM by somebody else may have deleted a run's files between their writing and the commit.
+
+    commits: those that the ledger does not have yet, by table.
+
+    Raises:
+        Refused: `files-missing`; such a table cannot be read.
+    """
+
+    def missing(table: str) -> tuple[str, ...]:
+        access = context.targets.access(table)
+        return () if access is None else access.missing_files(commits[table])
+
+    for table, files in parallel_map(list(commits), missing).items():
+        if files:
+            values = {"count": len(files), "first": files[0]}
+            raise Refused.of("files-missing", values, case="committed", table=table, run=run_id)

@@ -3,7 +3,7 @@
     always        functions of the transform can be imported; without steps on the DataFrame, the rows can be landed
     with Spark    SQL and Python steps work on the rows' columns, and what they give can be landed
     connected     brokers, registry, ledger and tables answer, the group has no members, the account may read the
-                  topics; without steps on the DataFrame, the rows fit the tables as they are (`etl.run.check_planned`)
+                  topics; without steps on the DataFrame, the rows fit the tables as they are (`etl.run.dry_run`)
 
 What a run needs and none of this shows is listed by `not_checked`, so that no silence is taken for an approval.
 """
@@ -55,7 +55,7 @@ def check_steps(job: Job, *, with_spark: bool) -> tuple[str, ...]:
 
 
 def not_checked(job: Job, *, with_spark: bool, connected: bool) -> Iterator[str]:
-    """What a run needs that was not checked, a line each."""
+    """The needs of a run that were not checked, one line each."""
     if not with_spark and (steps := [step.place for step in transform_of(job).on_frame]):
         yield f"not checked: {', '.join(steps)}, which --with-spark lets Spark analyse"
     if (names := catalog_names(job)) and not connected:

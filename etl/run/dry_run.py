@@ -5,6 +5,8 @@ Starts no Spark, unless a target is a table in a catalog, which only Spark can r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
@@ -14,9 +16,9 @@ from kseg.etl.planning.cap import runs_for
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
+from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.check_decode import refuse_odd_numbers
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
-from kseg.etl.run.check_planned import check_planned_rows, checked_at_plan
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import foreseen_engine
 from kseg.etl.run.live_view import LiveView
@@ -24,6 +26,9 @@ from kseg.etl.run.next_step import Foreseen, Planner, foresee
 from kseg.etl.run.open_transaction_lag import open_transaction_lags
 from kseg.etl.run.report import EngineReport, RunReport, Status
 from kseg.etl.run.report_from_ledger import report_of
+from kseg.etl.run.schemas import transform_of_run
+from kseg.etl.run.sink_rows import batch_schemas, planned_sinks, topics_of
+from kseg.etl.tables.targets import Targets
 from kseg.etl.telemetry.progress import Progress
 from kseg.etl.transform.plan_warnings import sql_warnings
 from kseg.etl.transform.transform import transform_of
@@ -48,7 +53,7 @@ def plan_only(
     """
     job, copy = (job_for(job, request), bool(request.segments)) if request is not None else (job, False)
     with JobContext.open(job, progress, ledger="optional", copy=copy) as context:
-        warnings = () if checked_at_plan(job) else check_steps(job, with_spark=with_spark)
+        warnings = () if _checked_at_plan(job) else check_steps(job, with_spark=with_spark)
         context.check_group(commits=request is None or request.commit_offsets)
         dry_run = _DryRun(context, accept_group_offsets, drain)
         report = read_without_lease(
@@ -126,7 +131,7 @@ class _DryRun:
         if not planned:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
         (plan,) = planned
-        unchecked = [*check_planned_rows(self._inputs.job, self._targets, plan, draft.state)]
+        unchecked = [*_check_planned_rows(self._inputs.job, self._targets, plan, draft.state)]
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
         report.unread = draft.left_to_later_runs
@@ -144,3 +149,34 @@ class _DryRun:
     def _engine(self, plan: ev.RunPlan) -> EngineReport:
         choice = foreseen_engine(self._context, plan)
         return EngineReport(choice.executor, choice.why)
+
+
+def _checked_at_plan(job: Job) -> bool:
+    """Whether the job's columns are known at a plan and not before: steps on the DataFrame are left out."""
+    return any(lineages_of(job)) and not transform_of(job).on_frame
+
+
+def _check_planned_rows(job: Job, targets: Targets, plan: ev.RunPlan, state: JobState) -> Iterator[str]:
+    """Check the rows of a plan as its run does before it reads: their columns, and whether they fit the tables.
+
+    Nothing is read; Spark is not started. state: with the plan's own schemas.
+
+    Yields what was not checked.
+
+    Raises:
+        ConfigurationError: a step does not work, or its rows cannot be landed in their tables.
+    """
+    if not plan.ranges:
+        return
+    if transform_of(job).on_frame or (any(lineages_of(job)) and not plan.schemas):
+        yield "not checked: whether the rows fit the tables"
+        return
+    steps = transform_of_run(job, plan, state).on_batches
+    tables = job.sink.tables_of(()) if plan.routed else {*topics_of(plan).values()}
+    unknown = [
+        table
+        for table, sink in planned_sinks(job, plan, steps, batch_schemas(job, plan, steps, tables)).items()
+        if not targets.check_fit(table, sink, plan.run_id)
+    ]
+    if unknown:
+        yield f"not checked: whether the rows fit {', '.join(unknown)}, which Spark writes"

@@ -9,10 +9,10 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.dispositions.registry import disposition_of
 from kseg.etl.executors.choice import EngineChoice, choose
-from kseg.etl.executors.engine import is_submitted
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.source.log_size import mean_sizes
+from kseg.etl.spark.submission import is_submitted
 from kseg.etl.transform.transform import transform_of
 from kseg.segment_reader.log.errors import LogFileError
 

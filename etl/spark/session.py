@@ -18,6 +18,7 @@ from kseg.etl.spark import jvm
 from kseg.etl.spark.cache import DELTA, jar_folder
 from kseg.etl.spark.interruption import leave_at_once, own_interrupt
 from kseg.etl.spark.jvm_stderr import without_incubator_warning
+from kseg.etl.spark.submission import is_submitted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -183,7 +184,7 @@ def is_started() -> bool:
     """Whether this process has a Spark already, by spark-submit or by another job."""
     from pyspark import SparkContext
 
-    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
+    return is_submitted() or SparkContext._active_spark_context is not None
 
 
 def _defaults(master: str, java_options: Sequence[str]) -> dict[str, str]:

@@ -89,9 +89,10 @@ def with_remote(job: Job, remote: str | None) -> Job:
 
     from kseg.etl.config.remote import EXAMPLE, connect_url, tokens_in
     from kseg.etl.errors import ConfigurationError
+    from kseg.etl.spark.submission import is_submitted
 
     setting = "--remote"
-    if remote is None and job.spark.remote is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if remote is None and job.spark.remote is None and not is_submitted():
         remote, setting = os.environ.get(SPARK_REMOTE), SPARK_REMOTE
     if remote is None:
         return job

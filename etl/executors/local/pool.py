@@ -185,7 +185,7 @@ def _connection(ready: object) -> Connection:
 
 
 def _search_path() -> list[str]:
-    """Where the driver looks for modules. It ignores other entries than text itself."""
+    """The driver's module search path. The driver ignores other entries than text itself."""
     return [entry for entry in sys.path if isinstance(entry, str)]
 
 
