@@ -18,8 +18,8 @@ import click
 from kseg.jobs.output.closed_streams import open_closed_streams
 from kseg.jobs.output.encoding import escape_unencodable
 
-COLLECT_AFTER: Final = 200_000
-"""New objects after which the process searches for cycles of garbage: some 30 MB."""
+GC_THRESHOLD: Final = 200_000
+"""Allocations between garbage collections: some 30 MB."""
 
 # Name -> the line that `kseg --help` shows; the module jobs.commands.<name> exports a click command of that name.
 COMMANDS = {
@@ -153,7 +153,7 @@ def _collect_seldom() -> None:
     searched for cycles hundreds of times; the interpreter searches all once more when it ends. Together that was a
     quarter of a short command's CPU time. What the process leaves at its end, the system takes back.
     """
-    gc.set_threshold(COLLECT_AFTER, 10, 10)
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
     atexit.register(gc.freeze)
 
 

@@ -105,10 +105,10 @@ class Connection:
         return len(self._open)
 
     def request(self, api: Api[Any], version: int, request: Any) -> bytes:
-        """The bytes to send for a request, which counts as sent from here on. Without an answer it is not remembered.
+        """Encodes the request and registers it as in flight, unless it gets no response.
 
         Raises UnsupportedVersion if a field of the request does not exist in this version, and RequestTooLarge. Nothing
-        is remembered then.
+        is registered then.
         """
         correlation_id = self._next_correlation_id
         try:

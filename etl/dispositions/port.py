@@ -117,7 +117,7 @@ class Claims(Protocol):
         """Rows that earlier runs in the ledger had at these offsets are gone."""
 
     def remove(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """As `replace`; rows of runs whose details the ledger has dropped may be gone as well."""
+        """Does the same as `replace`; rows of runs whose details the ledger has dropped may be gone as well."""
 
     def keep(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
         """Rows of earlier runs stay, though Kafka may have no record at these offsets any more."""

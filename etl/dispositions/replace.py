@@ -1,4 +1,4 @@
-"""What a replacement removes: rows of its own source, at the offsets that the run has read.
+"""Removes the rows that a replacement takes the place of: rows of its own source, at the offsets that the run has read.
 
     offset                                        rows that are there
     --------------------------------------------  --------------------------------------------------------------------

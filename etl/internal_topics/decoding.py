@@ -1,5 +1,5 @@
-"""The records of a dumped file as what they mean: entries of `segment_reader.log.files.dump` joined with `client`'s
-decoders.
+"""Decodes records of Kafka's own topics into typed keys and values: entries of `segment_reader.log.files.dump`, joined
+with `client`'s decoders.
 
 An entry of a record gets four more fields. The first three are None where the file's topic is not an internal one.
 

@@ -100,7 +100,7 @@ class TableLandings:
         self._move(offsets, self.kept, self.replaced)
 
     def remove(self, offsets: Mapping[TopicPartition, OffsetSet]) -> None:
-        """As `replace`; rows of runs whose ranges a summary has dropped may be gone as well."""
+        """Does the same as `replace`; rows of runs whose ranges a summary has dropped may be gone as well."""
         self.replace(offsets)
         _add(self.older_replaced, offsets)
 
@@ -151,7 +151,7 @@ class TableLandings:
 
 
 def landings(job: Job, state: JobState) -> dict[str, TableLandings]:
-    """What has landed in each table by the ledger: first the job file's tables, then those that it named before."""
+    """The landed offsets of each table by the ledger: first the job file's tables, then those that it named before."""
     names = _Names(job, state)
     found: dict[str, TableLandings] = {}
     undecided: list[ByPartition] = []

@@ -61,7 +61,7 @@ def _unfinished(run: RunState) -> Problem:
 
 
 def _continues(run: RunState) -> str:
-    """What completes an unfinished run: the next ingest continues only runs of the incremental chain."""
+    """The command that completes an unfinished run: the next ingest continues only runs of the incremental chain."""
     if run.chain == INCREMENTAL:
         return f"run the job again: it continues run {run.run_id}"
     if run.mode == REDRIVE:

@@ -110,7 +110,7 @@ def abandon(
 
 
 def _stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
-    """Of an abandonment that has begun, rows have been removed already: it has to be completed."""
+    """The rows at stake; none of a run whose abandonment has begun: it has removed rows, and has to be completed."""
     return RowsAtStake() if run.abandoning else rows_at_stake(job, context, run)
 
 

@@ -69,8 +69,8 @@ class RowsAtStake:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a run's source has of its plan. unsure: partitions of which that is not known, with the reason. readable: as
-    of `RowsAtStake`."""
+    """The part of a run's plan that its source still has. unsure: partitions of which that is not known, with the
+    reason. readable: as of `RowsAtStake`."""
 
     has: ByPartition
     unsure: Mapping[TopicPartition, str]
@@ -78,7 +78,7 @@ class _Source:
 
 
 def rows_at_stake(job: Job, context: JobContext, run: RunState) -> RowsAtStake:
-    """What is lost if the run is abandoned. context: the job's, in which tables are read."""
+    """The rows that are lost if the run is abandoned. context: the job's, in which tables are read."""
     tables = list(landed_tables(context, run))
     if not tables:
         return RowsAtStake()

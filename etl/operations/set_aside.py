@@ -1,4 +1,4 @@
-"""What a job has set aside instead of landing it as rows, read from the tables beside the rows.
+"""Records that a job has set aside instead of landing it as rows, read from the tables beside the rows.
 
 dead letters    one offset each
 quarantine      the offsets of damaged bytes; a damage may reach beyond the ranges of the run that found it
@@ -21,7 +21,8 @@ _LETTER = (*OWN_ADDRESS, RUN_COLUMN)
 
 @dataclass(slots=True)
 class SetAside:
-    """What one run has set aside in one table. rows: their number. offsets: in no order, and some perhaps twice."""
+    """Records that one run has set aside in one table. rows: their number. offsets: in no order, and some perhaps
+    twice."""
 
     rows: int = 0
     offsets: dict[TopicPartition, list[Interval]] = field(default_factory=dict)

@@ -89,7 +89,7 @@ class TableHistory:
 
     @classmethod
     def together(cls, histories: Collection[TableHistory]) -> TableHistory:
-        """What all of a job's tables show of its runs. histories: as `of_all` gives them."""
+        """A job's runs as all of its tables show them. histories: as `of_all` gives them."""
         owners: dict[str, tuple[str, str]] = {}
         ranges: dict[str, list[Sequence[Any]]] = {}
         generations: dict[str, dict[TopicPartition, int]] = {}

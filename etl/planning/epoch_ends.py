@@ -1,4 +1,4 @@
-"""Where leader epochs ended (OffsetForLeaderEpoch, KIP-320). Offsets of an epoch at or above its end were truncated."""
+"""Ends of leader epochs (OffsetForLeaderEpoch, KIP-320). Offsets of an epoch at or above its end were truncated."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def ends_of(logs: Logs, epochs: Iterable[LeaderEpoch]) -> dict[LeaderEpoch, int]
 
 
 def truncated_at(ends: EpochEnds, tp: TopicPartition, epoch: int, offset: int) -> int | None:
-    """Where the epoch ended, if this is below an offset that was read in it; else None."""
+    """The offset at which the epoch ended, if this is below an offset that was read in it; else None."""
     end = ends.get(LeaderEpoch(tp, epoch), -1)
     return end if 0 <= end < offset else None

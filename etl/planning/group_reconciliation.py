@@ -132,8 +132,8 @@ Standing = Literal["as left", "ledger older", "changed"]
 
 
 def standing_of(group: str, tp: TopicPartition, found: CommittedOffset, state: JobState) -> Standing:
-    """What a committed offset means, by the table above: go on, the ledger is older than the group, or another client
-    (job, ledger) has changed it."""
+    """Decides what a committed offset means, by the table above: go on, the ledger is older than the group, or another
+    client (job, ledger) has changed it."""
     frontier, origin = state.frontier(tp), origin_of(found.metadata, state)
     if found.offset < 0 or found.offset == frontier:
         return "as left"

@@ -123,7 +123,7 @@ def retry_after(decisions: Collection[Decision], time_ms: int, now_ms: int) -> i
 def from_ledger(
     state: JobState, time_ms: int, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, Observation]:
-    """What is known of a boundary before the logs are asked about it."""
+    """The facts about a boundary that are known before the logs are asked about it."""
     around = state.neighbours(time_ms)
     pinned = {tp: offset for (tp, at), offset in state.boundaries.items() if at == time_ms}
     observations = {}
@@ -150,7 +150,7 @@ def from_ledger(
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What one partition's log says of a boundary; the attributes are those of `Observation`."""
+    """The facts about a boundary in one partition's log; the attributes are those of `Observation`."""
 
     first: int | None
     passed: bool
@@ -196,11 +196,11 @@ class BoundaryReader:
     def offsets(
         self, state: JobState, bounds: Mapping[TopicPartition, LogBounds], time_ms: int, *, ends: bool
     ) -> dict[TopicPartition, Decision]:
-        """As `decisions` at this moment, where every partition's boundary is closed.
+        """The `decisions` at this moment, when every partition's boundary is closed.
 
         Raises:
             IntervalOpen: it is open in one of them.
-            BoundaryUnproved: records of before may be lost, and `on_data_loss` is `fail`.
+            BoundaryUnproved: retention may have deleted earlier records, and `on_data_loss` is `fail`.
         """
         now_ms = now_millis()
         decisions = self.decisions(state, bounds, time_ms, now_ms, ends=ends)

@@ -1,4 +1,4 @@
-"""What plans have put on record as lost, or as possibly lost, in words for reports."""
+"""Losses, and possible losses, that plans have put on record, in words for reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kseg.etl.ledger.state import JobState
 
 
 def planned_losses(events: Iterable[ev.Event]) -> Iterator[str]:
-    """What the events of one plan put on record."""
+    """The losses that the events of one plan put on record."""
     for event in events:
         if isinstance(event, ev.OffsetsGivenUp) and event.reason == "retention":
             yield f"lost: the log no longer has {listed(event.ranges)}, which no run has read"
@@ -25,7 +25,7 @@ def planned_losses(events: Iterable[ev.Event]) -> Iterator[str]:
 
 
 def recorded_losses(state: JobState) -> Iterator[str]:
-    """What the ledger has on record, and what has not landed since."""
+    """The losses that the ledger has on record and that have not landed since."""
     given_up = [r for tp in sorted(state.given_up_offsets) for r in state.given_up(tp).ranges(tp)]
     if given_up:
         yield f"no run has read {listed(given_up)}: they were skipped, and could not be compared"

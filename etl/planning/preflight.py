@@ -133,7 +133,7 @@ def examine_tables(
 
 
 def _known(state: JobState) -> Callable[[str, ev.TableState | None], KnownTable]:
-    """What a ledger knows of a table, by its name and its state."""
+    """Returns what a ledger knows of a table, by its name and its state."""
     ids = {state.tables[name].id: name for name in current_names(state.tables)}
 
     def known(name: str, now: ev.TableState | None) -> KnownTable:
@@ -146,7 +146,7 @@ def _known(state: JobState) -> Callable[[str, ev.TableState | None], KnownTable]
 
 
 def _examined(inputs: InputReader, state: JobState, chain: str, tables: Iterable[str]) -> dict[str, TableDescription]:
-    """As `examine_tables`, with all that was found."""
+    """Does the same as `examine_tables`, and returns all that was found."""
     known = _known(state)
 
     def examine(name: str) -> TableDescription:

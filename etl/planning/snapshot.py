@@ -102,7 +102,8 @@ def take_snapshot(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot
 
 
 def take_bounds(logs: Logs, job: Job, *, copy: bool = False) -> SourceSnapshot:
-    """As `take_snapshot`, without the configured offsets: enough to compare the source with what the ledger knows."""
+    """The snapshot of `take_snapshot`, without the configured offsets: enough to compare the source with what the
+    ledger knows."""
     found = find_partitions(logs, job)
     topics = {metadata.name: metadata for metadata in found.values()}
     bounds = logs.bounds(found)

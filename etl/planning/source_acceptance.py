@@ -30,7 +30,8 @@ _NAMED = re.compile(r"(?P<topic>[^:]+)(:(?P<partition>\d+)(:(?P<offset>\d+))?)?"
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """What a user accepts. partition None: all of the topic's. offset None: as the brokers answer."""
+    """A change of the source that a user accepts. partition None: all of the topic's. offset None: as the brokers
+    answer."""
 
     topic: str
     partition: int | None = None

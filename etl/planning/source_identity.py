@@ -207,7 +207,7 @@ def _continues(
 
 
 def _known_end(state: JobState, ends: EpochEnds, tp: TopicPartition) -> int | None:
-    """Where the source says that the ledger's leader epoch ended; None: it was not asked, or does not know."""
+    """The offset at which the ledger's leader epoch ended, by the source; None: it was not asked, or does not know."""
     seen = _seen(state.topics, tp)
     end = -1 if seen is None else ends.get(LeaderEpoch(tp, seen.leader_epoch), -1)
     return end if end >= 0 else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ROWS_VIEW = "__rows__"
-"""What SQL steps call the rows that they select from."""
+"""The name of the rows in SQL steps."""
 
 RESERVED_PREFIX = "_kseg_"
 RUN_COLUMN = "_kseg_run"

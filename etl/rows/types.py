@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 ADDRESS_TYPES = (pa.string(), pa.int32(), pa.int64())
-"""Of the address columns (`AddressColumns`)."""
+"""Types of the address columns (`AddressColumns`)."""
 
 
 class UnlandableType(TypeError):

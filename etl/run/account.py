@@ -29,7 +29,7 @@ _ABSENT: Final = "offsets are absent that no compaction explains"
 
 @dataclass(frozen=True, slots=True)
 class ReadCounts:
-    """What was read for a plan: one account a planned range, in the plan's order.
+    """Counts of a read of a plan: one account a planned range, in the plan's order.
 
     gaps: absent offsets seen in topics that are not compacted; compacted: in those that are. gaps_complete: whether
     these are all of them. lost: offsets that could not be read any more.
@@ -176,7 +176,7 @@ def offsets_mismatch(reading: ReadCounts, on_gap: str) -> str | None:
 
 
 def differing_accounts(first: ReadCounts, again: ReadCounts, ranges: Collection[ev.PlannedRange]) -> str | None:
-    """Where a second read of these ranges differs from the first; None where they agree."""
+    """The difference between a second read of these ranges and the first; None if they agree."""
     before = {(a.topic, a.partition, a.start): a.counts for a in first.accounts}
     wanted = {(r.topic, r.partition, r.start) for r in ranges}
     for account in again.accounts:

@@ -1,4 +1,4 @@
-"""What has changed since an unfinished run was planned, so that its ranges cannot be read as they were planned."""
+"""Changes since an unfinished run was planned, after which its ranges cannot be read as they were planned."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def refuse_odd_numbers(job: Job, rules: DecodingRules | None) -> None:
 
 
 def decode_warnings(job: Job) -> tuple[str, ...]:
-    """What was not checked."""
+    """The notes on what was not checked."""
     names = ", ".join(f"decode.{lineage}" for lineage, _ in lineages_of(job))
     return (f"{names}: not checked, the schemas are in a registry, which --connect asks",) if names else ()
 

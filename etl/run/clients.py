@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kseg.client.registry.opening import Registry
 
 LedgerPolicy = Literal["create", "required", "optional"]
-"""Where there is no ledger: create it, raise Refused, or go on without one (commands that only read)."""
+"""If there is no ledger: create it, raise Refused, or go on without one (commands that only read)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class JobClients:
 
     @property
     def task_origin(self) -> TaskOrigin:
-        """Where tasks read from: the origin of `logs`, or a reference to it (`spark.executor_secrets`)."""
+        """The source of tasks: the origin of `logs`, or a reference to it (`spark.executor_secrets`)."""
         return deferred_origin_of(self.job) or self.logs.origin
 
 

@@ -1,4 +1,4 @@
-"""What a run's commits say of it besides their app transaction: for people, and to rebuild a lost ledger from."""
+"""Metadata of a run's commits besides their app transaction, for people and for `--rebuild-ledger`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kseg.etl.tables.values import RunCommit
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """Of one run. job: its name. ledger: the id of its ledger."""
+    """Makes the metadata of one run's commits. job: its name. ledger: the id of its ledger."""
 
     plan: RunPlan
     job: str

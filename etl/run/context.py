@@ -1,4 +1,5 @@
-"""What a run's steps share: the job, its clients, its Spark, its planning inputs and tables, and its listeners."""
+"""Objects that a run's steps share: the job, its clients, its Spark, its planning inputs and tables, and its
+listeners."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def failure_note(error: BaseException, run_id: str) -> ev.RunRefused:
 
 
 def _stop(error: BaseException) -> BaseException | None:
-    """What the run was stopped by, also where a call that it interrupted has raised another error."""
+    """The error that stopped the run, also if a call that it interrupted has raised another error."""
     cause: BaseException | None = error
     while cause is not None and isinstance(cause, Exception):
         cause = cause.__context__

@@ -145,7 +145,7 @@ def _refuse_types(described: GroupDescription, types: Collection[str]) -> None:
 def frontier_offsets(
     state: JobState, run_id: str, assigned: Collection[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit: the frontier of every assigned partition that has a base.
+    """The offsets to commit: the frontier of every assigned partition that has a base.
 
     The leader epoch is the ledger's if it was seen with an end at or above the frontier. Otherwise the frontier's
     records may be of later epochs (they were read from files): with an older epoch, the log would seem truncated.

@@ -178,7 +178,8 @@ class _Landing:
             check_nulled(self.attempt.context.job, self.attempt.plan, reading)
 
     def _check_source_again(self) -> None:
-        """What was read is what was planned: no other topic of that name, and no log that was cut off since."""
+        """Checks that the records read are those planned: no other topic of that name, and no log that was cut off
+        since."""
         if self.todo:
             context = self.attempt.context
             check_again(context.inputs, context.clients.ledger.known(context.job.name))

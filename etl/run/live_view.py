@@ -1,4 +1,4 @@
-"""What a decision on a chain's next step reads of brokers and tables."""
+"""Reads of brokers and tables what a decision on a chain's next step needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _no_inputs(state: JobState) -> PlanInputs:
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """As `etl.run.next_step.View`. read: reads the inputs of a plan."""
+    """Implements `etl.run.next_step.View`. read: reads the inputs of a plan."""
 
     context: JobContext
     read: Callable[[JobState], PlanInputs] = _no_inputs

@@ -1,4 +1,4 @@
-"""What happens next to a chain: one decision, of which a run makes events, and a plan without a run a report.
+"""Decides what happens next to a chain: one decision, of which a run makes events, and a plan without a run a report.
 
     unfinished run ── its abandonment was interrupted ──────────────────► abandon, then decide again
                    ── the job has changed, and nothing has landed ──────► abandon, then decide again
@@ -122,7 +122,8 @@ def _cleared(job: Job, run: RunState) -> Sequence[ev.Event]:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What a run would do now. step: to continue, to plan, or nothing. abandoned: what it would abandon before."""
+    """The step that a run would take now. step: to continue, to plan, or nothing. abandoned: what it would abandon
+    before."""
 
     step: NextStep
     abandoned: NextStep | None = None

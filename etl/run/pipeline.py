@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ATTEMPTS_A_MAINTENANCE: Final = 8
-"""Every eighth run with nothing to do maintains the ledger, which costs it another look. Each such run has written two
-files, for its lease, and the next one opens all that there are, at half a millisecond each."""
+IDLE_RUNS_PER_MAINTENANCE: Final = 8
+"""Every eighth run with nothing to do maintains the ledger, at the cost of one more read of the ledger. Each such run
+has written two files, for its lease, and the next one opens all that there are, at half a millisecond each."""
 
 Preparation = Callable[[PlanInputs, JobState], None]
 
@@ -360,7 +360,7 @@ def _nothing_to_do(context: JobContext, lease: Lease) -> RunReport:
         report.group = group_report(event)
     report.freshness = observed_freshness(context, state)
     report.seconds = context.stopwatch.seconds()
-    if lease.attempt % ATTEMPTS_A_MAINTENANCE == 0:
+    if lease.attempt % IDLE_RUNS_PER_MAINTENANCE == 0:
         maintain(context.clients.ledger, context.job.name)
     return report
 

@@ -111,7 +111,7 @@ class GroupReport:
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """Where a run's tasks work: `spark`, `connect` or `local`, and the reason for it."""
+    """The executor of a run's tasks: `spark`, `connect` or `local`, and the reason for it."""
 
     name: str
     why: str

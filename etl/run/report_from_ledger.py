@@ -31,7 +31,7 @@ def ended(job: str, run: RunState, state: JobState | None = None) -> RunReport:
 
 
 def report_of(job: str, run: RunState, *, status: Status, state: JobState | None = None) -> RunReport:
-    """What is known of a run: its ranges, with counts once they are accounted, and its commits.
+    """The report of a run by the ledger: its ranges, with counts once they are accounted, and its commits.
 
     state: with it the tables' nulls stand beside those of the run before.
     """

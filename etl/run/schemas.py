@@ -28,7 +28,7 @@ _INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
 
 
 def framed_schemas(job: Job, plan: ev.RunPlan, state: JobState) -> Mapping[str, FramedSchemas]:
-    """What a run's tasks decode with, by lineage: as pinned, whatever the registry says by now."""
+    """The schemas that a run's tasks decode with, by lineage: as pinned, whatever the registry has by now."""
     made = {}
     for lineage, payload in lineages_of(job):
         if (pinned := plan.schemas.get(lineage)) is None:
@@ -57,7 +57,7 @@ def _kinds(kinds: Kinds, versions: Mapping[str, int], state: JobState) -> tuple[
 
 
 def _writer(text: SchemaText | None) -> WriterTexts | str | None:
-    """As tasks know a schema; None: the registry does not."""
+    """The schema in the form that tasks use; None: the registry does not have it."""
     if text is None:
         return None
     return text.unusable or (text.text, text.uses)

@@ -1,4 +1,4 @@
-"""What a run writes to the ledger while it creates its tables, or gives tables without rows another shape.
+"""Events that a run writes to the ledger while it creates its tables, or gives tables without rows another shape.
 
     table is read ──► lease renewed ──► the table's next version ──► table_shaped ──► rows are committed
 
@@ -24,7 +24,7 @@ class TableShaping:
         self._changed: set[str] = set()
 
     def known(self, plan: ev.RunPlan, table: str) -> KnownTable:
-        """What the run knows of a table before it lands there."""
+        """The table's state before the run lands there."""
         state = self._context.clients.ledger.known(self._context.job.name)
         return KnownTable(plan.tables.get(table), state.table_records.get(table, ev.TableRecord()))
 

@@ -39,7 +39,7 @@ class SideTable:
     sink: SinkSchema
 
     def plan(self, owner: FileOwner) -> LandingPlan:
-        """What tasks need to write for it."""
+        """The plan with which tasks write its files."""
         return LandingPlan(owner, self.sink, (self.ready.write,))
 
     def files(self, results: Iterable[RangeResult]) -> list[WrittenFile]:

@@ -1,4 +1,4 @@
-"""What a job lands in one of its tables: of all columns of its rows, those that are the table's."""
+"""Rows that a job lands in one of its tables: of all columns, those that the table has."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ TO_JVM = Limits(max_rows=8_000)
 
 @dataclass(slots=True)
 class Written:
-    """What one Spark job read and wrote. files: by table, empty for a job that only counts. tasks: their rows."""
+    """The result of one job: ranges read and files written. files: by table, empty for a job that only counts. tasks:
+    their rows."""
 
     range_results: tuple[RangeResult, ...] = ()
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
@@ -93,8 +94,7 @@ class SparkJobs:
         self.notes: list[str] = []
 
     def count(self, ranges: Sequence[ev.PlannedRange]) -> Written:
-        """Count the records in these ranges; no row is written, and of the transform only decoding runs, where it sets
-        records aside, and routing."""
+        """Counts the records of these ranges. Runs the decode step only, if it can set records aside or routes them."""
         if not ranges:
             return Written()
         return Written(range_results=self._count(self._tasks(self._executor(), ranges)))

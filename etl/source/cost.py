@@ -29,7 +29,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class TrafficLine:
-    """What went to one broker for one API and version. Bytes are those of whole frames; see
+    """Traffic with one broker for one API and version. Bytes are those of whole frames; see
     `client.wire.trace.Tally`."""
 
     broker: str
@@ -44,7 +44,7 @@ class TrafficLine:
 
 
 def since(before: dict[Key, Tally]) -> tuple[TrafficLine, ...]:
-    """What was added to this process's tallies after `before`; at most `MAX_LINES` lines."""
+    """The traffic added to this process's tallies after `before`; at most `MAX_LINES` lines."""
     lines = []
     for key, tally in TRAFFIC.snapshot().items():
         then = before.get(key, Tally())

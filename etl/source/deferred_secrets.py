@@ -54,7 +54,7 @@ class DeferredSecrets:
 
 
 TaskOrigin = Origin | DeferredSecrets
-"""What tasks are handed."""
+"""The origin as it is sent to tasks."""
 
 
 def opened(origin: TaskOrigin) -> Origin:

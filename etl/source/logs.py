@@ -35,7 +35,7 @@ from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.errors import LogFileError
 
 UNREADABLE = (KafkaError, LogFileError, RecordFormatError)
-"""What `Logs.batch_time` raises."""
+"""Errors that `Logs.batch_time` raises."""
 
 
 class Logs(Protocol):

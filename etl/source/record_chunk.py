@@ -27,7 +27,7 @@ class FetchOptions:
 
 @dataclass(slots=True)
 class FetchStats:
-    """What was observed while a range was fetched; complete when the iteration has ended.
+    """Observations while a range is fetched; complete when the iteration has ended.
 
     throttled: seconds by broker.
     """

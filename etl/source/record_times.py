@@ -55,7 +55,7 @@ class DataRecords:
         )
 
     def at(self, addresses: Collection[RecordAddress]) -> dict[RecordAddress, int]:
-        """Of these offsets those that hold a data record, with its timestamp (ms; -1 for one that has none)."""
+        """The timestamps of data records at these offsets (ms; -1 for a record without one), by offset."""
         if not addresses:
             return {}
         from kseg.etl.source.reader import read_range, reading_together

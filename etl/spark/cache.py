@@ -1,4 +1,4 @@
-"""Where jars are kept that Spark needs and pip does not bring: `kseg.jobs.broker.jars` fetches, sessions read them."""
+"""Folders of the jars that Spark needs and pip does not bring: `kseg.jobs.broker.jars` fetches, sessions read them."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def cache_root() -> Path:
 
 
 def jar_folder(name: str) -> Path:
-    """Where a set's jars are kept, whether or not they are there yet."""
+    """The folder of a set's jars, whether or not it exists yet."""
     return cache_root() / "jars" / name

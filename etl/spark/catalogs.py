@@ -98,7 +98,7 @@ def _is_in_memory(settings: Settings) -> bool:
 
 
 def _conf_folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where Spark looks for spark-defaults.conf and hive-site.xml, as its own scripts do."""
+    """The folders in which Spark looks for spark-defaults.conf and hive-site.xml, as its own scripts do."""
     if folder := environment.get("SPARK_CONF_DIR"):
         yield Path(folder)
     else:

@@ -40,7 +40,7 @@ PASSING: Final = TRANSPARENT | {
 }
 
 BY_REFERENCE: Final = PASSING | {"Aggregate"}
-"""What does not need more of its children's attributes than its expressions refer to."""
+"""Nodes that need no more of their children's attributes than their expressions refer to."""
 
 Plan = Any
 """A logical plan in the JVM."""

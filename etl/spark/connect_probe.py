@@ -16,7 +16,7 @@ from typing import Any
 
 
 def digest(packages: tuple[str, ...]) -> str | None:
-    """Of the packages' sources, 16 hex digits; None where one of them is not there as files."""
+    """The digest of the packages' sources, 16 hex digits; None if one of them does not exist as files."""
     found = hashlib.sha256()
     for package in packages:
         spec = _find(package)

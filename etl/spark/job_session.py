@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class JobSession:
-    """What runs a job's Spark work. Importing this module, or making one, loads no pyspark."""
+    """Runs a job's Spark work. Importing this module, or making one, loads no pyspark."""
 
     job: Job
     progress: Progress = NULL_PROGRESS

@@ -1,4 +1,4 @@
-"""What a JVM that we start writes to stderr, without one line of Java's.
+"""Filters stderr of a JVM that we start: it leaves out one line of Java's.
 
 Spark's launcher adds a module that Java calls an incubator, and Java prints "WARNING: Using incubator modules" for each
 of these before anything else runs; there is no switch for that (JEP 11). So the JVM is started with a pipe as its

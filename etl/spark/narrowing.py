@@ -36,7 +36,7 @@ class Crossing:
     packed: tuple[int, ...]
 
     def schema(self, rows: pa.Schema) -> pa.Schema:
-        """What crosses of rows of this schema."""
+        """The schema of the columns that cross."""
         cell = [pa.field(CELLS, CELL)] if self.packed else []
         return pa.schema([*(rows.field(column) for column in self.plain), *cell])
 
@@ -71,7 +71,7 @@ class RowSource(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the records."""
+        """The schema of the records."""
 
     def frame(self, crossing: Crossing | None = None) -> DataFrame:
         """All columns, or what crosses of them."""

@@ -31,7 +31,7 @@ class Selection:
 
 
 def selected(frame: DataFrame, use: ColumnUse, rows: pa.Schema) -> Selection | None:
-    """What the query takes; None where it does more than that.
+    """The columns that the query takes; None if it does more than that.
 
     use: the query's. rows: the records' schema.
     """

@@ -167,7 +167,7 @@ def _encoded(value: object) -> Any:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What its class makes it of."""
+    """The arguments with which its class makes an equal value."""
     if isinstance(value, Enum):
         return [value.value]
     if is_dataclass(value):

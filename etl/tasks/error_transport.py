@@ -33,7 +33,7 @@ _TRACEBACK_CHARACTERS: Final = 20_000
 
 
 class TransportedError(Exception):
-    """What a worker raises; its text holds the error that is meant."""
+    """The exception that a worker raises; its text has the error that is meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ Write = Callable[[Iterator[pa.RecordBatch], TaskAttempt], Iterator[pa.RecordBatc
 
 
 Source = TaskOrigin | HeldRecords
-"""Where the records of a read are: in logs, or with the driver."""
+"""The source of a read's records: logs, or the driver's memory."""
 
 OpenReader = Callable[[RangeTask, "Keep | None"], "RangeReader | HeldReader"]
 """Makes the reader of one task's records."""

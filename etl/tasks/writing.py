@@ -1,4 +1,4 @@
-"""What a task does with the rows that it has read: write them to files, drop them, or return them.
+"""Functions that receive a task's rows: they write them to files, drop them, or return them.
 
 Workers load what is named here: the configuration and delta-rs would cost each new worker a quarter of a second, and no
 task needs them.

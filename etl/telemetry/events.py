@@ -1,4 +1,4 @@
-"""What a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
+"""Events that a run reports to its listeners (`Progress.event`), for bars, reports, metrics and lineage.
 
     JobRead ─► JobOpened ─► OffsetsObserved ─► RunPlanned ─► EngineChosen ─► SparkStarted ─► OutputSchema
             ─► ReadStarted ─► ReadProgress … ─► TableCommitted … ─► OffsetsObserved ─► RunEnded
@@ -71,7 +71,7 @@ class RunPlanned:
 
 @dataclass(frozen=True, slots=True)
 class EngineChosen:
-    """Where the run's tasks work: `spark`, `connect` or `local`. why: the reason, for users."""
+    """The executor of the run's tasks: `spark`, `connect` or `local`. why: the reason, for users."""
 
     executor: str
     why: str

@@ -101,7 +101,7 @@ class Telemetry:
 
     @property
     def traffic(self) -> tuple[TrafficLine, ...]:
-        """Of driver and workers together."""
+        """The traffic of driver and workers together."""
         return added_up([*self.driver_traffic, *self.worker_traffic])
 
     @property

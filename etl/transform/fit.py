@@ -1,4 +1,4 @@
-"""The last step of rows that are compared with a table and not landed: the table's columns, whatever the steps gave."""
+"""Last step of `verify`: casts rows to the table's columns."""
 
 from __future__ import annotations
 

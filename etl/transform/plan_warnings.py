@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE: Final = "kseg_read_ranges"
-"""What the node that reads the ranges is called in a plan."""
+"""The name in a plan of the node that reads the ranges."""
 
 RANDOM: Final = "it uses a function that is not deterministic (rand, uuid, …)"
 SAMPLE: Final = "it takes a sample (TABLESAMPLE)"

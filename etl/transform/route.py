@@ -129,7 +129,7 @@ class RouteStep(BatchStep):
 
     @cached_property
     def _path(self) -> tuple[str, ...]:
-        """Where decoded rows have the field: a column, and names within it."""
+        """The field's place in decoded rows: a column, and names within it."""
         assert isinstance(self.decode, DecodeStep)
         plan = next((plan for plan in self.decode.payloads if plan.source == self.kind), None)
         if plan is None:
@@ -186,7 +186,7 @@ class RouteStep(BatchStep):
         return f'{what}, and sink.routes has neither that nor "*"'
 
     def _found(self, records: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
-        """What decides, of each row, as text."""
+        """The deciding value of each row, as text."""
         if self.kind in ("key", "value"):
             return _as_text(_nested(rows, self._path), self.route_by)
         of_records = self._headers(records) if self.kind == "header" else self._schemas(records)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kseg.etl.decoding.bad_records import BadRecords
 
 Address = Mapping[str, Any]
-"""Where a batch's records come from: topic, partition, and the offset of the first."""
+"""The origin of a batch's records: topic, partition, and the offset of the first."""
 
 ONE_SCHEMA = "an Arrow step takes a pyarrow.RecordBatch and returns one, of the same columns and types for every batch"
 

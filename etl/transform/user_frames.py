@@ -1,4 +1,4 @@
-"""Where in the user's code an error was raised: the innermost frame that is neither a library's nor ours.
+"""Finds where in the user's code an error was raised: the innermost frame that is neither a library's nor ours.
 
 Steps call libraries, so the last frame of a traceback is often json's or pandas'; the line to correct is the one that
 called them.

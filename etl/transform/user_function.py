@@ -11,7 +11,7 @@ from kseg.etl.errors import ConfigurationError, summary
 WHERE_MODULES_ARE: Final = (
     "put the module on PYTHONPATH (one in this folder: PYTHONPATH=. kseg ingest JOB.yaml), or install its package"
 )
-"""What to do about a module that is not found."""
+"""The remedy for a module that is not found."""
 
 
 def load_function(reference: str, place: str, *, remedy: str) -> Callable[..., Any]:

@@ -114,7 +114,7 @@ def _report(failure: Failure, json_to: IO[str] | None, *, debug: bool) -> int:
 
 
 def _output_is_cut_off(error: BaseException) -> bool:
-    """Of a command that prints while it works, as `kseg status --watch`."""
+    """Whether the reader closed our output while the command was printing, as `kseg status --watch` does."""
     return isinstance(error, BrokenPipeError) and (has_no_reader(sys.stdout) or has_no_reader(sys.stderr))
 
 

@@ -56,8 +56,10 @@ def submit(submission: Submission) -> Handle:
 
 
 def _mark(submission: Submission, asked: object) -> str:
-    """What no other batch has, and the same batch by the same driver folder has again: in its name, for Livy, which
-    rejects a second one of a name and may serve several Airflows; in the ledger for us.
+    """A mark, unique to this driver folder and stable across retries.
+
+    It is a part of the batch's name, because Livy rejects a second batch of a name and may serve several Airflows, and
+    is recorded in the ledger.
     """
     kept = submission.folder / "livy-mark"
     if not kept.exists():

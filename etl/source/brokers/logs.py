@@ -149,7 +149,7 @@ class BrokerLogs:
         return {tp: LogSize(size, ends[tp].offset - starts[tp]) for tp, size in on_disk.items()}
 
     def _local_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs on the leaders' disks begin: without tiered storage at the logs' start."""
+        """The first offsets of the logs on the leaders' disks: without tiered storage at the logs' start."""
         try:
             found = list_offsets(
                 self._cluster, dict.fromkeys(partitions, EARLIEST_LOCAL), isolation_level="read_uncommitted"

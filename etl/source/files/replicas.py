@@ -51,7 +51,7 @@ class Replica:
         return self.salvager.end() if self.salvager else self.ask(lambda log: log_end_offset(self.storage, log))
 
     def ask(self, question: Callable[[PartitionLog], T]) -> T:
-        """What the log answers. Raises LogFileError."""
+        """The log's answer. Raises LogFileError."""
         self.log, answer = retry_while_files_change(self.storage, self.log, question)
         return answer
 

@@ -11,7 +11,7 @@ from kseg.etl.tables.delta.shape import Action, change_shape, creating_actions, 
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.removal import quoted
-from kseg.etl.tables.spark.making import NewTable
+from kseg.etl.tables.spark.create import NewTable
 
 
 def correct(

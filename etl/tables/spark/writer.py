@@ -42,8 +42,8 @@ from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_PROPERTIES, FrameTarget
 from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.correcting import correct
+from kseg.etl.tables.spark.create import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.exclusion import Exclusion
-from kseg.etl.tables.spark.making import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.stores import unsafe_store
 from kseg.etl.tables.spark.widening import widen

@@ -219,8 +219,8 @@ class RemoteStorage:
     # -- partitions
 
     def _named(self, partitions: Sequence[RemotePartition]) -> _Places:
-        """By the folder's name. Of several topics of one name the last one written to is the topic; where that is not
-        known, all of them have the name, and reading it is an error."""
+        """The partitions by their folders' names. If several topic ids share a name, the last one written to has it; if
+        that is not known, reading that name fails."""
         topics: _Places = {}  # by their names
         for one in partitions:
             topics.setdefault(one.topic, []).append(one)

@@ -14,7 +14,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.maintenance import SMALL_FILES, count_files
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
-from kseg.etl.run.pipeline import ATTEMPTS_A_MAINTENANCE, _nothing_to_do, run_ingest
+from kseg.etl.run.pipeline import IDLE_RUNS_PER_MAINTENANCE, _nothing_to_do, run_ingest
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.etl.telemetry.stopwatch import Stopwatch
 
@@ -32,12 +32,12 @@ def test_runs_with_nothing_to_do_leave_few_files_in_the_ledger(kafka: Any, tmp_p
             "ledger": str(tmp_path / "ledger"),
         }
     )
-    runs = SMALL_FILES // 2 + ATTEMPTS_A_MAINTENANCE
+    runs = SMALL_FILES // 2 + IDLE_RUNS_PER_MAINTENANCE
     for _ in range(runs):
         assert run_ingest(job).status == "nothing-to-do"
     ledger = Ledger.open(job.ledger)
     files, _ = count_files(ledger)
-    assert files <= 2 * ATTEMPTS_A_MAINTENANCE
+    assert files <= 2 * IDLE_RUNS_PER_MAINTENANCE
     assert ledger.read(job.name).leases["incremental"].attempt == runs
 
 

@@ -1,4 +1,4 @@
-"""What Spark's tables are made as, and whether one that is there has the partitions that a job asks for."""
+"""CREATE TABLE statement of Spark's tables, and a check of existing partitions."""
 
 from __future__ import annotations
 
