@@ -26,7 +26,7 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """What a `Cluster` needs to know. Times in milliseconds, sizes in bytes, -1 for "the system's default"."""
+    """The settings of a `Cluster`. Times in milliseconds, sizes in bytes, -1 for "the system's default"."""
 
     bootstrap_servers: tuple[tuple[str, int], ...]
     client_id: str

@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """As click's, with our messages and exit codes for errors outside of a command too."""
+        """Does the same as click's, with our messages and exit codes for errors outside of a command too."""
         arguments = list(sys.argv[1:] if args is None else args)
         try:
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)

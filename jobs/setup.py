@@ -102,7 +102,7 @@ def keep_classes() -> None:
 
 
 def archives() -> tuple[Path, Path]:
-    """Where the archives of Spark's and of Kafka's classes are, or will be."""
+    """The archives of Spark's and of Kafka's classes, whether or not they exist yet."""
     return jvm.archive_path(), shared_classes.archive_path(find_java())
 
 

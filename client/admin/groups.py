@@ -1,4 +1,4 @@
-"""What changes groups from outside. What they are and who is in them: `client.groups.descriptions`.
+"""Changes groups from outside. `client.groups.descriptions` describes groups and their members.
 
     delete_groups          DeleteGroups (42)   each group's coordinator; a group with members stays
     delete_group_offsets   OffsetDelete (47)   the group's coordinator; topics that a member subscribes to keep theirs

@@ -1,4 +1,4 @@
-"""Where replicas lie on the brokers' disks (KIP-113).
+"""The places of replicas on the brokers' disks (KIP-113).
 
 describe_log_dirs        DescribeLogDirs (35)        every broker: each returns its own folders
 alter_replica_log_dirs   AlterReplicaLogDirs (34)    the broker that holds the replica (or is to hold it)

@@ -25,7 +25,7 @@ from kseg.client.protocol.messages.telemetry import (
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySubscription:
-    """What the cluster wants. `metrics`: prefixes of names, empty for nothing, ("*",) for all.
+    """The cluster's subscription. `metrics`: prefixes of names, empty for nothing, ("*",) for all.
 
     `compressions` are codec numbers as in record batches, best first; `delta`: differences rather than totals.
     """
@@ -40,7 +40,7 @@ class TelemetrySubscription:
 
 
 def telemetry_subscription(cluster: Cluster, client_instance_id: UUID = NO_ID) -> TelemetrySubscription:
-    """What the cluster wants of this client; the first time, with an id for it."""
+    """Asks which metrics the cluster wants of this client; the first answer has an id for it."""
 
     def check(response: GetTelemetrySubscriptionsResponse) -> None:
         if response.error_code:

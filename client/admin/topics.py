@@ -55,7 +55,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What the controller made. From brokers before 2.4 (2.8 for the id) nothing of it is returned: None, -1, {}.
+    """The topic that the controller made. From brokers before 2.4 (2.8 for the id) nothing of it is returned: None, -1,
+    {}.
 
     `config_error` is set where the principal may not see the configuration.
     """

@@ -52,7 +52,8 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """What the coordinator knows. States: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort …
+    """The coordinator's state of a transaction. States: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
+    CompleteAbort …
 
     `start_ms` is None where no transaction is open.
     """

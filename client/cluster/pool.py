@@ -99,7 +99,8 @@ class ConnectionPool:
         return sorted(order, key=self.last_failure)
 
     def last_failure(self, server: Broker | tuple[str, int]) -> float:
-        """Of a broker or bootstrap server: monotonic time in seconds, 0.0 if it has not failed since it was served."""
+        """The last failure of a broker or bootstrap server: monotonic time in seconds, 0.0 if it has not failed since
+        it was served."""
         return self._last_failures.at(*((server.host, server.port) if isinstance(server, Broker) else server))
 
     def _usable(self, broker: Broker, purpose: str) -> BrokerConnection | None:

@@ -38,7 +38,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader sends to a member: its partitions, and the assignor's own data."""
+    """The leader's message to a member: its partitions, and the assignor's own data."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None

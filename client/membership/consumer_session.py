@@ -38,7 +38,7 @@ _IN_GROUP: Final = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """What to revoke and what to assign, to own `partitions` afterwards."""
+    """The partitions to revoke and to assign, so that `partitions` are owned afterwards."""
 
     revoke: frozenset[TopicPartition]
     gain: frozenset[TopicPartition]

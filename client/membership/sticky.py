@@ -35,7 +35,7 @@ class Claim(NamedTuple):
 class _Sticky(Assignor):
     @abstractmethod
     def claim(self, subscription: Subscription) -> Claim:
-        """What the member claims to own."""
+        """The partitions that the member claims to own."""
 
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None

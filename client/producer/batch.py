@@ -33,7 +33,7 @@ SEQUENCES = 2**31
 
 
 class Delivered(NamedTuple):
-    """Where a record was appended.
+    """The place at which a record was appended.
 
     offset, base_offset: of the record and of its batch; -1 if unknown (acks=0, or the leader had the batch already).
     log_append_time: in ms; -1 unless the topic has `message.timestamp.type=LogAppendTime`.
@@ -47,7 +47,7 @@ class Delivered(NamedTuple):
 
 
 class DeliveredBatch(NamedTuple):
-    """Where the records of an encoded batch were appended.
+    """The place at which the records of an encoded batch were appended.
 
     offset, last_offset: of the first and the last record; -1 if unknown (as in `Delivered`). If the producer has split
     the batch, other producers' records may be in between.
@@ -62,16 +62,16 @@ class DeliveredBatch(NamedTuple):
 
 
 class _Future(ABC, Generic[T_co]):
-    """What the deliveries of a record and of a batch have in common."""
+    """The common part of the deliveries of a record and of a batch."""
 
     __slots__ = ()
 
     @abstractmethod
     def result(self, timeout: float | None = None) -> T_co:
-        """Where it was appended. Raises KafkaError, or TimeoutError after `timeout` seconds."""
+        """The place at which it was appended. Raises KafkaError, or TimeoutError after `timeout` seconds."""
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """What `result` would raise, or None."""
+        """The error that `result` would raise, or None."""
         try:
             self.result(timeout)
         except KafkaError as error:

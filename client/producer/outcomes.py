@@ -1,4 +1,4 @@
-"""What to do with a batch after the leader's response: Java's rules, as one pure function.
+"""Decides what to do with a batch after the leader's response: Java's rules, as one pure function.
 
 The general rule is the error policy of Produce (`client.protocol.error_policy`), with two exceptions for idempotent
 producers:
@@ -29,7 +29,7 @@ _NOTHING_APPENDED = frozenset(
 
 
 class Outcome(Enum):
-    """What to do with a batch."""
+    """A decision on a batch."""
 
     APPENDED = "its records are in the log"
     RETRY = "send it again after a pause"

@@ -28,7 +28,8 @@ _ON_THE_LEADER: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_EN
 
 
 class Produced(NamedTuple):
-    """Where a batch was appended: its first offset (-1: the leader had the batch already, and no longer knows where).
+    """The place at which a batch was appended: its first offset (-1: the leader had the batch already, and no longer
+    knows where).
 
     `log_append_time` is in ms, and -1 unless the topic has `message.timestamp.type=LogAppendTime`.
     """

@@ -174,7 +174,7 @@ def _exchange(mechanism: Mechanism, ask: Callable[[bytes], bytes], connection: S
 
 
 def _refused(sasl: SaslConfig, mechanism: Mechanism, answer: Any, connection: SaslConnection) -> AuthenticationFailed:
-    """What the broker says, and for a token what it said of that before.
+    """The broker's message, and for a token the message that it sent about that before.
 
     Retriable for a token that was kept from an earlier login, since the next login has a new one: the login service may
     have revoked it or changed its keys meanwhile.

@@ -32,7 +32,7 @@ class HttpFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What the server answered: the status, its headers by name in lower case, the body."""
+    """The server's answer: the status, its headers by name in lower case, the body."""
 
     status: int
     headers: Mapping[str, str]

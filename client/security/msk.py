@@ -53,7 +53,8 @@ def token() -> Token:
 
 
 def _region(session: Session) -> str:
-    """As AWS' newer tools have it, AWS_REGION first; botocore itself reads AWS_DEFAULT_REGION and the profile."""
+    """The region by the rule of AWS' newer tools, AWS_REGION first; botocore itself reads AWS_DEFAULT_REGION and the
+    profile."""
     region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
     if not region:
         raise AuthenticationFailed(_NO_REGION)

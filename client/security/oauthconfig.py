@@ -145,7 +145,7 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int, faults
 
 
 def _unsecured(options: Mapping[str, str], faults: list[ConfigFault]) -> Unsecured:
-    """As Java's OAuthBearerUnsecuredLoginCallbackHandler has them."""
+    """The options and defaults of Java's OAuthBearerUnsecuredLoginCallbackHandler."""
     claims: dict[str, str | float | tuple[str, ...]] = {}
     lifetime = 3600
     for name, value in options.items():

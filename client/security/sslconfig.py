@@ -38,7 +38,7 @@ def parse_tls(properties: Mapping[str, str], faults: list[ConfigFault]) -> TlsCo
 
 
 def _protocols(properties: Mapping[str, str], faults: list[ConfigFault]) -> tuple[str, ...]:
-    """As Java has it: `ssl.protocol` TLSv1.2 leaves TLS 1.3 out, also where that is enabled."""
+    """The versions by Java's rule: `ssl.protocol` TLSv1.2 leaves TLS 1.3 out, also where that is enabled."""
     named = _items(properties.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
     bad = [name for name in named if name not in PROTOCOLS]
     if bad or not named:

@@ -135,7 +135,7 @@ def _identify(context: ssl.SSLContext, store: Store, faults: list[ConfigFault]) 
 
 
 def suite_fault(protocols: tuple[str, ...], suites: tuple[str, ...]) -> str | None:
-    """What is wrong with these suites under these protocols; None if nothing."""
+    """The fault of these suites under these protocols; None if there is none."""
     named = set(suites) & TLS13_SUITES
     older = [suite for suite in suites if suite not in TLS13_SUITES]
     known = _known_suites()

@@ -72,7 +72,7 @@ def tls_error(
 
 
 def verification_fault(error: ssl.SSLCertVerificationError, host: str | None, whose: str = "the broker's") -> str:
-    """What is wrong with a certificate, and what to do."""
+    """The fault of a certificate, and the remedy."""
     code = error.verify_code
     if code in (_HOST, _IP):
         return (

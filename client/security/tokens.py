@@ -1,4 +1,4 @@
-"""Where OAUTHBEARER's tokens come from, and how long one is used.
+"""Sources of OAUTHBEARER's tokens, and how long a token is used.
 
     Callback            a Python function of the user's
     ClientCredentials   RFC 6749, 4.4: client id and secret to a token endpoint (KIP-768); in client.security.endpoint

@@ -1,4 +1,4 @@
-"""What an error leads to: the state of the transaction after it.
+"""The state of a transaction after an error.
 
     unchanged        retriable: the operation was retried until its deadline, and may be called again
     AbortableError   TRANSACTION_ABORTABLE; a topic or group is not authorized; offsets are rejected

@@ -26,7 +26,8 @@ def by_second_protocol(finalized_features: Mapping[str, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIdentity:
-    """What the record batches of a transaction carry, and its protocol. Picklable, so that other processes can use it.
+    """The producer's fields of a transaction's record batches, and the transaction's protocol. Picklable, so that other
+    processes can use it.
 
     Producers that share it must write to different partitions: sequence numbers are counted per partition.
     """

@@ -52,7 +52,7 @@ LARGE_REQUEST: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker listens; `node_id` is None for a bootstrap server, whose id is not known yet."""
+    """A broker's host and port; `node_id` is None for a bootstrap server, whose id is not known yet."""
 
     host: str
     port: int
@@ -380,7 +380,7 @@ class BrokerConnection:
 
     @property
     def _may_want_sasl(self) -> bool:
-        """Of a bootstrap server, without a login: whether it has answered ApiVersions and nothing else yet."""
+        """Whether a bootstrap server, without a login, has answered ApiVersions and nothing else yet."""
         unknown = self.endpoint.node_id is None and self._config.security.sasl is None
         return unknown and bool(self.versions.ranges) and not self._served
 

@@ -130,7 +130,7 @@ class Connection:
         return SIZE.pack(len(body)) + body
 
     def wanted(self) -> memoryview:
-        """Where the next bytes from the peer belong. Never empty, valid until the next call of `received`."""
+        """The buffer for the next bytes from the peer. Never empty, valid until the next call of `received`."""
         return self._target[self._filled :]
 
     def received(self, count: int) -> Answer | None:

@@ -43,7 +43,7 @@ _enabled: Final[list[logging.Handler]] = []
 
 @dataclass(slots=True)
 class Tally:
-    """What went over the wire to one broker for one API and version.
+    """Traffic with one broker for one API and version.
 
     requests: those that have ended, by a response or without one: what is gained in any time has no more errors than
     requests. bytes_out: of those that were sent. throttled_ms: sum of the responses' throttle times. errors: responses

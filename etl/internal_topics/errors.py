@@ -1,4 +1,4 @@
-"""What can be wrong with the records of internal topics, beside the files' own damage."""
+"""Errors of the records of internal topics, besides damage of the files."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def find(
 
 
 def place_of(log_dirs: LogDirs, topic: str, key: str, partitions: int | None = None) -> KeyPlace:
-    """Where the records of a group or a transactional id are.
+    """The place of the records of a group or a transactional id.
 
     Raises:
         ConfigurationError: the number of partitions is not known, or the partition's folder is missing.

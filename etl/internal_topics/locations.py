@@ -1,4 +1,4 @@
-"""Where the files of an internal topic's partitions are, among folders of `log.dirs`."""
+"""Finds the files of an internal topic's partitions among folders of `log.dirs`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What a task wrote: rows by topic and partition."""
+    """The result of a task: rows by topic and partition."""
 
     rows: dict[tuple[str, int], int]
 

@@ -70,7 +70,7 @@ class KafkaWrite:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the tasks need.
+    """The data that the tasks need.
 
     partitions: those that the driver has added to the transaction. Tasks write to no others, however many the topic has
         when they start.

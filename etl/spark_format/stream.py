@@ -220,7 +220,7 @@ class KsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return until_known(ask)
 
     def _observe_after(self, known: StreamOffsets) -> _Seen:
-        """As `_observe`, but repeated while a response is older than the checkpoint.
+        """Calls `_observe`, and repeats it while a response is older than the checkpoint.
 
         Such a response has older leader epochs, or lacks partitions that the checkpoint has. After some seconds these
         partitions count as missing.

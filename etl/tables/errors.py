@@ -1,4 +1,4 @@
-"""What can go wrong between a row and its Delta commit."""
+"""Errors between a row and its Delta commit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def landed_by(run_id: str) -> Iterator[None]:
 
 
 REPLACE: Final = "`kseg backfill JOB --mode replace --from BOUND --to BOUND` (TOPIC:PARTITION:OFFSET or a time)"
-"""What lands rows again that are gone from a table."""
+"""The commands that land rows again that are gone from a table."""
 
 REBUILD: Final = (
     "move the ledger's whole folder away, and for each of its jobs `kseg repair JOB --rebuild-ledger`; then `kseg "
@@ -48,7 +48,7 @@ a range out of all tables. A rebuilt ledger counts the rows that are there as la
 
 
 def land_again(*, routed: bool) -> str:
-    """What lands rows again that are gone from one of the job's tables. routed: as of `Sink.routed`."""
+    """The commands that land rows again that are gone from one of the job's tables. routed: as of `Sink.routed`."""
     return REBUILD if routed else REPLACE
 
 

@@ -234,7 +234,7 @@ class Targets:
         return now
 
     def check_landed(self, table: str, after: TableState) -> None:
-        """As `check`, for a table in which a run has landed. after: its state after that."""
+        """Does the same as `check`, for a table in which a run has landed. after: its state after that."""
         self.check(table, KnownTable(after, TableRecord(landed=after)))
 
     def examine(

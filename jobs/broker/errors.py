@@ -1,4 +1,4 @@
-"""What can go wrong around the embedded broker, each with its remedy.
+"""Errors around the embedded broker, each with its remedy.
 
 KsegError
 └── BrokerError

@@ -109,7 +109,7 @@ def locked_sets() -> Mapping[str, tuple[Jar, ...]]:
 
 
 def directory(name: str) -> Path:
-    """Where a set's jars are kept, whether or not they are there yet."""
+    """The folder of a set's jars, whether or not it exists yet."""
     return kseg_cache.jar_folder(name)
 
 

@@ -42,7 +42,7 @@ class Node:
 
     @property
     def log_file(self) -> Path:
-        """What the process printed, over all its starts."""
+        """The output of the process, over all its starts."""
         return self.directory / "broker.log"
 
     @property

@@ -1,4 +1,4 @@
-"""Where a broker's JVM finds Kafka's classes ready: in an archive of the JVM's own kind (class data sharing).
+"""The file in which a broker's JVM finds Kafka's classes ready: an archive of the JVM's own kind (class data sharing).
 
 `kseg.jobs.broker.class_archive` makes it, once for a machine; without one a start only takes longer. The JVM checks
 that it fits: another Java or a changed jar, and it is passed over in silence.
@@ -17,7 +17,7 @@ from kseg.jobs.broker.java import Java
 
 
 def archive_path(java: Java) -> Path:
-    """Where this Java's classes of this Kafka are kept, whether or not they are there yet."""
+    """The archive of this Java's classes of this Kafka, whether or not it exists yet."""
     place = f"{os.path.realpath(java.command)} {jars.directory(jars.KAFKA)}"
     return cache_root() / "jvm" / f"{jars.KAFKA}-{zlib.crc32(place.encode()):08x}.jsa"
 

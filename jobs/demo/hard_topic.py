@@ -47,7 +47,7 @@ Advance = Callable[[int], None]
 
 @dataclass
 class Written:
-    """What was produced so far, in records (markers not counted)."""
+    """The number of records produced so far (markers not counted)."""
 
     committed: int = 0
     aborted: int = 0

@@ -43,7 +43,7 @@ Advance = Callable[[int], None]
 
 @dataclass
 class Totals:
-    """What the demo's last line says."""
+    """The text of the demo's last line."""
 
     rows: int = 0
     aborted: int = 0

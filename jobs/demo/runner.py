@@ -76,7 +76,7 @@ def write_orders_job(path: Path, *, bootstrap_servers: str, registry: str, topic
 
 
 def redrive(job: Path) -> dict[str, Any]:
-    """As `ingest`, of the job's dead letters."""
+    """Runs `kseg redrive`, as `ingest` runs `kseg ingest`."""
     return ingest(job, "redrive")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
 ORDERS: Final = 20_000
-"""Of a round."""
+"""The number of orders in a round."""
 _OF: Final = 100
 _FRAME: Final = 5
 _TIMEOUT: Final = 60.0
@@ -49,7 +49,7 @@ Address = tuple[int, int]
 
 @dataclass
 class Written:
-    """What is in the topic by now: orders that land at once, that land by a redrive, and that never do."""
+    """The contents of the topic so far: orders that land at once, that land by a redrive, and that never do."""
 
     good: int = 0
     negative: int = 0

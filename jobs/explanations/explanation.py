@@ -1,4 +1,4 @@
-"""What an error means, as a value."""
+"""The explanation of an error, as a value."""
 
 from __future__ import annotations
 

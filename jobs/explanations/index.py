@@ -23,7 +23,7 @@ def explanations() -> dict[str, Explanation]:
 
 
 def explanation_of(name: str) -> Explanation | None:
-    """Of a refusal's or a problem's code, or of the name of an error's class; None for any other."""
+    """The explanation for the code of a refusal or a problem, or for the name of an error's class; else None."""
     return explanations().get(name)
 
 

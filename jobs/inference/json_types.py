@@ -165,7 +165,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def note_of(seen: Seen) -> str:
-    """What is ambiguous about a field, or why it has no type; else empty."""
+    """The note on what is ambiguous about a field, or why it has no type; else empty."""
     kinds = seen.present
     if not kinds:
         return "always null"

@@ -101,7 +101,7 @@ def failure_of(error: BaseException, *, runs: bool = False) -> Failure:
 
 
 def _shortened(message: str) -> str:
-    """What a person reads. Of a worker's or a library's error the text may be of any length."""
+    """The message, shortened for people. The text of a worker's or a library's error may have any length."""
     lines = message.splitlines()
     short = "\n".join(lines[:_MOST_LINES])[:_MOST_CHARACTERS]
     return short if len(short) >= len(message.rstrip()) else f"{short} … (the log has the whole text)"
@@ -129,7 +129,7 @@ def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
 
 
 def _batch_address(error: BaseException) -> dict[str, Any]:
-    """Of an error of the decoder, whose address is one value."""
+    """The address of an error of the decoder, which is one value."""
     address = getattr(error, "address", None)
     return asdict(address) if is_dataclass(address) and not isinstance(address, type) else {}
 

@@ -1,4 +1,4 @@
-"""What all commands have in common, as one value that is passed to a command's function."""
+"""The common options of all commands, as one value that is passed to a command's function."""
 
 from __future__ import annotations
 

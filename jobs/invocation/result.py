@@ -1,4 +1,4 @@
-"""What a command's function returns."""
+"""The value that a command's function returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_COLUMN: Final = ("nulls", "before")
 
 
 class Report(Protocol):
-    """What an operation of `kseg.etl` returns."""
+    """The value that an operation of `kseg.etl` returns."""
 
     def to_json(self) -> dict[str, Any]: ...
 

@@ -40,7 +40,7 @@ class Stop:
         self._too_late = True
 
     def cause_of(self, error: BaseException) -> BaseException:
-        """What ended the work: the stop, also where something that was interrupted by it has raised another error."""
+        """The error that ended the work: the stop, also if a call that it interrupted has raised another error."""
         return self.error or error
 
     def _handle(self, number: int, _: FrameType | None) -> None:
@@ -53,7 +53,7 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 
     def _hides(self, record: logging.LogRecord) -> bool:
-        """Of a library whose call was interrupted, such as py4j: its traceback is no news."""
+        """Whether a log record is of a library whose call was interrupted, such as py4j: its traceback is no news."""
         return self.error is not None and record.exc_info is not None
 
 

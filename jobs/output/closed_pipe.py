@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
 EXIT_CODE: Final = 141
-"""Of a command whose output was cut off: 128 + 13, as a shell reports for a program that SIGPIPE (13) ended."""
+"""The exit code of a command whose output was cut off: 128 + 13, as a shell reports for a program that SIGPIPE (13)
+ended."""
 
 
 def has_no_reader(stream: IO[Any]) -> bool:

@@ -48,7 +48,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """As `replace_file`, unless the file has this text already."""
+    """Calls `replace_file`, unless the file has this text already."""
     data = text.encode("utf-8")
     if not path.exists() or path.read_bytes() != data:
         replace_file(path, data, mode=mode)

@@ -1,1 +1,1 @@
-"""What executors need of us, packed for spark-submit: see `kseg package`."""
+"""Packs the modules that executors need for spark-submit: see `kseg package`."""

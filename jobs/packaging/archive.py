@@ -76,7 +76,7 @@ def build(target: Path, *, driver: bool = False, more: Sequence[str] = (), pytho
 
 
 def distributions(*, driver: bool, more: Sequence[str]) -> list[str]:
-    """What goes into the archive beside our own packages. Raises NotInstalled, ConfigurationError."""
+    """The packages in the archive beside our own. Raises NotInstalled, ConfigurationError."""
     left = _SPARKS_OWN if driver else _SPARKS_OWN | _DRIVERS
     found: set[str] = set()
     waiting = [name for name in _requirements(DISTRIBUTION, _TAKEN_EXTRAS) if name not in left]

@@ -19,7 +19,7 @@ _LOGGING: Final = "-Dlog4j2.configurationFile"
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was written.
+    """The files that were written.
 
     py_files: zip files in the path's order. jars: what Spark itself needs for Delta tables. logging: a configuration of
     the driver's log, without which Spark writes hundreds of INFO lines there.

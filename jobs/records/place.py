@@ -1,4 +1,4 @@
-"""What a command line names: a cluster by its options, or a job file's cluster and topics."""
+"""The place that a command line names: a cluster by its options, or a job file's cluster and topics."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MOST_HELD: Final = 20_000
 
 @dataclass(slots=True)
 class Sent:
-    """What has been delivered: records by partition, with their first and last offset."""
+    """The delivered records: their number by partition, with their first and last offset."""
 
     topic: str
     partitions: dict[int, list[int]] = field(default_factory=dict)

@@ -20,7 +20,7 @@ PREFIX: Final = "schema.registry."
 
 
 def of_cluster(pairs: Sequence[str]) -> tuple[str, ...]:
-    """Of KEY=VALUE those of the cluster."""
+    """The properties of the cluster among KEY=VALUE."""
     return tuple(pair for pair in pairs if not pair.strip().startswith(PREFIX))
 
 

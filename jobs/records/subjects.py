@@ -102,7 +102,7 @@ def shown_subject(registry: SchemaRegistry, subject: str, wanted: int | None, *,
 
 
 def _near(registry: SchemaRegistry) -> str:
-    """What to do about a subject that is not there."""
+    """The remedy for a subject that does not exist."""
     try:
         known = registry.subjects()
     except SchemaNotFound:
@@ -142,8 +142,8 @@ def job_subjects(job: Job) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is known of a new schema. registry: why its compatibility rule refuses it; None: it does not. checks: of
-    columns."""
+    """The results of the checks of a new schema. registry: why its compatibility rule refuses it; None: it does not.
+    checks: of columns."""
 
     file: str
     registry: tuple[str, ...] | None

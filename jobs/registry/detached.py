@@ -20,7 +20,7 @@ from kseg.jobs.registry.process import VERSION, EmbeddedRegistry, answers
 
 @dataclass(frozen=True)
 class State:
-    """What was started. ``began`` is the process's creation time, in seconds since the epoch."""
+    """The process that was started. ``began`` is the process's creation time, in seconds since the epoch."""
 
     directory: str
     version: str
@@ -64,7 +64,7 @@ def start(directory: Path, *, port: int | None = None) -> tuple[State, bool]:
 
 
 def read(directory: Path) -> State | None:
-    """What was last started in a directory; None if nothing was."""
+    """The process last started in a directory; None if there was none."""
     try:
         return State(**json.loads(_file(directory).read_text()))
     except FileNotFoundError:

@@ -47,7 +47,7 @@ class EmbeddedRegistry(Server[str]):
 
     @property
     def url(self) -> str:
-        """What clients take as ``schema.registry.url``."""
+        """The value of ``schema.registry.url`` for clients."""
         return f"http://{HOST}:{self.port}{BASE_PATH}"
 
     @property

@@ -1,4 +1,4 @@
-"""Where a page goes: a file, or a folder that gets a page a run; on a local disk or in an object store."""
+"""The destination of a page: a file, or a folder that gets a page a run; on a local disk or in an object store."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Where a run's page and metrics go; None: they are not written.
+    """The destinations of a run's page and metrics; None: they are not written.
 
     Attributes:
         report: an HTML file, or a folder that gets one page for each run; a path or URL.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @cache
 def templates() -> Environment:
-    """Of the folder `templates`; they escape everything."""
+    """The templates of the folder `templates`; they escape everything."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

@@ -168,7 +168,7 @@ def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:
 
 
 def _explained(error: Mapping[str, Any] | None) -> Explanation | None:
-    """What is known of errors of this kind."""
+    """The explanation of errors of this kind."""
     return None if error is None else explanation_of(str(error.get("code") or error.get("kind")))
 
 

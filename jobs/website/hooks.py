@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site (`hooks:` in mkdocs.yml).
+"""Functions that mkdocs calls while it builds the site (`hooks:` in mkdocs.yml).
 
 Some pages are not files below `docs/`: those that are made from the source (the protocol, requests, the command line,
 the protocol's rules), and those that lie in the repository's root, where people look for them. mkdocs checks all links

@@ -68,7 +68,7 @@ def _is_flat(kind: pa.DataType) -> bool:
 
 
 PARTITIONS: Final = Layout("partition", "partition", can_partition_by)
-"""Of a table that delta-rs writes."""
+"""The layout of a table that delta-rs writes."""
 PARTITIONS_BY_SPARK: Final = Layout("partition", "partition", _is_flat)
 CLUSTERING: Final = Layout("clustering", "cluster", has_bounds)
 

@@ -1,4 +1,4 @@
-"""Where a table is: local paths, URIs and the stores behind them.
+"""Locations of tables: local paths, URIs and the stores behind them.
 
 Data files are written and listed through `pyarrow.fs`; whatever commits them gets its location and options from the
 same value. Whoever names a place but opens nothing does not load pyarrow.
@@ -114,7 +114,7 @@ class TableLocation:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What delta-rs is given."""
+        """The store's options, as delta-rs takes them."""
         return dict(self.options) or None
 
     def open(self) -> Opened:

@@ -1,4 +1,4 @@
-"""What a task reports to the driver: rows with a kind and a JSON payload.
+"""Reports of a task to the driver: rows with a kind and a JSON payload.
 
 They travel as the rows of the last `mapInArrow`, so that Spark itself drops those of attempts that did not win.
 """

@@ -51,7 +51,7 @@ class Exclusion:
 
     @contextlib.contextmanager
     def exclusively(self, lease: Lease, *, wait: timedelta) -> Iterator[None]:
-        """As `etl.tables.protocol.Target.exclusively`."""
+        """Implements `etl.tables.protocol.Target.exclusively`."""
         with contextlib.ExitStack() as held:
             self._claim = _Claim(lease, wait, held)
             try:

@@ -47,7 +47,8 @@ class SparkMaintenance(DeltaFiles):
         return int(metrics["numFilesRemoved"])
 
     def vacuum(self, retention: timedelta, before: datetime, *, dry_run: bool) -> FileCount:
-        """As `Maintenance.vacuum`. Spark's VACUUM takes each file below the folder that the table does not name.
+        """Implements `Maintenance.vacuum`. Spark's VACUUM takes each file below the folder that the table does not
+        name.
 
         Raises:
             ConfigurationError: another table lies inside the folder.
