@@ -41,6 +41,7 @@ from kseg.etl.planning.preflight import preflight
 from kseg.etl.run.dry_run import plan_only
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.run.report import RunReport
+from kseg.etl.spark.job_session import JobSession
 from skips import FULL
 
 
@@ -283,8 +284,27 @@ def local_server() -> Iterator[pool._Server]:
 
 
 @pytest.fixture
+def spark_of_the_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a command starts Spark after all, it gets the tests' session: one that it made itself would stay for later
+    tests of the process."""
+    for way in ("session", "context"):
+        started = getattr(JobSession, way)
+
+        def start(self: JobSession, *, started: Callable[..., Any] = started, **options: Any) -> Any:
+            if not self.remote:
+                request.getfixturevalue("spark")
+            return started(self, **options)
+
+        monkeypatch.setattr(JobSession, way, start)
+
+
+@pytest.fixture
 def local_home(
-    records: Records, tmp_path: Path, local_server: pool._Server, monkeypatch: pytest.MonkeyPatch
+    records: Records,
+    tmp_path: Path,
+    local_server: pool._Server,
+    spark_of_the_tests: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Home]:
     """As `home`, of jobs that run on the local engine: for tests whose subject is the ledger or a table."""
     shared = SimpleNamespace(fork=local_server.fork, close=lambda: None)
