@@ -35,7 +35,11 @@ T = TypeVar("T")
 
 
 class JobFiles:
-    """The folder of job files that from_job_files.py reads: each one that is written here becomes a DAG."""
+    """The folder of job files that from_job_files.py reads: each one that is written here becomes a DAG.
+
+    Unless a test asks for Spark, a driver runs its tasks itself: Airflow sees no difference, and no driver has to wait
+    for Spark's start.
+    """
 
     def __init__(self, airflow: RunningAirflow, folder: Path, lake: Path) -> None:
         self.airflow = airflow
@@ -43,17 +47,18 @@ class JobFiles:
         self.lake = lake
         self._asked = 0.0
 
-    def add(self, topic: str, *, airflow: dict[str, Any] | None = None, **more: Any) -> str:
+    def add(self, topic: str, *, airflow: dict[str, Any] | None = None, engine: str = "local", **more: Any) -> str:
         """Write a job file for a topic, and wait until its DAG is known.
 
-        airflow: its section; more: further top-level keys. Returns the job's name, which is its DAG's id and its group.
+        airflow: its section; engine: where its runs' tasks work; more: further top-level keys. Returns the job's name,
+        which is its DAG's id and its group.
         """
         name = f"job-{os.getpid()}-{next(_numbers)}"
-        self.write(name, json.dumps(self.job(name, topic) | more | {"airflow": airflow or {}}, indent=2))
+        self.write(name, json.dumps(self.job(name, topic, engine) | more | {"airflow": airflow or {}}, indent=2))
         self.airflow.wait_for_dag(name, ask=self.read_again_if_unheard)
         return name
 
-    def job(self, name: str, topic: str) -> dict[str, Any]:
+    def job(self, name: str, topic: str, engine: str) -> dict[str, Any]:
         """A small job's keys; its table and its ledger are in `lake`."""
         return {
             "version": 1,
@@ -63,7 +68,7 @@ class JobFiles:
             "sink": {"path": str(self.table(name))},
             "group": name,
             "ledger": str(self.lake / "ledger"),
-            "run": {"lease": "10s"},
+            "run": {"lease": "10s", "engine": engine},
             "spark": {"master": "local[1]", "conf": {"spark.ui.enabled": False}},
         }
 

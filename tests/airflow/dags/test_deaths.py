@@ -1,6 +1,6 @@
 """What becomes of runs when parts of Airflow die in their midst, and when a person stops one.
 
-The jobs have a step that holds their Spark tasks until a test lets them go, so that all that happens meanwhile
+The jobs have a step that holds their tasks until a test lets them go, so that all that happens meanwhile
 happens in the midst of a run, however slow the machine is.
 """
 
@@ -44,7 +44,7 @@ class Hold:
         (self.folder / "released").touch()
 
     def wait_for(self, count: int) -> None:
-        """Until so many Spark tasks stand still."""
+        """Until so many tasks stand still."""
         wait_for(lambda: len(list(self.folder.glob("held-*"))) >= count, f"{count} tasks stand still", timeout=400)
 
 
@@ -87,7 +87,8 @@ def test_runs_outlive_triggerer_worker_and_scheduler_and_a_stopped_one_ends_its_
     topic = kafka.topic(1)
     kafka.produce(topic, [{"value": f"record {n}"} for n in range(5)])
     steps = [{"arrow": "holding:until_released"}]
-    deferred, stopped = (job_files.add(topic, transform=steps, airflow=RETRIED) for _ in range(2))
+    deferred = job_files.add(topic, transform=steps, airflow=RETRIED)
+    stopped = job_files.add(topic, engine="spark", transform=steps, airflow=RETRIED)
     in_a_worker = job_files.add(topic, transform=steps, airflow=RETRIED | {"execution": {"deferrable": False}})
     jobs = (deferred, stopped, in_a_worker)
     runs = {job: airflow.trigger(job) for job in jobs}

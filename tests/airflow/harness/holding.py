@@ -1,4 +1,4 @@
-"""A transform's step that keeps a Spark task from going on until a file is there: a run that stands still in its midst.
+"""A transform's step that keeps a task from going on until a file is there: a run that stands still in its midst.
 
 For a job file: `transform: [{arrow: "holding:until_released"}]`, with KSEG_TEST_HOLD in the environment.
 """

@@ -54,7 +54,7 @@ with DAG({name!r}, schedule=None, max_active_runs=2):
 
 @dataclass
 class Held:
-    """A job whose Spark tasks stand still until they are released."""
+    """A job whose tasks stand still until they are released."""
 
     kseg: Kseg
     file: Path
@@ -94,8 +94,7 @@ def held(kseg: Kseg, kafka: KafkaProcess, lake: Path) -> Held:
                 "sink": {"path": "./table"},
                 "ledger": "./_ledger",
                 "group": topic,
-                "run": {"lease": "10s"},
-                "spark": {"master": "local[1]"},
+                "run": {"lease": "10s", "engine": "local"},
             }
         )
     )
