@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.verify import VerifyReport
-from verified import verify_both_ways as verify
+from verified import verify, verify_both_ways
 
 COLUMNS = {
     "id": "bigint",
@@ -56,12 +56,18 @@ def topic(records: Any) -> str:
     return name
 
 
+SINK = {"partition_by": ["kind"], "dead_letters": {"path": "./lake/dead", "max": "50%"}}
+
+
 @pytest.fixture
-def job(topic: str, home: Any) -> Any:
-    made = home(
-        topic, decode=deepcopy(DECODE), sink={"partition_by": ["kind"], "dead_letters": {"path": "./lake/dead"}}
-    )
-    return made.change(sink={"dead_letters": {"max": "50%"}})
+def job(topic: str, any_home: Any) -> Any:
+    return any_home(topic, decode=deepcopy(DECODE), sink=deepcopy(SINK))
+
+
+@pytest.fixture
+def spark_job(topic: str, home: Any) -> Any:
+    """Its records are decoded again by Spark, too."""
+    return home(topic, decode=deepcopy(DECODE), sink=deepcopy(SINK))
 
 
 def rewrite(job: Any, offset: int, column: str, value: Any) -> None:
@@ -78,19 +84,19 @@ def found(report: VerifyReport) -> list[tuple[str, int | None]]:
     return [(finding.kind, finding.offset) for finding in report.findings]
 
 
-def test_rows_that_are_as_their_records_agree_in_every_column(job: Any) -> None:
-    job.ingest()
-    report = verify(job.job)
+def test_rows_that_are_as_their_records_agree_in_every_column(spark_job: Any) -> None:
+    spark_job.ingest()
+    report = verify_both_ways(spark_job.job)
     assert (report.ok, report.headline) == (True, f"all rows agree ({COUNT} rows), decoded again from their records")
     (table,) = report.tables
     assert (table.compared, table.rows, table.by_address) == ("decoded", COUNT, 0)
-    report = verify(job.job, reference=True)
+    report = verify_both_ways(spark_job.job, reference=True)
     assert report.headline == (
         f"all rows agree ({COUNT} rows), decoded again from their records, up to {COUNT} of them in plain Python"
     )
 
 
-def test_typed_values_that_were_changed_are_found(job: Any) -> None:
+def test_typed_values_that_were_changed_are_found(spark_job: Any) -> None:
     changed = {
         1: ("id", None),
         4: ("place", {"x": 4, "y": None}),
@@ -98,12 +104,12 @@ def test_typed_values_that_were_changed_are_found(job: Any) -> None:
         8: ("items", [None, {"n": 8}]),
         9: ("customer", ""),
     }
-    job.ingest()
+    spark_job.ingest()
     for offset, (column, value) in changed.items():
-        rewrite(job, offset, column, value)
-    report = verify(job.job)
+        rewrite(spark_job, offset, column, value)
+    report = verify_both_ways(spark_job.job)
     assert (report.headline, found(report)) == ("rows do not agree", [("mismatch", offset) for offset in changed])
-    assert found(verify(job.job, reference=True)) == [("mismatch", offset) for offset in changed]
+    assert found(verify_both_ways(spark_job.job, reference=True)) == [("mismatch", offset) for offset in changed]
 
 
 def test_rows_are_decoded_as_their_own_run_did_whatever_the_job_file_says_now(
@@ -159,11 +165,11 @@ def test_rows_of_runs_that_the_ledger_has_summed_up_are_compared_by_address_and_
     assert found(verify(job.job)) == [("mismatch", 13)]
 
 
-def test_behind_a_transform_addresses_alone_are_compared(job: Any) -> None:
-    job.change(transform=[{"sql": "SELECT *, id + 1 AS next FROM __rows__"}])
-    job.ingest()
-    rewrite(job, 4, "id", None)
-    report = verify(job.job)
+def test_behind_a_transform_addresses_alone_are_compared(spark_job: Any) -> None:
+    spark_job.change(transform=[{"sql": "SELECT *, id + 1 AS next FROM __rows__"}])
+    spark_job.ingest()
+    rewrite(spark_job, 4, "id", None)
+    report = verify_both_ways(spark_job.job)
     assert (
         report.headline
         == f"the addresses of all rows agree ({report.tables[0].rows} rows); other columns were not compared"
