@@ -23,7 +23,7 @@ COMMIT_INFO = {"kseg.commit", "kseg.job", "kseg.kinds", "kseg.sequence"}
 #: Properties of Kafka, of tables and of their commits, which look like modules.
 PROPERTIES = {"client.dns.lookup", "client.id", "client.rack", "kseg.txn"} | COMMIT_INFO
 PROPERTIES |= {"client.software.name", "client.software.version", "client.keystore.p12", "client.truststore.jks"}
-PROPERTIES |= {"kseg.columnRules", "kseg.decodingRules"}
+PROPERTIES |= {"kseg.columnRules", "kseg.decodingRules", "kseg.fence"}
 FILE = re.compile(r"`((?:client|etl|jobs|segment_reader|tests|airflow|docs)/[\w./*-]+)(?:::\w+)?`")
 
 

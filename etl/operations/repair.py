@@ -15,7 +15,7 @@ from kseg.etl.operations.as_planned import as_planned
 from kseg.etl.operations.find_run import find_run
 from kseg.etl.operations.rows_at_stake import RowsAtStake, refuse_loss, rows_at_stake
 from kseg.etl.planning.preflight import check_again, examine_tables
-from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.abandon import abandon_run, fence_tables
 from kseg.etl.run.account import failed
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.pipeline import execute
@@ -102,6 +102,7 @@ def abandon(
             return _with_stake(report_of(job.name, run, status="dry-run"), _stake(job, context, run), "would be")
         with context.run_lease(run.chain, take_over=take_over, repair=True) as lease, landed_by(run.run_id):
             run = _unfinished(context, run.run_id)
+            fence_tables(context, lease, run)  # what is counted, and asked about, is all that will be removed
             stake = _stake(job, context, run)
             if stake and not lose_rows and not (ask is not None and ask(stake)):
                 raise refuse_loss(run, stake)

@@ -1,4 +1,10 @@
-"""Abandon a run: its rows are removed from all tables, and no attempt of it can land them afterwards."""
+"""Abandon a run: its rows are removed from all tables, and no attempt of it can land them afterwards.
+
+    fence each table ──► which rows has the run landed? ──► `abandoning` ──► remove them, table by table ──► `abandoned`
+
+An attempt that was suspended can land until it is stopped. So what depends on the rows that the run has landed (whether
+it is abandoned, whether rows are lost for good) is decided behind the fence.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +21,33 @@ from kseg.etl.run.report import RunReport, TableReport
 from kseg.etl.run.report_from_ledger import report_of
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.tables.values import CommitRecord, RunCommit
+
+
+def fence_tables(context: JobContext, lease: Lease, run: RunState) -> None:
+    """End what earlier attempts can land: after this, the tables keep what they have of the run.
+
+    An attempt's commit succeeds on the newest version of its table only, and if there is a fence since its plan, it
+    reads its lease in the ledger first. That lease is this process's. A fence is no use of the run's app transaction:
+    if the run turns out to have landed in one of its tables, it can still be completed in the others.
+
+    Tables that the run has landed in need no fence, and a run whose abandonment has begun neither. A table that does
+    not exist yet cannot get rows: whoever creates it renews its lease before it lands there.
+
+    Raises:
+        LeaseLost, AnotherRunActive: another process has the run, or a table.
+        what `Target.fence` raises.
+    """
+    if run.abandoning:
+        return
+    landed = set(landed_tables(context, run))
+    for table in _tables_of(context, run):
+        lease.check()
+        access = context.targets.access(table)
+        if table in landed or access is None or access.state() is None:
+            continue
+        target = context.targets.target(table)
+        with target.exclusively(lease, wait=context.deadline.left()):
+            target.fence(run.run_id)
 
 
 def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -> RunReport:

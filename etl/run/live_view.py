@@ -9,6 +9,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.preflight import check_again, examine_tables
+from kseg.etl.run.abandon import landed_tables
 from kseg.etl.run.context import JobContext
 
 
@@ -32,8 +33,7 @@ class LiveView:
         return self.context.inputs.copy
 
     def has_landed(self, run: RunState) -> bool:
-        app_id, version = run.plan.app_id, run.plan.app_version
-        return any(self.context.targets.transaction_version(table, app_id) >= version for table in run.plan.tables)
+        return any(True for _ in landed_tables(self.context, run))
 
     def check(self, state: JobState, run: RunState) -> None:
         check_again(self.context.inputs, state)

@@ -45,7 +45,8 @@ class View(Protocol):
     def copy(self) -> bool: ...
 
     def has_landed(self, run: RunState) -> bool:
-        """Whether a table has the run's app transaction: an attempt may have died before it recorded that."""
+        """Whether a table of the run, beside its rows or for them, has its app transaction: an attempt may have died
+        before it recorded that, or may be at it."""
 
     def check(self, state: JobState, run: RunState) -> None:
         """Raises Refused: the source or a table is not what the run was planned with."""

@@ -27,7 +27,7 @@ from kseg.etl.planning.group_reconciliation import GroupView, committed_epochs, 
 from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, preflight
-from kseg.etl.run.abandon import abandon_run
+from kseg.etl.run.abandon import abandon_run, fence_tables
 from kseg.etl.run.changed_plan import literal_notes
 from kseg.etl.run.check_decode import refuse_odd_numbers
 from kseg.etl.run.context import JobContext, Observer
@@ -142,6 +142,12 @@ def _take_up(context: JobContext, lease: Lease, state: JobState, planner: Planne
     step = next_step(LiveView(context), state, lease.chain, planner, lease.sign)
     run = step.run
     assert run is not None
+    if step.kind == "abandon" and not run.abandoning:
+        context.observe("abandon:before")
+        fence_tables(context, lease, run)
+        context.observe("abandon:fenced")
+        # An earlier attempt may have landed rows since they were looked for. Behind the fence it cannot.
+        step = next_step(LiveView(context), state, lease.chain, planner, lease.sign)
     if step.kind == "abandon":
         abandon_run(context, lease, run, step.why)
         if not run.abandoning:

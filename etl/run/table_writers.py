@@ -116,6 +116,7 @@ def commit_files(
                 expected=attempt.plan.tables.get(table) or ready[table].state,
                 columns=columns,
                 remove=attempt.removal(table, columns.address(sinks[table])),
+                holds=attempt.lease.read,
             )
         context.observe(f"land:{table}:committed")
         return outcome
@@ -218,6 +219,7 @@ class SparkWriter:
                 expected=attempt.plan.tables[table] or created,
                 merge_schema=job.adds_columns,
                 remove=attempt.removal(table, sink.address, by_sql=True),
+                holds=attempt.lease.read,
             )
         context.observe(f"land:{table}:committed")
         attempt.landed({table: outcome}, None)

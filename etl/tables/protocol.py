@@ -203,6 +203,20 @@ class Target(ABC):
         return None
 
     @abstractmethod
+    def fence(self, run_id: str) -> None:
+        """Commit a version without rows and without an app transaction: a fence against earlier attempts of a run.
+
+        A commit that was prepared on an older version fails, and one that is prepared on a later version finds the
+        fence (`holds` of `FileTarget.commit`).
+
+        run_id: of the run whose process makes it.
+
+        Raises:
+            Refused: there is no table.
+            RetriableFailure: other writers repeatedly committed first.
+        """
+
+    @abstractmethod
     def remove_run(self, run: RunCommit) -> TableCommit:
         """Remove the rows that a run landed, and commit its app transaction, so that no attempt can land later.
 
@@ -265,13 +279,17 @@ class FileTarget(Target):
         expected: TableState | None = None,
         columns: TableColumns | None = None,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit:
         """Commit a run's files; without files, only its app transaction.
 
         expected: the table's state in the plan; the table must be the same, without incidents since. columns: the
         columns of the files; the table must still have them. remove: rows that the same commit removes (replace).
+        holds: reads in the ledger that this process holds its lease. Each try calls it after it has read the table, if
+        the table was fenced since `expected`.
 
         Raises:
+            LeaseLost: of `holds`.
             Refused: the table has a later run of this app (`ledger-older-than-table`), is not the planned one, lets app
                 transactions expire, or needs another writer.
             TableBusy: other writers repeatedly committed first.
@@ -325,6 +343,7 @@ class FrameTarget(Target):
         expected: TableState | None = None,
         merge_schema: bool = False,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit:
         """Write the rows and commit them with the run's app transaction. Arguments as in `FileTarget.commit`.
 

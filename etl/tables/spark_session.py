@@ -1,4 +1,5 @@
-"""A Spark session, as tables use it: how many tasks it runs at once, which stores it reaches, how it writes places."""
+"""A Spark session, as tables use it: its settings, how many tasks it runs at once, which stores it
+reaches, how it writes places."""
 
 from __future__ import annotations
 
@@ -24,6 +25,20 @@ def slices_of_a_range(session: SparkSession) -> int:
     """How many slices Spark gives a range by default, which is the parallelism of a Connect server."""
     numbers = session.range(0, 1 << 16).selectExpr("spark_partition_id() AS slice")
     return int(numbers.selectExpr("max(slice) AS last").collect()[0]["last"]) + 1
+
+
+@contextmanager
+def setting(session: SparkSession, **values: str | None) -> Iterator[None]:
+    """Settings of a session within this context. None: not set."""
+    conf = session.conf
+    before = {key: conf.get(key, None) for key in values}
+    for key, value in values.items():
+        conf.unset(key) if value is None else conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            conf.unset(key) if value is None else conf.set(key, value)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from kseg.etl.rows.widening import can_write
 from kseg.etl.tables.delta.checkpoints import write_checkpoint_if_due
 from kseg.etl.tables.delta.ensure import ensure, set_properties
 from kseg.etl.tables.delta.features import refuse_retention, removal_reasons, spark_may_commit, spark_reasons
-from kseg.etl.tables.delta.log import find_transaction, incidents_since
+from kseg.etl.tables.delta.log import FENCE, changes_since, find_transaction
 from kseg.etl.tables.delta.rewrite import Rewrite, Rewriter
 from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
 from kseg.etl.tables.delta.table import (
@@ -122,11 +122,12 @@ class DeltaTarget(DeltaAccess, FileTarget):
         expected: TableState | None = None,
         columns: TableColumns | None = None,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
         options: WriterOptions | None = None,
     ) -> NewCommit | FoundCommit:
         """As `FileTarget.commit`. options: how files that are hit by `remove` in part are rewritten."""
         self._check_store()
-        call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options))
+        call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options), holds)
 
         def attempt() -> NewCommit | FoundCommit:
             table = call.table()
@@ -158,6 +159,21 @@ class DeltaTarget(DeltaAccess, FileTarget):
             return FoundCommit(self._found(table, run, None, "").commit)
 
         return self.until_deadline(attempt)
+
+    def fence(self, run_id: str) -> None:
+        self._check_store()
+
+        def attempt() -> None:
+            table = self.look()
+            if table is None:
+                raise gone_before_commit(self.name)
+            version = table.version()
+            try:
+                commit_files(table, (), commit_properties({"run": run_id, FENCE: True}))
+            except (DeltaError, OSError) as error:
+                raise self.race_or(error, version) from error
+
+        self.until_deadline(attempt)
 
     def remove_run(self, run: RunCommit) -> TableCommit:
         self._check_store()
@@ -246,7 +262,12 @@ class _Call:
     """One call of commit or remove_run, over as many attempts as it takes."""
 
     def __init__(
-        self, target: DeltaTarget, run: RunCommit, expected: TableState | None, rewriter: Rewriter | None
+        self,
+        target: DeltaTarget,
+        run: RunCommit,
+        expected: TableState | None,
+        rewriter: Rewriter | None,
+        holds: Callable[[], object] | None = None,
     ) -> None:
         self.run = run
         self.expected = expected
@@ -254,6 +275,7 @@ class _Call:
         self._target = target
         self._seen = expected
         self._rewriter = rewriter
+        self._holds = holds
         self._tried: Rewrite | None = None
 
     def table(self) -> Snapshot:
@@ -261,6 +283,7 @@ class _Call:
 
         Raises:
             Refused: there is none, it is not the table that was planned for, or it forgets app transactions.
+            LeaseLost: it was fenced, and another process has this one's lease.
         """
         name = self._target.name
         table = self._target.look()
@@ -269,7 +292,10 @@ class _Call:
         refuse_retention(name, table_properties(table))
         if self._seen is not None:
             now = table.state()
-            for incident in incidents_since(self._target.location.open(), self._seen, now):
+            changes = changes_since(self._target.location.open(), self._seen, now)
+            if changes.fenced and self._holds is not None:
+                self._holds()
+            for incident in changes.incidents:
                 raise changed_table(name, incident.code, incident.message, incident.version)
             self._seen = now
         return table

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from kseg.etl.ledger.values import APP_ROOT, DELTA_SNAPSHOT, TableState
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 APP_PREFIX = f"{APP_ROOT}/"
 
 # What puts other rows in the place of the ones that were there. Names as Delta on Spark and delta-rs write them.
+FENCE: Final = "fence"
+"""Of a commit's details: another process has taken over from those that prepared a commit before."""
+
+FENCE_PROPERTY: Final = "kseg.fence"
+"""A table property that a fence by Spark sets."""
+
 _RESTORES = frozenset({"RESTORE"})
 _REPLACES = frozenset(
     {
@@ -100,6 +106,11 @@ class Commit:
         """The run of ours that made the commit."""
         run = self.details.get("run", self.details.get("kseg"))
         return run if isinstance(run, str) else None
+
+    @property
+    def fence(self) -> bool:
+        """Made by `Target.fence`."""
+        return bool(self.details.get(FENCE))
 
     @property
     def size(self) -> int:
@@ -209,21 +220,38 @@ def incident_of(commit: Commit, table_id: str) -> Incident | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened to a table since a recorded state. incidents: as of `incidents_since`.
+
+    fenced: a commit since is a fence (`Target.fence`), or the log does not show all of them.
+    """
+
+    incidents: tuple[Incident, ...] = ()
+    fenced: bool = False
+
+
 def incidents_since(store: Opened, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
+    """See `changes_since`."""
+    return changes_since(store, recorded, now).incidents
+
+
+def changes_since(store: Opened, recorded: TableState, now: TableState | None) -> Changes:
     """Changes to a table since a recorded state that a ledger must not ignore, oldest first.
 
     Where the log does not reach back to the recorded version any more, only the number of rows can be compared: fewer
     than recorded is an incident, since it is unknown whose rows were removed.
     """
     if now is None:
-        return (Incident("table-missing", "the table no longer exists"),)
+        return Changes((Incident("table-missing", "the table no longer exists"),))
     if recorded.snapshot.format != DELTA_SNAPSHOT.format:
         message = f"it is a Delta table, and was recorded with snapshots of the format {recorded.snapshot.format}"
-        return (Incident("table-recreated", message),)
+        return Changes((Incident("table-recreated", message),))
     found: list[Incident] = []
-    complete = True
+    complete, fenced, oldest = True, False, now.version + 1
     for commit in commits_back(store, now.version, recorded.version + 1):
-        complete = commit.version == recorded.version + 1
+        oldest, fenced = commit.version, fenced or commit.fence
+        complete = oldest == recorded.version + 1
         if (incident := incident_of(commit, recorded.id)) is not None:
             found.append(incident)
     found.reverse()
@@ -235,4 +263,4 @@ def incidents_since(store: Opened, recorded: TableState, now: TableState | None)
     if not complete and not found and recorded.rows is not None and now.rows is not None and now.rows < recorded.rows:
         message = f"the log was cleaned since version {recorded.version}, and {recorded.rows - now.rows} rows are gone"
         found.append(Incident("table-lost-rows", message))
-    return tuple(found)
+    return Changes(tuple(found), fenced or oldest > recorded.version + 1)

@@ -25,7 +25,7 @@ from kseg.etl.ledger.values import TableCommit, TableState
 from kseg.etl.rows.names import LATE_COLUMN, RUN_COLUMN
 from kseg.etl.rows.widening import Widening
 from kseg.etl.tables.delta.features import refuse_append_only, refuse_retention
-from kseg.etl.tables.delta.log import Commit, find_transaction, incidents_since
+from kseg.etl.tables.delta.log import FENCE, FENCE_PROPERTY, Commit, changes_since, find_transaction
 from kseg.etl.tables.delta.snapshots import Snapshot
 from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_schema
 from kseg.etl.tables.errors import (
@@ -44,10 +44,11 @@ from kseg.etl.tables.removal import OfAddresses, OfRun, Removal, quoted
 from kseg.etl.tables.spark.correcting import correct
 from kseg.etl.tables.spark.create import NewTable, add_late_column, check_partitions, set_properties
 from kseg.etl.tables.spark.exclusion import Exclusion
+from kseg.etl.tables.spark.failures import committing_to, first_line
 from kseg.etl.tables.spark.rows import as_in_table, both_schemas, project
 from kseg.etl.tables.spark.stores import unsafe_store
 from kseg.etl.tables.spark.widening import widen
-from kseg.etl.tables.spark_session import hadoop_place, parallelism, reaching
+from kseg.etl.tables.spark_session import hadoop_place, parallelism, reaching, setting
 from kseg.etl.tables.values import UNKNOWN_VERSION, FoundCommit, NewCommit, RunCommit
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class SparkTarget(FrameTarget):
         """
         tasks = str(4 * parallelism(self._spark))
         wanted = {_RETENTION_CHECK: "false", "spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}
-        return self._setting(**wanted)
+        return setting(self._spark, **wanted)
 
     # --- making the table --------------------------------------------------------------------------------------------
 
@@ -185,9 +186,10 @@ class SparkTarget(FrameTarget):
         self.check_lease()  # a table that was just created: from here on with its lease
         return self._load()[1].state()
 
-    def _made_by(self, run_id: str | None) -> contextlib.AbstractContextManager[None]:
+    def _made_by(self, run_id: str | None, **details: bool) -> contextlib.AbstractContextManager[None]:
         """Statements within are commits of this run."""
-        return self._setting(**({_USER_METADATA: json.dumps({"kseg": run_id})} if run_id is not None else {}))
+        metadata = {_USER_METADATA: json.dumps({"kseg": run_id, **details})}
+        return setting(self._spark, **(metadata if run_id is not None else {}))
 
     def _create(self, ddl: str) -> None:
         from pyspark.errors import PySparkException
@@ -195,7 +197,7 @@ class SparkTarget(FrameTarget):
         try:
             self._spark.sql(ddl)
         except PySparkException as error:
-            raise ConfigurationError.of("sink", f"cannot create {self.name}: {_first_line(error)}") from error
+            raise ConfigurationError.of("sink", f"cannot create {self.name}: {first_line(error)}") from error
 
     def widen(self, sink: SinkSchema, *, allowed: bool) -> tuple[Widening, ...]:
         _, table = self._load()
@@ -266,12 +268,13 @@ class SparkTarget(FrameTarget):
         expected: TableState | None = None,
         merge_schema: bool = False,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit:
         """See `FrameTarget.land`. remove: all new rows must match it too, which `replaceWhere` checks."""
         there = table_schema(self._load()[1])
         projected = as_in_table(project(rows, sink, run.run_id), sink, there)
         with both_schemas(sink, there):
-            return self._land(projected, run, expected=expected, merge_schema=merge_schema, remove=remove)
+            return self._land(projected, run, expected=expected, merge_schema=merge_schema, remove=remove, holds=holds)
 
     def _land(
         self,
@@ -281,12 +284,13 @@ class SparkTarget(FrameTarget):
         expected: TableState | None = None,
         merge_schema: bool = False,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit:
         self.check_store()
         access, table = self._load()
-        if (found := self._find_commit(access, table, run, "", expected)) is not None:
+        if (found := self._find_commit(access, table, run, "", expected, holds)) is not None:
             return found
-        if "fence" not in run.facts:  # whoever closes a table to a ledger takes the ledger's app transaction as well
+        if FENCE not in run.facts:  # whoever closes a table to a ledger takes the ledger's app transaction as well
             refuse_closed(self.name, run.app_id, table.transaction_version)
         attempt_id = uuid.uuid4().hex
         writer = (
@@ -300,7 +304,7 @@ class SparkTarget(FrameTarget):
             writer = writer.option("replaceWhere", self._predicate(remove, run.run_id))
         if merge_schema:
             writer = writer.option("mergeSchema", "true")
-        with self._exclusion.committing(), self._errors(run):
+        with self._exclusion.committing(), committing_to(self.name, run.app_id):
             writer.saveAsTable(self._table) if self._table is not None else writer.save(self._path)
         access, table = self._load()
         outcome = self._find_commit(access, table, run, attempt_id, expected)
@@ -332,7 +336,7 @@ class SparkTarget(FrameTarget):
                 refuse_append_only(self.name, table_properties(table))
                 self._delete(run)
             # An attempt that lands in front of the fence has landed rows that were not there a moment ago.
-            if landed or isinstance(self._fence(run), NewCommit):
+            if landed or isinstance(self._take_transaction(run), NewCommit):
                 break
         now = self._load()[1].state()
         gone = 0 if before.rows is None or now.rows is None else before.rows - now.rows
@@ -346,23 +350,31 @@ class SparkTarget(FrameTarget):
         access.refuse_removal(table, run, done)
         return True
 
+    def fence(self, run_id: str) -> None:
+        # Properties: behind any other commit without rows, Spark puts an append without starting it again.
+        self.check_store()
+        there, fence = self._load()[1], {FENCE_PROPERTY: uuid.uuid4().hex}
+        with self._exclusion.committing(), committing_to(self.name), self._made_by(run_id, **{FENCE: True}):
+            set_properties(self._spark, self._sql_name, there, fence)
+
     def set_properties(self, properties: Mapping[str, str], run: RunCommit) -> None:
         there = self._load()[1]
-        with self._exclusion.committing(), self._errors(run), self._made_by(run.run_id):
+        with self._exclusion.committing(), committing_to(self.name, run.app_id), self._made_by(run.run_id):
             set_properties(self._spark, self._sql_name, there, properties)
 
     def _delete(self, run: RunCommit) -> None:
         # No app transaction here: Spark would skip a DELETE that carries the run's own, as already done.
-        with self._exclusion.committing(), self._errors(run), self._setting(**{_APP_ID: None, _APP_VERSION: None}):
+        without = setting(self._spark, **{_APP_ID: None, _APP_VERSION: None})
+        with self._exclusion.committing(), committing_to(self.name, run.app_id), without:
             # Another process may have landed a later plan of this run id while the rows were counted. What it appends
             # after Spark has read the table for this statement stays: Delta puts such an append behind the DELETE.
             self._may_remove(*self._load(), run)
             self._spark.sql(f"DELETE FROM {self._sql_name} WHERE {OfRun(run.run_id).sql()}")
 
-    def _fence(self, run: RunCommit) -> NewCommit | FoundCommit:
+    def _take_transaction(self, run: RunCommit) -> NewCommit | FoundCommit:
         """Commit the run's app transaction without rows; FoundCommit: another writer has committed it meanwhile."""
         columns = self._spark.table(self._sql_name).limit(0)
-        return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, "fence": True}))
+        return self._land(columns, RunCommit(run.run_id, run.app_id, run.app_version, {**run.facts, FENCE: True}))
 
     def _load(self) -> tuple[DeltaAccess, Snapshot]:
         access = self.access()
@@ -373,11 +385,20 @@ class SparkTarget(FrameTarget):
         return access, table
 
     def _find_commit(
-        self, access: DeltaAccess, table: Snapshot, run: RunCommit, attempt_id: str, expected: TableState | None
+        self,
+        access: DeltaAccess,
+        table: Snapshot,
+        run: RunCommit,
+        attempt_id: str,
+        expected: TableState | None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit | None:
         """The run's commit in the table; None if there is none yet."""
         if expected is not None:
-            for incident in incidents_since(access.location.open(), expected, table.state()):
+            changes = changes_since(access.location.open(), expected, table.state())
+            if changes.fenced and holds is not None:
+                holds()
+            for incident in changes.incidents:
                 raise changed_table(self.name, incident.code, incident.message, incident.version)
         done = table.transaction_version(run.app_id)
         if done is None or done < run.app_version:
@@ -407,43 +428,7 @@ class SparkTarget(FrameTarget):
         )
         return NewCommit(commit) if mine else FoundCommit(commit)
 
-    @contextlib.contextmanager
-    def _errors(self, run: RunCommit) -> Iterator[None]:
-        from pyspark.errors import AnalysisException, PySparkException
-
-        try:
-            yield
-        except AnalysisException as error:
-            raise ConfigurationError.of(
-                "sink",
-                f"the rows do not fit {self.name}: {_first_line(error)}",
-                "cast or drop columns in the transform",
-            ) from error
-        except PySparkException as error:
-            if "Concurrent" not in str(error):
-                raise
-            # The caller retries: the table then says whether another attempt of this run won, or another writer.
-            raise RetriableFailure(
-                f"another writer committed in between: {_first_line(error)}", table=self.name, app_id=run.app_id
-            ) from error
-
-    @contextlib.contextmanager
-    def _setting(self, **values: str | None) -> Iterator[None]:
-        conf = self._spark.conf
-        before = {key: conf.get(key, None) for key in values}
-        for key, value in values.items():
-            conf.unset(key) if value is None else conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key, value in before.items():
-                conf.unset(key) if value is None else conf.set(key, value)
-
 
 def _metric(commit: Commit, name: str) -> int | None:
     value = (commit.info.get("operationMetrics") or {}).get(name)
     return None if value is None else int(value)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

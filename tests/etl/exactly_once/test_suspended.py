@@ -8,11 +8,13 @@ stop it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kseg.etl.errors import AnotherRunActive, ExitCode
+from kseg.etl.errors import AnotherRunActive, ExitCode, Refused
 from kseg.etl.run import group_commit
 from run_steps import STEPS
 from skips import IN_FULL
@@ -105,6 +107,88 @@ def test_a_run_abandoned_in_its_sleep_lands_nothing(step, topics, home, children
     assert answer["exit"] == ExitCode.ANOTHER_RUN_ACTIVE, answer
     assert go_on(other)["exit"] == 0
     job.assert_complete(runs=1)
+
+
+WRITERS = {
+    "delta-rs": {},
+    "spark": {"routes": None, "path": "./lake/first", "cluster_by": ["offset"], "single_driver": True},
+}
+
+
+def wakes_at(step: str, sleeper: Any, *then: Callable[[], Any]) -> Callable[[str], None]:
+    """An observer: at this step the sleeper goes on, and ends without its lease; after it has, other things happen."""
+
+    def observe(seen: str) -> None:
+        if seen == step:
+            answer = go_on(sleeper)
+            assert answer["exit"] == ExitCode.ANOTHER_RUN_ACTIVE, answer
+            for happens in then:
+                happens()
+
+    return observe
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_rows_that_land_after_a_run_was_found_to_have_none_are_not_removed(
+    writer, topics, home, children, records, scale
+):
+    """The job file has changed, so the run is to be abandoned. Its sleeper lands a table after they were looked at, and
+    Kafka then loses the records: the abandonment removed those rows for good, and nobody was asked."""
+    if writer not in scale(("delta-rs",), WRITERS):
+        pytest.skip(IN_FULL)
+    topics = topics if writer == "delta-rs" else topics[:1]
+    job = home(*topics, sink=WRITERS[writer])
+    sleeper = children.run(job, at="land:first:before", signal="SIGSTOP", own_jvm=scale(False, True))
+    sleeper.suspended()
+    kept = records.rows(*topics)
+    job.change(sink={"merge_schema": True}, source={"on_data_loss": "record"})
+    loss = wakes_at("abandon:before", sleeper, lambda: records.delete_records(topics[0], 0, 20))
+    with pytest.raises(Refused) as refused:
+        job.ingest(take_over=True, observe=loss)
+    assert refused.value.code == "configuration-changed"
+    (run,) = job.state.runs
+    with pytest.raises(Refused) as asked:
+        job.abandon(run)
+    assert asked.value.code == "rows-would-be-lost"
+    job.finish(run)
+    assert job.rows() == kept
+    assert job.ingest().status == "nothing-to-do"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_nothing_lands_between_the_last_look_for_a_runs_rows_and_its_abandonment(writer, topics, home, children, scale):
+    """By its own clocks the sleeper holds its lease, and it reads its tables only when it has woken up."""
+    if writer not in scale(("delta-rs",), WRITERS):
+        pytest.skip(IN_FULL)
+    topics = topics if writer == "delta-rs" else topics[:1]
+    job = home(*topics, sink=WRITERS[writer])
+    sleeper = children.run(job, at="land:first:before", signal="SIGSTOP", own_jvm=scale(False, True))
+    sleeper.suspended()
+    job.change(sink={"merge_schema": True})
+    job.ingest(take_over=True, observe=wakes_at("abandon:fenced", sleeper))
+    assert [run.landed_in for run in job.state.runs.values() if run.abandoned] == [()]
+    job.assert_complete(runs=1, swept=writer == "delta-rs")
+
+
+def test_no_row_is_lost_to_an_answer_that_a_sleeper_has_made_wrong(home, children, records):
+    """Somebody is asked whether the rows of one table may be lost; meanwhile the sleeper would land in the other."""
+    topics = records.topic(1), records.topic(1)
+    for topic in topics:
+        records.write(topic, 0, 10)
+    job = home(*topics)
+    sleeper = children.run(job, at="land:rest:before", signal="SIGSTOP")
+    sleeper.suspended()
+    records.delete_records(topics[0], 0, 4)
+    (run,) = job.state.runs
+
+    def answer(stake: Any) -> bool:
+        assert stake.gone == 4
+        assert go_on(sleeper)["exit"] == ExitCode.ANOTHER_RUN_ACTIVE
+        records.delete_records(topics[1], 0, 10)
+        return True
+
+    report = job.abandon(run, take_over=True, ask=answer)
+    assert [(Path(table.path).name, table.rows) for table in report.tables] == [("first", 10), ("rest", 0)]
 
 
 @pytest.mark.parametrize("carry_out", ["abandon", "finish"])

@@ -22,6 +22,7 @@ from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.run import abandon
 from kseg.etl.run.deadline import RunDeadline
+from kseg.etl.run.live_view import LiveView
 from kseg.etl.run.report import RunReport
 from kseg.etl.tables.targets import Targets
 
@@ -117,3 +118,17 @@ def test_what_another_process_has_landed_since_is_no_refusal_of_a_process_withou
     run = RunState(plan, datetime.now(UTC), abandoning=True, landed_in=("t",))
     with pytest.raises(Refused if held else LeaseLost):
         abandon._remove(cast("Any", context), cast("Any", SimpleNamespace(read=read)), run, "t", cast("Any", None))
+
+
+@pytest.mark.parametrize("landed", ["t", "letters", "damaged", None])
+def test_a_run_has_landed_where_any_of_its_tables_has_it(landed: str | None) -> None:
+    """A run whose dead letters alone were committed, and not recorded, was abandoned without a question."""
+    targets = SimpleNamespace(transaction_version=lambda table, _: int(table == landed))
+    job = SimpleNamespace(quarantine=None, dead_letters=None)
+    plan = ev.RunPlan(
+        *(RUN, "incremental", RUN, APP, 1, "", "{}", None, {}, (), {"t": None}),
+        quarantine="damaged",
+        dead_letters="letters",
+    )
+    run = RunState(plan, datetime.now(UTC))
+    assert LiveView(cast("Any", SimpleNamespace(job=job, targets=targets))).has_landed(run) is (landed is not None)

@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.rules import NEWEST
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.values import TableState, closed_app_id
@@ -43,13 +44,13 @@ class ByFiles:
         return self.target.ensure(sink_schema(batch.schema), **options).state
 
     def land(
-        self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, remove: Removal | None
+        self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, **how: Any
     ) -> NewCommit | FoundCommit:
         sink = sink_schema(batch.schema)
         ready = self.target.ensure(sink)
         outputs = land(iter([batch]), LandingPlan(run.owner, sink, (ready.write,)), task=0, attempt=0)
         files = written_files(output for part in outputs for output in read_task_output(part.to_pylist()))
-        return self.target.commit(files, run, expected=expected, columns=ready.write.columns, remove=remove)
+        return self.target.commit(files, run, expected=expected, columns=ready.write.columns, **how)
 
 
 class ByFrame:
@@ -63,9 +64,9 @@ class ByFrame:
         return self.target.ensure(self._frame(batch), sink_schema(batch.schema), **options)
 
     def land(
-        self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, remove: Removal | None
+        self, batch: pa.RecordBatch, run: RunCommit, expected: TableState | None, **how: Any
     ) -> NewCommit | FoundCommit:
-        return self.target.land(self._frame(batch), sink_schema(batch.schema), run, expected=expected, remove=remove)
+        return self.target.land(self._frame(batch), sink_schema(batch.schema), run, expected=expected, **how)
 
     def _frame(self, batch: pa.RecordBatch) -> Any:
         return self._spark.createDataFrame(pa.Table.from_batches([batch]))
@@ -87,8 +88,9 @@ class Table:
         app: str = APP,
         expected: TableState | None = None,
         remove: Removal | None = None,
+        holds: Callable[[], object] | None = None,
     ) -> NewCommit | FoundCommit:
-        return self.by.land(batch, RunCommit(run_id, app, number, FACTS), expected, remove)
+        return self.by.land(batch, RunCommit(run_id, app, number, FACTS), expected, remove=remove, holds=holds)
 
     def runs(self) -> dict[int, str]:
         """The run of each offset."""
@@ -181,6 +183,32 @@ def test_a_removed_run_cannot_land_any_more(table: Table, rows: Rows) -> None:
     assert table.target.remove_run(RunCommit("run-3", APP, 3)).removed == 0
     assert isinstance(table.land(rows(20, 25), "run-3", 3), FoundCommit)
     assert set(table.runs()) == set(range(10))
+
+
+def lost() -> None:
+    raise LeaseLost("the lease was taken over")
+
+
+def test_behind_a_fence_only_the_holder_of_the_lease_commits(table: Table, rows: Rows) -> None:
+    planned = table.by.ensure(rows(0, 1))
+    table.target.fence("run-1")
+    fenced = table.access.describe([APP])
+    assert (fenced.state, fenced.transactions) == (TableState(planned.id, planned.version + 1, 0), {})
+    assert table.access.incidents_since(planned, fenced.state) == ()
+    with pytest.raises(LeaseLost):
+        table.land(rows(0, 10), expected=planned, holds=lost)
+    table.target.fence("run-1")
+    assert table.access.state() == TableState(planned.id, planned.version + 2, 0)
+    assert isinstance(table.land(rows(0, 10), expected=planned, holds=lambda: None), NewCommit)
+    assert set(table.runs()) == set(range(10))
+
+
+def test_without_a_fence_no_commit_asks_for_its_lease(table: Table, rows: Rows) -> None:
+    table.by.ensure(rows(0, 1))
+    table.target.fence("run-0")
+    planned = table.access.state()
+    table.land(rows(10, 20), "run-9", app=f"{APP}/run-9")
+    assert isinstance(table.land(rows(0, 10), expected=planned, holds=lost), NewCommit)
 
 
 def test_the_rows_of_a_later_plan_of_the_same_run_stay(table: Table, rows: Rows) -> None:

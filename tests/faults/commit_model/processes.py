@@ -40,6 +40,7 @@ class Process:
 
     marked: the run that its commit of offsets names where it has none of its own, as a run with nothing to do has.
     read, inputs, view: what it has observed and not used yet. epoch: of its producer. table: number of the next one.
+    stake: the tables with rows that it has decided to remove; None: an abandonment that another one has decided on.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Process:
     epoch: int = 0
     offsets: Any = None
     table: int = 0
+    stake: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         read = None if self.read is None else digest_of(self.read)
@@ -70,7 +72,7 @@ class Process:
             read,
             self.epoch,
         )
-        return repr((*shown, self.offsets, self.table))
+        return repr((*shown, self.offsets, self.table, self.stake))
 
 
 Stepped = tuple[World, Process | None]
@@ -109,7 +111,7 @@ def _fence(world: World, process: Process) -> Stepped:
     run = world.ledger.unfinished(process.chain) if process.kind == "abandon" else None
     if run is None or run.accounted is not None:
         world = replace(world, producer=world.producer + 1)
-    return world, replace(process, at="begin abandoning" if process.kind == "abandon" else "read")
+    return world, replace(process, at="fence tables" if process.kind == "abandon" else "read")
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _read(world: World, process: Process) -> Stepped:
         job = CHANGED if run.config_hash == CHANGED.hash_by(run.plan.rules) else JOB
     found = next_step(_View(world, job), world.ledger, process.chain, plan_incremental, lambda e: _signed(process, e))
     if found.kind == "abandon":
-        return world, replace(process, at="begin abandoning")
+        return world, replace(process, at="fence tables")
     return world, replace(process, at="land", run_id=run.run_id, table=0)
 
 
@@ -183,14 +185,18 @@ def _draft(world: World, process: Process, inputs: PlanInputs) -> Draft:
 
 
 def _land(world: World, process: Process) -> Stepped:
-    """One table: its commit, unless the app transaction is taken. The event is written afterwards."""
+    """One table: its commit, unless the app transaction is taken. The event is written afterwards.
+
+    Only behind a fence is the lease read. Elsewhere a process goes by its clocks, by which it holds what it has lost.
+    """
     run = world.ledger.runs[process.run_id]
     tables = sorted(run.plan.tables)
     if run.accounted is not None or process.table == len(tables):
         return world, replace(process, at="account" if run.accounted is None else "observe")
-    world.hold(process.chain, process.attempt) if process.table == 0 else None
     path = tables[process.table]
-    table = world.table(path)
+    table, planned = world.table(path), run.plan.tables[path]
+    if planned is not None and table.fenced > planned.version:
+        world.hold(process.chain, process.attempt)
     if table.transaction(run.plan.app_id) < run.plan.app_version:
         added = frozenset(
             (r.tp, offset, run.run_id)
@@ -283,6 +289,36 @@ def _release(world: World, process: Process) -> Stepped:
 # --- abandoning
 
 
+def _fence_tables(world: World, process: Process) -> Stepped:
+    """One table; behind the last one what is abandoned is decided, by the rows that are there."""
+    run = world.ledger.unfinished(process.chain)
+    if run is None or run.abandoning or run.offsets_committed is not None:
+        return world, replace(process, at="begin abandoning", table=0)
+    tables = sorted(run.plan.tables)
+    if process.table == len(tables):
+        return world, replace(process, at="decide", table=0)
+    table = world.table(tables[process.table])
+    if table.transaction(run.plan.app_id) < run.plan.app_version:
+        world = world.with_table(tables[process.table], table.fence())
+    return world, replace(process, table=process.table + 1)
+
+
+def _decide(world: World, process: Process) -> Stepped:
+    """A person agrees to lose what is there; without one, a run that has landed is not abandoned."""
+    run = world.ledger.unfinished(process.chain)
+    if run is None:
+        return world, replace(process, at="begin abandoning")
+    if process.kind != "abandon":
+        view = _View(world, _job(process))
+        next_step(view, world.ledger, process.chain, plan_incremental, lambda event: _signed(process, event))
+    landed = (path for path in sorted(run.plan.tables) if _rows_in(world, path, run))
+    return world, replace(process, at="begin abandoning", stake=tuple(landed))
+
+
+def _rows_in(world: World, path: str, run: RunState) -> bool:
+    return any(run_id == run.run_id for _, _, run_id in world.table(path).rows)
+
+
 def _begin_abandoning(world: World, process: Process) -> Stepped:
     run = world.ledger.unfinished(process.chain)
     if run is None or run.offsets_committed is not None:
@@ -298,10 +334,13 @@ def _remove(world: World, process: Process) -> Stepped:
         world = _write(world, process, ev.Abandoned(run_id=run.run_id, tables=_states(world, run)))
         return world, replace(process, at=_after_abandoning(process), run_id="", table=0)
     world.hold(process.chain, process.attempt)
-    table = world.table(tables[process.table])
+    path = tables[process.table]
+    table = world.table(path)
+    if process.stake is not None and path not in process.stake and _rows_in(world, path, run):
+        world = replace(world, unasked=f"rows of {run.run_id} were removed that nobody was asked about")
     after = table.commit(run.plan.app_id, run.plan.app_version, without=run.run_id)
     excused = world.excused or _may_be_committed_over(world, run)
-    world = replace(world.with_table(tables[process.table], after), excused=excused)
+    world = replace(world.with_table(path, after), excused=excused)
     return world, replace(process, table=process.table + 1)
 
 
@@ -337,6 +376,8 @@ _STEPS: dict[str, Callable[[World, Process], Stepped]] = {
     "committed": _committed,
     "finish": _finish,
     "release": _release,
+    "fence tables": _fence_tables,
+    "decide": _decide,
     "begin abandoning": _begin_abandoning,
     "remove": _remove,
 }

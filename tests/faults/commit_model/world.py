@@ -54,11 +54,12 @@ Row = tuple[TopicPartition, int, str]
 
 @dataclass(frozen=True)
 class Table:
-    """rows: in order; transactions: the version of each app's last one."""
+    """rows: in order; transactions: the version of each app's last one. fenced: the version of the last fence."""
 
     version: int = 0
     rows: frozenset[Row] = frozenset()
     transactions: tuple[tuple[str, int], ...] = ()
+    fenced: int = -1
 
     def transaction(self, app: str) -> int:
         return dict(self.transactions).get(app, -1)
@@ -67,7 +68,10 @@ class Table:
         """The table after a commit. without: rows of this run go. The caller has seen that its transaction is free."""
         kept = frozenset(row for row in self.rows if row[2] != without)
         taken = {**dict(self.transactions), app: version}
-        return Table(self.version + 1, kept | add, tuple(sorted(taken.items())))
+        return Table(self.version + 1, kept | add, tuple(sorted(taken.items())), self.fenced)
+
+    def fence(self) -> Table:
+        return replace(self, version=self.version + 1, fenced=self.version + 1)
 
 
 _DIGESTS: dict[int, tuple[JobState, bytes]] = {}
@@ -88,6 +92,7 @@ class World:
 
     excused: rows of an accounted run were removed, since it is abandoned; another may commit the group's offsets over
     them before or meanwhile. Until the next commit the group is ahead, as docs/explanation/faults.md says.
+    unasked: an abandonment has removed rows that were not there when it was decided on.
     """
 
     ledger: JobState = field(default_factory=lambda: JobState(job="job", ledger_id="ledger"))
@@ -98,6 +103,7 @@ class World:
     processes: tuple[Any, ...] = ()
     crashes: int = 0
     excused: bool = False
+    unasked: str = ""
 
     # --- the ledger
 
@@ -167,8 +173,9 @@ class World:
         return wrong
 
     def faults(self) -> list[str]:
-        """What is wrong in this state: rows twice, or offsets ahead of rows."""
+        """What is wrong in this state: rows twice, offsets ahead of rows, or rows removed that nobody decided on."""
         wrong = [] if self.excused else self.ahead()
+        wrong += [self.unasked] if self.unasked else []
         for tp in PARTITIONS:
             rows = self.rows_at(tp)
             wrong += [f"{tp}:{offset} has rows of {runs}" for offset, runs in rows.items() if len(runs) > 1]
@@ -183,5 +190,5 @@ class World:
 
     def key(self) -> bytes:
         """The same for states that cannot be told apart."""
-        seen = (digest_of(self.ledger), self.ends, self.tables, self.group, self.producer, self.excused)
+        seen = (digest_of(self.ledger), self.ends, self.tables, self.group, self.producer, self.excused, self.unasked)
         return hashlib.blake2b(repr((seen, self.processes, self.crashes)).encode(), digest_size=16).digest()

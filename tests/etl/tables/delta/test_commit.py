@@ -11,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from kseg.etl.errors import KsegError, Refused
+from kseg.etl.ledger.errors import LeaseLost
 from kseg.etl.ledger.events import TableState
 from kseg.etl.refusals.tables import ACCEPT_TABLE
 from kseg.etl.tables.delta.commit import DeltaTarget
@@ -263,6 +264,43 @@ def test_a_suspended_attempt_cannot_land_after_another_one(lander, rows, monkeyp
     monkeypatch.setattr(DeltaTable, "create_write_transaction", woken_up_late)
     assert isinstance(table.commit(mine), FoundCommit)
     assert len(table.offsets()) == 10
+
+
+def test_a_suspended_attempt_that_had_read_the_table_finds_the_fence(lander, rows, monkeypatch):
+    table = lander()
+    mine = table.write([rows(0, 10)])
+    planned = table.target.state()
+    commit = DeltaTable.create_write_transaction
+    suspended = [True]
+
+    def woken_up_late(self, *args, **kwargs):
+        if suspended.pop() if suspended else False:
+            DeltaTarget(table.path).fence("run-1")
+        return commit(self, *args, **kwargs)
+
+    def holds():
+        raise LeaseLost("the lease was taken over")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", woken_up_late)
+    with pytest.raises(LeaseLost):
+        table.commit(mine, expected=planned, holds=holds)
+    assert (table.target.state().version, table.offsets()) == (planned.version + 1, [])
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["whole", "cleaned"])
+def test_where_the_log_was_cleaned_there_may_have_been_a_fence(lander, rows, lost):
+    table = lander()
+    mine = table.write([rows(0, 10)])
+    planned = table.target.state()
+    for number in range(3):
+        table.commit([], f"run-{number + 2}", app=f"{APP}/run-{number + 2}")
+    if lost:
+        DeltaTable(table.path).create_checkpoint()
+        for version in range(3):
+            (Path(table.path) / f"_delta_log/{version:020d}.json").unlink()
+    asked = []
+    table.commit(mine, expected=planned, holds=lambda: asked.append(1))
+    assert len(asked) == lost
 
 
 @pytest.fixture

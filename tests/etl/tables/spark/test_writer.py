@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, Refused
+from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.rows.names import OWN_ADDRESS
@@ -14,7 +17,7 @@ from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.spark.rows import project
 from kseg.etl.tables.spark.writer import SparkTarget
-from kseg.etl.tables.spark_session import reaching
+from kseg.etl.tables.spark_session import reaching, setting
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 from row_addresses import add_address
 
@@ -178,6 +181,34 @@ def test_an_attempt_that_lands_in_front_of_the_fence_is_removed_too(spark, targe
     assert target.remove_run(RunCommit("run-2", APP, 2)).found
 
 
+def test_an_append_that_spark_has_begun_fails_on_a_fence(spark, target, rows, tmp_path):
+    """Behind any other commit without rows Delta would put the append, and never look at the fence."""
+    planned = ensure(spark, target, rows(0, 1))
+    begun, goes_on = tmp_path / "begun", tmp_path / "goes on"
+
+    def slow(batches):
+        begun.touch()
+        while not goes_on.exists():
+            time.sleep(0.01)
+        yield from batches
+
+    batch = rows(0, 10)
+    there = spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1)
+    frame = there.mapInArrow(slow, there.schema)
+    run = RunCommit("run-1", APP, 1)
+    with ThreadPoolExecutor(1) as pool:
+        landing = pool.submit(target.land, frame, sink_schema(batch.schema), run, expected=planned)
+        while not begun.exists() and not landing.done():
+            time.sleep(0.01)
+        try:
+            SparkTarget(lambda: spark, path=target._path, single_driver=True).fence("run-1")
+        finally:
+            goes_on.touch()
+        with pytest.raises(RetriableFailure, match="another writer committed"):
+            landing.result()
+    assert rows_of(target) == {}
+
+
 def test_tables_are_named_by_a_catalog_too(spark, rows):
     target = SparkTarget(lambda: spark, table="spark_catalog.default.kseg_landed", single_driver=True)
     spark.sql("DROP TABLE IF EXISTS spark_catalog.default.kseg_landed")
@@ -233,7 +264,7 @@ def test_a_store_that_spark_has_no_file_system_for_is_told_in_words(spark):
 def test_s3_is_safe_with_the_dynamodb_log_store(spark):
     target = SparkTarget(lambda: spark, path="s3a://bucket/t")
     store = "io.delta.storage.S3DynamoDBLogStore"
-    with target._setting(**{"spark.delta.logStore.s3a.impl": store}):
+    with setting(spark, **{"spark.delta.logStore.s3a.impl": store}):
         assert target._unsafe("s3a://bucket/t") is None
     assert target._unsafe("s3a://bucket/t") is not None
 
