@@ -13,6 +13,7 @@ from kseg.etl.tables.delta.maintenance import HOUR, DeltaFiles
 from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.errors import vacuum_of_nested
 from kseg.etl.tables.removal import OfRun, quoted
+from kseg.etl.tables.spark.correcting import delete_old_scratch
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import FileCount
 
@@ -69,6 +70,7 @@ class SparkMaintenance(DeltaFiles):
                 return FileCount(len(paths), self.sizes(relative))
             self._target.check_lease()
             self._vacuum(hours, "")
+        delete_old_scratch(store)  # which VACUUM does not look into
         after = self.stored()
         if stored is None or after is None:
             return FileCount()

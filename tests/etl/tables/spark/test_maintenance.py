@@ -13,6 +13,8 @@ import pytest
 
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.tables.parquet.storage import TableLocation
+from kseg.etl.tables.spark.correcting import delete_old_scratch
 from kseg.etl.tables.spark.maintenance import SparkMaintenance
 from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.values import RunCommit
@@ -85,3 +87,18 @@ def test_a_table_with_another_one_inside_is_not_vacuumed(
         vacuum(outer, dry_run=dry_run)
     assert "move that table" in (caught.value.faults[0].remedy or "")
     assert len(inner.offsets()) == 10
+
+
+def test_what_processes_have_left_that_died_while_they_made_a_shape_goes_after_a_day(tmp_path: Path) -> None:
+    day_ago = datetime.now(UTC).timestamp() - 25 * 3600
+    for name in ("shape-old", "shape-of-today", "race-old"):
+        log = tmp_path / "_kseg" / name / "_delta_log"
+        log.mkdir(parents=True)
+        (log / "0.json").touch()
+        if name.endswith("old"):
+            for path in (log / "0.json", log, log.parent):
+                os.utime(path, (day_ago, day_ago))
+    store = TableLocation.of(str(tmp_path)).open()
+    assert delete_old_scratch(store) == 1
+    assert sorted(path.name for path in (tmp_path / "_kseg").iterdir()) == ["race-old", "shape-of-today"]
+    assert delete_old_scratch(TableLocation.of(str(tmp_path / "nowhere")).open()) == 0
