@@ -14,13 +14,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 import pyarrow as pa
 
-from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
 from kseg.etl.operations.expected_rows import ADDRESS_ALONE, ExpectedRows, Part, Reading
@@ -44,9 +44,8 @@ from kseg.etl.operations.verdicts import (
 )
 from kseg.etl.rows.names import LATE_COLUMN, RUN_COLUMN, AddressColumns
 from kseg.etl.rows.types import delta_type
-from kseg.etl.source.packing import packed
-from kseg.etl.source.reader import read_range, reading_together
-from kseg.etl.transform.topics import rows_by_topic
+from kseg.etl.source.packing import NO_ROUTES
+from kseg.etl.tasks.packs import AttemptNumbers, PackPlan
 
 MOST_ROWS: Final = 100_000
 """Spark compares tables with more rows, or with more offsets to read again."""
@@ -180,30 +179,20 @@ class DriverComparison:
         return due
 
     def _records(self, reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows that the part's records make, in batches."""
-        origin, options = self.expected.context.clients.logs.origin, reading.options
-        topics = {task.topic: None for task in reading.tasks}
-        made = rows_by_topic(reading.steps, options.schema, topics) if reading.steps else {}
-        for pack in packed(reading.tasks, cores=1):
-            with reading_together(pack, origin, options) as together:
-                for task in pack:
-                    bad_records = BadRecords()
-                    for records in self._budget.spent_on(read_range(task, origin, options, together=together)):
-                        batch = records
-                        if made:
-                            first = {
-                                "topic": task.topic,
-                                "partition": task.partition,
-                                "offset": records.column("offset")[0].as_py(),
-                            }
-                            batch = made[task.topic].apply(records, first, bad_records)
-                        if reading.routes:
-                            batch = batch.filter(reading.is_routed(batch))
-                        if reading.beyond:
-                            here = [part.holds(address) for address in _addresses(batch, part.address)]
-                            batch = batch.filter(pa.array(here, pa.bool_()))
-                        if batch.num_rows:
-                            yield batch
+        """The rows that the part's records make, in batches: read in packs, as in a run's tasks."""
+        origin = self.expected.context.clients.logs.origin
+        plan = PackPlan.of(
+            reading.tasks, origin, reading.options, reading.steps, routes=NO_ROUTES, mixed=False, cores=1
+        )
+        for _, readers in plan.readings(range(len(plan.packs)), AttemptNumbers(0, 0)):
+            for batch in self._budget.spent_on(chain.from_iterable(readers)):
+                if reading.routes:
+                    batch = batch.filter(reading.is_routed(batch))
+                if reading.beyond:
+                    here = [part.holds(address) for address in _addresses(batch, part.address)]
+                    batch = batch.filter(pa.array(here, pa.bool_()))
+                if batch.num_rows:
+                    yield batch
 
     def _arrow(self, columns: list[str]) -> pa.Schema:
         return pa.schema([pa.field(name, delta_type(self.schema.field(name).type)) for name in columns])
@@ -214,7 +203,7 @@ class DriverComparison:
         landed = self.expected.landed
         copies = Intervals((c.topic, c.partition, c.start, c.end, c.copies) for c in landed.copies())
         addresses = sorted(rows.keys() | due.keys())
-        seen = [_seen(rows.get(address, ()), due.get(address), _or_one(copies.at(address))) for address in addresses]
+        seen = [_seen(rows.get(address, ()), due.get(address), copies.at(address, 1)) for address in addresses]
         arrays = np.array(seen, dtype=np.int64).reshape(len(seen), 9).T
         truths = {name: arrays[at] != 0 for at, name in enumerate(("in_kafka", "foreign", "differs"))}
         counts = dict(zip(("times", "standing", "kept", "replaced", "older", "copies"), arrays[3:], strict=True))
@@ -243,10 +232,6 @@ class DriverComparison:
         ]
 
 
-def _or_one(copies: int | None) -> int:
-    return 1 if copies is None else copies
-
-
 def _seen(rows: Sequence[_Row], due: _Due | None, copies: int) -> tuple[int, ...]:
     """The fields of `Seen` for one address, in the order that `_judged` expects."""
     claims = {row.run: row.claim for row in rows}
@@ -273,12 +258,17 @@ class Intervals:
         for of_partition in self._of.values():
             of_partition.sort()
 
-    def at(self, address: _Address) -> int | None:
+    @overload
+    def at(self, address: _Address) -> int | None: ...
+    @overload
+    def at(self, address: _Address, default: int) -> int: ...
+    def at(self, address: _Address, default: int | None = None) -> int | None:
+        """The value at an address; the default where no range has it."""
         topic, partition, offset = address
         ranges = self._of.get((topic, partition), ())
         before = bisect_right(ranges, offset, key=itemgetter(0)) - 1
         if before < 0 or offset >= ranges[before][1]:
-            return None
+            return default
         return ranges[before][2]
 
 

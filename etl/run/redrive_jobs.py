@@ -31,7 +31,7 @@ from kseg.etl.spark.narrowing import Crossing, RowSource
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
 from kseg.etl.tasks.error_transport import ErrorTransport
 from kseg.etl.tasks.packs import NOTHING_BESIDE, Beside, Source
-from kseg.etl.tasks.range_results import RangeResults, ReadBefore
+from kseg.etl.tasks.range_results import CollectedResults, RangeResults
 from kseg.etl.tasks.writing import hand_over
 from kseg.etl.transform.topics import rows_by_topic
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def jobs_of(context: JobContext, plan: ev.RunPlan, beside: Beside) -> SparkJobs:
-    """What reads a run's ranges."""
+    """The jobs that read a run's ranges."""
     return (RedriveJobs if plan.mode == REDRIVE else SparkJobs)(context, plan, beside)
 
 
@@ -78,7 +78,7 @@ class RedriveJobs(SparkJobs):
         schema = next(iter(rows_by_topic(steps, self.options.schema, dict.fromkeys(topics)).values())).schema
         rows = pa.Table.from_batches([batch for result in done for batch in result.outputs], schema)
         results = [result for one in done for result in one.range_results]
-        return LetterRows(spark, rows), RangeResults(tasks, ReadBefore(results), ErrorTransport())
+        return LetterRows(spark, rows), RangeResults(tasks, CollectedResults(results), ErrorTransport())
 
     def _executor(self) -> Executor:
         return DriverExecutor()

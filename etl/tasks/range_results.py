@@ -36,10 +36,10 @@ class ResultAccumulator(Protocol):
 
 
 class CollectedResults:
-    """The results of a read whose executor returns them to the driver one by one."""
+    """Results that an executor returned to the driver: one by one, or before an action needs their rows."""
 
-    def __init__(self) -> None:
-        self.value: Attempts = {}
+    def __init__(self, results: Iterable[RangeResult] = ()) -> None:
+        self.value: Attempts = {(result.index, 0): result for result in results}
 
     def add(self, term: Attempts) -> None:
         self.value.update(term)
@@ -54,20 +54,6 @@ class NoAccumulator:
 
     def add(self, term: Attempts) -> None:
         pass
-
-
-class ReadBefore:
-    """For ranges that were read before an action needs their rows."""
-
-    def __init__(self, results: Iterable[RangeResult]) -> None:
-        self._value = {(result.index, 0): result for result in results}
-
-    @property
-    def value(self) -> Attempts:
-        return self._value
-
-    def add(self, term: Attempts) -> None:
-        raise NotImplementedError("these ranges have been read")
 
 
 class RangeResults:
