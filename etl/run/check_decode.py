@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.decoding.columns import typed_columns
+from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.schemas import lineages_of
 from kseg.etl.run.read_options import read_options
 from kseg.etl.run.sink_rows import ROUTED, check_batch_rows
-from kseg.etl.transform.decode import decode_step
+from kseg.etl.transform.decode import NO_SCHEMAS, decode_step
 from kseg.etl.transform.transform import transform_of
 
 
-def decode_faults(job: Job, *, strict: bool = True) -> tuple[Fault, ...]:
+def decode_faults(
+    job: Job,
+    *,
+    strict: bool = True,
+    schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
+    rules: DecodingRules = NEWEST,
+) -> tuple[Fault, ...]:
     """Errors of the section that would end a run before it reads a record, found without brokers and without Spark.
 
-    Schemas in a registry are not checked. Columns that no table can hold are errors unless the job has a transform,
-    which may make others of them. strict: see `DecodeStep`. Runs that are planned already, and tables with
-    rows of the first rules of decoding, go on with whatever numbers they have.
+    Schemas in a registry are not checked, except those that a plan has pinned: schemas, by lineage. Columns that no
+    table can hold are errors unless the job has a transform, which may make others of them. strict: see `DecodeStep`.
+    Runs that are planned already, and tables with rows of the first rules of decoding, go on with whatever numbers they
+    have.
     """
     if job.decode is None:
         return ()
     found = [
         fault
         for path, section in sections_of(job.decode).items()
-        for fault in _of_section(job, section, ".".join(path), strict)
+        for fault in _of_section(job, section, ".".join(path), strict, schemas, rules)
     ]
     if not found and not job.transform and not any(lineages_of(job)):
         try:
@@ -40,16 +50,30 @@ def decode_faults(job: Job, *, strict: bool = True) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def refuse_odd_numbers(job: Job, rules: DecodingRules | None) -> None:
-    """Before a run is planned by these rules; None: those of new tables.
+def refuse_odd_numbers(
+    job: Job, rules: DecodingRules | None, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS
+) -> None:
+    """Before a run is planned by these rules; None: those of new tables. schemas: as of `decode_faults`.
 
     Raises ConfigurationError: numbers of an expectation are not read as the same ones everywhere, or no value is
     between the ends of one.
     """
-    if job.decode is None or not (rules or NEWEST).literals_by_source_text:
+    rules = rules or NEWEST
+    if job.decode is None or not rules.literals_by_source_text:
         return
-    if any(section.expect for section in sections_of(job.decode).values()) and (faults := decode_faults(job)):
+    expects = any(section.expect for section in sections_of(job.decode).values())
+    if expects and (faults := decode_faults(job, schemas=schemas, rules=rules)):
         raise ConfigurationError(faults)
+
+
+def refuse_planned_numbers(job: Job, plan: ev.RunPlan, state: JobState) -> None:
+    """As `refuse_odd_numbers`, where the columns come from schemas that the plan has pinned. Call it before the plan is
+    written. state: with the plan's own schemas."""
+    if plan.schemas:
+        # Not above: all formats of a registry, which most jobs do not have.
+        from kseg.etl.run.schemas import framed_schemas
+
+        refuse_odd_numbers(job, plan.rules, framed_schemas(job, plan, state))
 
 
 def decode_warnings(job: Job) -> tuple[str, ...]:
@@ -58,22 +82,26 @@ def decode_warnings(job: Job) -> tuple[str, ...]:
     return (f"{names}: not checked, the schemas are in a registry, which --connect asks",) if names else ()
 
 
-def _of_section(job: Job, section: Decode, place: str, strict: bool) -> Iterator[Fault]:
-    declared = section.model_copy(
+def _of_section(
+    job: Job, section: Decode, place: str, strict: bool, schemas: Mapping[str, FramedSchemas], rules: DecodingRules
+) -> Iterator[Fault]:
+    known = section.model_copy(
         update={
             name: None
             for name in ("key", "value")
-            if (payload := getattr(section, name)) is not None and payload.by_registry
+            if (payload := getattr(section, name)) is not None
+            and payload.by_registry
+            and f"{place}.{name}".removeprefix("decode.") not in schemas
         }
     )
-    step = replace(decode_step(declared, place), strict=strict)
+    step = replace(decode_step(known, place, schemas, rules), strict=strict)
     faults: list[Fault] = []
     for plan in step.payloads:
         try:
             typed_columns(plan)
         except ConfigurationError as error:
             faults += error.faults
-    if faults or declared != section:
+    if faults or known != section:
         yield from faults
         return
     try:

@@ -17,7 +17,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.planning.schemas import lineages_of
-from kseg.etl.run.check_decode import refuse_odd_numbers
+from kseg.etl.run.check_decode import refuse_odd_numbers, refuse_planned_numbers
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import foreseen_engine
@@ -168,6 +168,7 @@ def _check_planned_rows(job: Job, targets: Targets, plan: ev.RunPlan, state: Job
     """
     if not plan.ranges:
         return
+    refuse_planned_numbers(job, plan, state)
     if transform_of(job).on_frame or (any(lineages_of(job)) and not plan.schemas):
         yield "not checked: whether the rows fit the tables"
         return

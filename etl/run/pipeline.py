@@ -29,7 +29,7 @@ from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import check_again, preflight
 from kseg.etl.run.abandon import abandon_run, fence_tables
 from kseg.etl.run.changed_plan import literal_notes
-from kseg.etl.run.check_decode import refuse_odd_numbers
+from kseg.etl.run.check_decode import refuse_odd_numbers, refuse_planned_numbers
 from kseg.etl.run.context import JobContext, Observer
 from kseg.etl.run.data_freshness import observed_freshness
 from kseg.etl.run.failures import record_failure
@@ -188,6 +188,8 @@ def _plan(
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         nonlocal draft
         draft = next_step(LiveView(context, lambda _: inputs), state, lease.chain, planner, lease.sign).draft
+        if draft is not None:
+            _check_planned(draft)
         return () if draft is None else draft.events
 
     inputs, read_with = read(state), state
@@ -208,6 +210,13 @@ def _plan(
     after = lease.transition(decide)
     context.observe("plan:after")
     return after, draft
+
+
+def _check_planned(draft: Draft) -> None:
+    """Raises ConfigurationError: as `refuse_planned_numbers`."""
+    for event in draft.events:
+        if isinstance(event, ev.Planned):
+            refuse_planned_numbers(draft.inputs.job, event.plan, draft.state)
 
 
 def execute(
