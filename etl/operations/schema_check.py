@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -32,18 +32,21 @@ from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.growing import grown
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import kept_schema, without_rows
-from kseg.etl.planning.table_rules import rules_in_ledger
+from kseg.etl.planning.table_rules import next_rules
 from kseg.etl.rows.types import delta_type
 from kseg.etl.rows.widening import can_widen
 from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align, type_changes
 from kseg.etl.tables.parquet.schema import SinkSchema
-from kseg.etl.tables.targets import table_at
+from kseg.etl.tables.targets import description_at, table_at
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
 from kseg.segment_reader.payload.rescue import RESCUED
+
+_BEFORE_RUNS: Final = "the job has not run yet: its first run takes the subject's newest version"
+_BEFORE_SCHEMAS: Final = "the ledger was rebuilt, and has no schemas: the next run takes the subject's newest version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def _check(
         return SchemaCheck(against, refused=(str(error),))
     faults, notes = _beside_tables(job, part, fields, first=without_rows(state))
     if before is None:
-        notes = ("the job has not run yet: its first run takes the subject's newest version", *notes)
+        notes = (_BEFORE_SCHEMAS if state.lost_ledgers else _BEFORE_RUNS, *notes)
     return replace(check, refused=(*check.refused, *faults), notes=(*check.notes, *notes, *kept))
 
 
@@ -228,7 +231,7 @@ def _grown(
     job: Job, state: JobState, part: JobPart, candidate: Resolved, name: str, newest: tuple[str, Resolved] | None
 ) -> tuple[PayloadPlan | None, PayloadPlan, tuple[str, ...]]:
     """How the job decodes now (None before its first run), how it would decode, and the fields that would be null."""
-    rules = rules_in_ledger(job, state)
+    rules = next_rules(job, state, description_at, part.topics)
     own, form = kept_schema(part.payload.format, candidate), schema_format(part.payload, rules)
     known_readers = state.lineages.get(part.of_kind or part.lineage, Lineage("")).readers
     readers = () if without_rows(state) else known_readers

@@ -43,10 +43,10 @@ from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_identity import absent_topics, check_logs, check_topics, identities
 from kseg.etl.planning.table_rules import (
     beside_unfinished,
-    column_rules,
     depends_on_rules,
     has_same_columns,
     replaces_all,
+    schema_rules,
 )
 from kseg.etl.tables.values import TableDescription
 
@@ -367,8 +367,7 @@ class Draft:
         from kseg.etl.planning.schemas import pinned_schemas, without_rows
 
         anew = without_rows(self.state)
-        if not self.state.lineages:
-            rules = column_rules(self.inputs.described, rules)
+        rules = schema_rules(self.state, self.inputs.described, rules)
         return pinned_schemas(self.inputs.job, self.inputs.schemas, self.state, rules, anew=anew)
 
     def _open_transactions(self) -> dict[TopicPartition, ev.HeldBack]:

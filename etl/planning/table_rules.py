@@ -20,7 +20,7 @@ replacement has changed since it was planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
@@ -63,6 +63,12 @@ def column_rules(found: Mapping[str, TableDescription], rules: DecodingRules) ->
     """
     made = [_known_rules(table, now.column_rules) for table, now in found.items() if now.column_rules is not None]
     return rules.with_columns_of(_oldest((rules, *made)))
+
+
+def schema_rules(state: JobState, found: Mapping[str, TableDescription], rules: DecodingRules) -> DecodingRules:
+    """The rules by which a registry's schemas become columns. found, rules: as of `column_rules`, which applies where
+    the ledger has no such schemas, as after `kseg repair --rebuild-ledger`. Raises Refused: `ledger-newer`."""
+    return rules if state.lineages else column_rules(found, rules)
 
 
 def _is_empty(now: TableDescription) -> bool:
@@ -114,14 +120,23 @@ def beside_unfinished(of_tables: DecodingRules | None, state: JobState, *, may_d
     return rules
 
 
-def rules_in_ledger(job: Job, state: JobState) -> DecodingRules:
-    """The rules for a job's tables, as far as its ledger knows: for commands that look at no table."""
+def next_rules(
+    job: Job, state: JobState, look: Callable[[str], TableDescription | None], topics: Iterable[str] = ()
+) -> DecodingRules:
+    """The rules of the job's next run, with those of its columns by a registry's schemas, for commands that plan none.
+
+    look: a table as it is; None: it cannot be looked at, and is taken to be as the ledger left it. topics: further ones
+    of the job. Where the next run is refused because its tables have different rules, the oldest. Raises Refused:
+    `ledger-newer`.
+    """
     try:
-        tables: Iterable[str] = job.sink.tables_of(state.topics)
+        tables: Iterable[str] = job.sink.tables_of({*state.topics, *(job.source.named_topics or ()), *topics})
     except ConfigurationError:  # a topic that an earlier job file had a route for
         tables = state.table_records
-    records = (state.table_records.get(table, TableRecord()) for table in tables)
-    return _oldest(rules_of(record.rules) for record in records if record.landed is not None)
+    records = {table: state.table_records.get(table, TableRecord()) for table in tables}
+    found = {table: look(table) or TableDescription(record.landed) for table, record in records.items()}
+    of_tables = rules_of_tables({table: (records[table], now) for table, now in found.items()}, may_differ=True)
+    return schema_rules(state, found, beside_unfinished(of_tables, state, may_differ=True))
 
 
 def replaces_all(state: JobState, wanted: Mapping[TopicPartition, OffsetSet]) -> bool:

@@ -313,3 +313,9 @@ def _refuse_incidents(
 def table_at(path: str) -> TableAccess:
     """A table at a path or URI, to read, where there is no job."""
     return DeltaAccess(path)
+
+
+def description_at(table: str) -> TableDescription | None:
+    """A table as it is now, where there is no job; None for one of a catalog, which only Spark can read."""
+    location = resolve(table).location
+    return None if location is None else table_at(location).describe()

@@ -25,11 +25,13 @@ from kseg.etl.decoding.kinds import Kind
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.registered import FIRST_MESSAGE, registered_decoder
 from kseg.etl.decoding.rules import DecodingRules
-from kseg.etl.errors import ConfigurationError
+from kseg.etl.errors import ConfigurationError, KsegError
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.planning.kinds import kinds_of
 from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of
-from kseg.etl.planning.table_rules import rules_in_ledger
+from kseg.etl.planning.table_rules import next_rules
+from kseg.etl.tables.targets import description_at
+from kseg.etl.tables.values import TableDescription
 from kseg.etl.transform.decode import DecodeStep
 from kseg.etl.transform.decode_by_topic import decode_step_of
 from kseg.jobs.records.subjects import state_of
@@ -139,6 +141,14 @@ class ByRegistry:
         return self._decoders[key, message]
 
 
+def _look(table: str) -> TableDescription | None:
+    """A table as it is; None for one of a catalog, or one that cannot be read, which hides no record."""
+    try:
+        return description_at(table)
+    except KsegError:
+        return None
+
+
 class ByJob:
     """As a job's runs decode: typed columns under the table's names.
 
@@ -154,7 +164,7 @@ class ByJob:
             name: payload.subject_templates(name.rpartition(".")[2])[0] for name, payload in of_registry.items()
         }
         state = state_of(job)
-        rules = rules_in_ledger(job, state)
+        rules = next_rules(job, state, _look)
         self._step = decode_step_of(
             job.decode,
             {

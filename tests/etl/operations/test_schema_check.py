@@ -182,6 +182,35 @@ def test_a_table_with_another_type_is_refused(tmp_path: Path) -> None:
     assert DeltaTable(place).version() == 0, "nothing is written"
 
 
+DATED = {"type": "int", "connect.name": "org.apache.kafka.connect.data.Date"}
+
+
+@pytest.mark.parametrize("rebuilt", [True, False], ids=["rebuilt", "another-job's-table"])
+@pytest.mark.parametrize(
+    ("properties", "columns"),
+    [
+        ({}, "int"),  # rows of an earlier release
+        ({"kseg.decodingRules": "2"}, "date"),
+        ({"kseg.decodingRules": "2", "kseg.columnRules": "1"}, "int"),  # all of them were replaced
+    ],
+)
+def test_a_ledger_without_schemas_has_the_columns_that_the_table_was_made_with(
+    tmp_path: Path, properties: dict[str, str], columns: str, rebuilt: bool
+) -> None:
+    """As the next run takes them; the newest ones were compared, and refused."""
+    days = pa.array([19000], pa.int32()).cast(pa.date32() if columns == "date" else pa.int32())
+    write_deltalake(str(tmp_path / "lake"), pa.table({"day": days, "_kseg_offset": [0]}))
+    log = tmp_path / "lake" / "_delta_log" / f"{0:020d}.json"
+    assert '"configuration":{}' in log.read_text()
+    log.write_text(log.read_text().replace('"configuration":{}', f'"configuration":{json.dumps(properties)}'))
+    state = replace(NEW, lost_ledgers=("before",)) if rebuilt else NEW
+    job = job_of(tmp_path, REGISTRY)
+    job = job.model_copy(update={"sink": job.sink.model_copy(update={"merge_schema": True})})
+    found = check(job, state, avro(day=DATED, note="string"))
+    assert (found.added, found.refused) == ((("day", columns), ("note", "string")), ())
+    assert found.notes[0].startswith("the ledger was rebuilt" if rebuilt else "the job has not run yet")
+
+
 def test_a_job_that_widens_says_so(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lake"), pa.table({"id": pa.array([1], pa.int32())}))
     job = job_of(tmp_path, REGISTRY)

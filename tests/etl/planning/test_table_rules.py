@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.rules import FIRST, NEWEST, rules_of
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.ranges import OffsetSet
+from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import TableRecord, TableState
 from kseg.etl.planning.table_rules import (
@@ -22,8 +24,8 @@ from kseg.etl.planning.table_rules import (
     column_rules,
     depends_on_rules,
     has_same_columns,
+    next_rules,
     replaces_all,
-    rules_in_ledger,
     rules_of_tables,
 )
 from kseg.etl.tables.values import TableDescription
@@ -185,15 +187,38 @@ def test_a_replacement_of_all_that_has_landed_is_told_from_one_of_a_part() -> No
     assert replaces_all(JobState(job="job", ledger_id="l"), {})
 
 
-def test_without_a_look_at_tables_the_ledger_says_what_it_knows() -> None:
-    def tables_of(topics: Any) -> tuple[str, ...]:
-        if "returns" in topics:
-            raise ConfigurationError.of("sink.routes", "there is no route for topic returns")
-        return ("now",)
+def test_what_the_next_run_decodes_by_is_told_from_the_tables_as_they_are() -> None:
+    def rules(state: JobState, **tables: TableDescription) -> Any:
+        return next_rules(JOB, state, lambda _: tables.get("now"))
 
-    job: Any = SimpleNamespace(sink=SimpleNamespace(tables_of=tables_of))
-    before = JobState(job="job", ledger_id="l", table_records={"before": landed(1)})
-    assert rules_in_ledger(job, before) == NEWEST, "the job's rows land in another table by now"
-    assert rules_in_ledger(job, JobState(job="job", ledger_id="l", table_records={"now": landed(1)})) == FIRST
-    of_old_route = JobState(job="job", ledger_id="l", table_records={"before": landed(1)}, topics={"returns": Any})
-    assert rules_in_ledger(job, of_old_route) == FIRST
+    known, unknown = (
+        JobState(job="job", ledger_id="l", table_records=records) for records in ({"/lake/orders": landed(1)}, {})
+    )
+    assert rules(known) == FIRST, "a table that nobody looks at is as the ledger left it"
+    assert rules(known, now=table(5, property=2)) == FIRST, "the ledger is believed"
+    assert rules(known, now=table(5, property=2, id="made again")) == NEWEST
+    assert rules(known, now=TableDescription()) == NEWEST, "there is none any more"
+    assert rules(unknown) == NEWEST
+    assert rules(unknown, now=table(5)) == FIRST, "rows of an earlier release, under a ledger that was rebuilt"
+    replaced = TableDescription(TableState("t", 3, 5), decoding_rules=2, column_rules=1)
+    assert rules(unknown, now=replaced) == NEWEST.with_columns_of(FIRST)
+    with_schemas = replace(unknown, lineages={"value": Lineage("http://sr", ("{}",))})
+    assert rules(with_schemas, now=replaced) == NEWEST, "the ledger has the columns"
+    both = job_from_document(
+        DOCUMENT | {"source": {"topics": ["a", "b"]}, "sink": {"path": "/lake/{topic}"}},
+    )
+    tables = {"/lake/a": table(5), "/lake/b": table(5, property=2)}
+    assert next_rules(both, unknown, tables.get) == FIRST, "the run is refused, for another reason"
+    of_pattern = job_from_document(DOCUMENT | {"source": {"pattern": "."}})
+    assert next_rules(of_pattern, unknown, lambda _: table(5)) == NEWEST, "which tables it has is not known"
+    assert next_rules(of_pattern, unknown, lambda _: table(5), ["orders"]) == FIRST
+
+
+def test_a_topic_without_a_route_by_now_leaves_the_tables_that_the_ledger_knows() -> None:
+    def tables_of(topics: Any) -> tuple[str, ...]:
+        raise ConfigurationError.of("sink.routes", "there is no route for topic returns")
+
+    job: Any = SimpleNamespace(sink=SimpleNamespace(tables_of=tables_of), source=JOB.source)
+    topics: Any = {"returns": None}
+    state = JobState(job="job", ledger_id="l", table_records={"before": landed(1)}, topics=topics)
+    assert next_rules(job, state, lambda _: None) == FIRST

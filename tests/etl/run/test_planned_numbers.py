@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.rules import FIRST
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.planning import table_rules
@@ -90,5 +91,5 @@ def test_what_is_no_number_and_rows_of_the_first_rules_are_left_alone(
     expecting: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert plan_only(expecting(id=">= 1", note="between a010 and b")).status == "dry-run"
-    monkeypatch.setattr(table_rules, "NEWEST", table_rules.FIRST)
+    monkeypatch.setattr(table_rules, "NEWEST", FIRST)
     assert plan_only(expecting(id=">= 010")).status == "dry-run"
