@@ -20,7 +20,10 @@ from kseg.etl.rows.types import UnlandableType, delta_type
 from kseg.etl.rows.widening import fit
 from kseg.etl.tables.parquet.align import side_by_side
 
-_KEEP: Final = "register a schema that keeps the column's type, or land in another table by another job"
+_KEEP: Final = (
+    "register a schema that keeps the column's type, and set decode.on_error: dead_letter, which sets aside the "
+    "records that have this one already; or land in another table by another job"
+)
 _PINNED: Final = (
     "the planned records are of this schema, whatever is registered now: set decode.on_error: dead_letter, which sets "
     "them aside; or give the run up (`kseg repair JOB --abandon {run}`), and land in another table by another job"

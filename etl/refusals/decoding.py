@@ -35,8 +35,10 @@ DECODING: Final[Mapping[str, Entry]] = {
     ),
     "schema-conflict": Entry(
         "a schema of the registry would change a column's type",
-        "register a schema that keeps the type and run again, or land in another table by another job; kinds of "
-        "records that differ in a type need tables of their own (`sink.route_by: schema`)",
+        "where the message names it, set `sink.widen: true`, which gives the table's column the wider type; or "
+        "register a schema that keeps the type, and set `decode.on_error: dead_letter`, which sets aside the records "
+        "that have the other one already; or land in another table by another job. Kinds of records that differ in a "
+        "type need tables of their own (`sink.route_by: schema`)",
         Case(
             "{name} does not fit the table's columns: {place}: {reason}",
             "{changes}\nAll columns:\n{columns}",

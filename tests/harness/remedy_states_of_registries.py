@@ -52,8 +52,9 @@ def a_schema_of_another_type(home: Any, records: Any, folder: Path, registry: An
     made.job.ingest()
     subject = f"{written.topic}-value"
     written.client.set_compatibility(subject, "NONE")
-    written.register("string")
+    written.write(written.register("string"), 1)
     written.write(good, 2)
+    made.expected = lambda: [(written.topic, 0, offset) for offset in (0, 2)]  # type: ignore[method-assign]
 
     def corrected() -> None:
         written.client.delete_version(subject, 2)

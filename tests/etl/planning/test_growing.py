@@ -12,6 +12,7 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.rules import NEWEST
 from kseg.etl.errors import Refused
 from kseg.etl.ledger.schemas import SchemasAdded, SchemaText, changed_lineages
@@ -95,6 +96,57 @@ def test_records_that_differ_in_their_names_are_matched_by_a_list(
     if "a list" in remedy:
         job = job_of({"value": avro(subject=[options.get("subject", "{topic}-value")])})
         assert sorted(pinned_schemas(job, {"value": seen}, state)[1]["value"].writers) == ["1", "2"]
+
+
+INTEGER, NUMBER, TEXT = ({"type": kind} for kind in ("integer", "number", "string"))
+
+
+def of_format(format: str, kind: Any) -> SchemaText:
+    """A schema with one field of this type."""
+    if format == "avro":
+        return text(id=kind)
+    if format == "json_schema":
+        return SchemaText(json.dumps({"type": "object", "properties": {"id": kind}}))
+    kept, _ = kept_text(format, f'syntax = "proto3"; message Order {{ {kind} id = 1; }}', {})
+    return SchemaText(kept)
+
+
+@pytest.mark.parametrize(
+    ("format", "before", "then", "wider"),
+    [
+        ("avro", "int", "long", True),
+        ("avro", "long", "double", False),  # Avro promotes it; a table's column cannot become one
+        ("avro", "int", "string", False),
+        ("json_schema", INTEGER, NUMBER, False),
+        ("json_schema", INTEGER, TEXT, False),
+        ("protobuf", "int32", "int64", True),
+        ("protobuf", "int32", "string", False),
+    ],
+)
+def test_each_remedy_of_a_newest_version_that_does_not_fit_leads_out_at_once(
+    format: str, before: Any, then: Any, wider: bool
+) -> None:
+    """Another version that keeps the type is no way out for records that have the one that does not: said alone, it
+    led to a second refusal."""
+    given = {"format": format, "schema": "registry"}
+    job, wide = job_of({"value": given}), job_of({"value": given}, widen=True)
+    aside = job_of({"value": given, "on_error": "dead_letter"}, dead_letters={"path": "./lake/dead"})
+    first, second = (of_format(format, kind) for kind in (before, then))
+    state = after(EMPTY, pinned_schemas(job, {"value": found(first)}, EMPTY)[0])
+    seen = found(first, second)
+    with pytest.raises(Refused) as refused:
+        pinned_schemas(job, {"value": seen}, state)
+    words = (refused.value.remedy or "").partition("\n")[0]
+    assert words.startswith("set sink.widen: true, ") is wider
+    if wider:
+        _, pinned = pinned_schemas(wide, {"value": seen}, state)
+        assert sorted(pinned["value"].writers) == ["1", "2"]
+    assert "register a schema that keeps the column's type, and set decode.on_error: dead_letter" in words
+    corrected = replace(seen, newest=(("the newest", first),))
+    event, pinned = pinned_schemas(aside, {"value": corrected}, state)
+    learned = extended(aside, plan_of(pinned), {"value": {"2": second}}, after(state, event))
+    assert sorted(learned.pinned["value"].writers) == ["1", "2"]
+    assert learned.lineages["value"].reader is None, "the columns stay"
 
 
 @pytest.mark.parametrize("order", list(permutations(("1", "2", "4"))))
