@@ -80,6 +80,7 @@ class _Merge:
         self._done: dict[tuple[int, ...], Named] = {}
         self._shared = SharedTypes({})
         self._above: list[Record] = []  # the reader's records around what is merged
+        self._again: dict[int, list[str]] = {}  # what writers call them where they begin again, by identity
         self._recursive = False
 
     def at_the_top(self, reader: Schema, writer: Schema) -> Schema:
@@ -95,6 +96,7 @@ class _Merge:
         match reader, writer:
             case Record(), Record() if self._any_name or _alike(reader, writer):
                 if reader in self._above:
+                    self._again.setdefault(id(reader), []).append(writer.name)
                     return reader
                 return self._record(reader, writer, place or simple_name(reader.name))
             case Array(), Array():
@@ -126,7 +128,9 @@ class _Merge:
             self._above.pop()
         else:
             fields = self._fields(reader, writer, place)
-        aliases = _with(reader.aliases, reader.name, writer.name)
+        aliases = reader.aliases
+        for name in (writer.name, *self._again.get(id(reader), ())):
+            aliases = _with(aliases, reader.name, name)
         changed = len(fields) != len(reader.fields) or any(
             a is not b for a, b in zip(fields, reader.fields, strict=True)
         )

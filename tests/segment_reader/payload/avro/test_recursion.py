@@ -243,6 +243,40 @@ def test_a_record_that_comes_to_contain_itself_has_the_columns_of_one_that_alway
     assert read(PLAIN, written(PLAIN, {"value": "c"}), reader=again).rows.to_pylist()[0]["left"] is None
 
 
+LEAF = record("Tree", value="string", next=["null", record("Leaf", value="string")])
+CHAIN = record("Tree", value="string", next=["null", "Tree"])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "deeper"), [(CHAIN, LEAF, False), (LEAF, CHAIN, True)], ids=["ceases to", "comes to"]
+)
+def test_records_of_any_name_are_read_where_the_readers_begins_again(first: Json, then: Json, deeper: bool) -> None:
+    """A record of another name was taken for text at the merge, and for another type by the decoders."""
+    after = parse_schema(schema_text(merged(schema(first), schema(then), any_name=True)))
+    for one in (first, then):
+        assert merged(after, schema(one), any_name=True) is after
+    (row,) = read(LEAF, written(LEAF, {"value": "a", "next": {"value": "b"}}), reader=after).rows.to_pylist()
+    assert row["next"] == ({"value": "b", "next": None} if deeper else '{"value":"b"}')
+    value = {"value": "a", "next": {"value": "b", "next": {"value": "c", "next": None}}}
+    (row,) = read(CHAIN, written(CHAIN, value), reader=after).rows.to_pylist()
+    below = row["next"]["next"] if deeper else json.loads(row["next"])["next"]
+    assert (json.loads(below) if deeper else below) == {"value": "c", "next": None}
+
+
+def test_a_record_of_another_name_is_read_where_one_of_several_around_it_begins_again() -> None:
+    """The name is an alias of the record that begins again, and not of those between."""
+    reader = record("Tree", value="string", team=["null", record("Team", head=["null", "Tree"], part=["null", "Team"])])
+    head, part = record("Head", value="string"), record("Part", size="int")
+    writer = record("Tree", value="string", team=["null", record("Team", head=["null", head], part=["null", part])])
+    after = parse_schema(schema_text(merged(schema(reader), schema(writer), any_name=True)))
+    assert arrow_type(after) == arrow_type(schema(reader))
+    value = {"value": "a", "team": {"head": {"value": "b"}, "part": {"size": 3}}}
+    (row,) = read(writer, written(writer, value), reader=after).rows.to_pylist()
+    assert row["team"] == {"head": '{"value":"b"}', "part": '{"size":3}'}
+    assert isinstance(after, Record)
+    assert after.aliases == ("Head",)
+
+
 def test_a_change_within_a_cycle_changes_no_column_around_it() -> None:
     grown = json.loads(
         json.dumps(PERSON).replace(
