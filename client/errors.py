@@ -30,7 +30,9 @@
     │   └── Fenced              a newer producer has the transactional id
     ├── SchemaRegistryError     an error of a schema registry, in `client.registry.errors`
     │   ├── RegistryUnavailable the registry cannot be reached, or fails                        retriable
+    │   │   └── VersionPending  AWS Glue is still checking a schema version                     retriable
     │   ├── RegistryRejected    the registry rejects the credentials or the permission
+    │   │   └── AwsRejected     AWS does, or there are no credentials
     │   └── SchemaNotFound      the registry does not have the id, subject or version
     └── BrokerError             any other error code in a response                              depends on the code
 

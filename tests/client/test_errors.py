@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import kseg.client.registry.errors  # noqa: F401 - its classes are in the tree
 from kseg.client import errors
 from kseg.client.errors import (
     AuthorizationFailed,
