@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator
 
-from kseg.client.registry.schemas import GLOBAL_ID
 from kseg.etl.config.values import InSchema, Text, fault, not_empty_map
+from kseg.segment_reader.payload.schema_names import GLOBAL_ID
 
 RouteKind = Literal["topic", "schema", "header", "key", "value"]
 """Of what of a record: its topic, the value's schema, a header, or a field of its decoded key or value."""

@@ -23,9 +23,9 @@ from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
-from kseg.segment_reader.payload.framing import GLOBAL_ID
 from kseg.segment_reader.payload.glue import GlueDecoder
 from kseg.segment_reader.payload.plain import Engine
+from kseg.segment_reader.payload.schema_names import GLOBAL_ID
 from kseg.segment_reader.payload.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.schema_names import GLOBAL_ID
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
-GLOBAL_ID: Final = "global/"
 FrameForm = Literal["confluent", "apicurio", "glue"]
 """Whose serializers wrote the frames."""
 
