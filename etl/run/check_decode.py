@@ -59,21 +59,24 @@ def refuse_odd_numbers(
     between the ends of one.
     """
     rules = rules or NEWEST
-    if job.decode is None or not rules.literals_by_source_text:
+    if not _expects(job) or not rules.literals_by_source_text:
         return
-    expects = any(section.expect for section in sections_of(job.decode).values())
-    if expects and (faults := decode_faults(job, schemas=schemas, rules=rules)):
+    if faults := decode_faults(job, schemas=schemas, rules=rules):
         raise ConfigurationError(faults)
 
 
 def refuse_planned_numbers(job: Job, plan: ev.RunPlan, state: JobState) -> None:
     """As `refuse_odd_numbers`, where the columns come from schemas that the plan has pinned. Call it before the plan is
     written. state: with the plan's own schemas."""
-    if plan.schemas:
+    if plan.schemas and _expects(job):
         # Not above: all formats of a registry, which most jobs do not have.
         from kseg.etl.run.schemas import framed_schemas
 
         refuse_odd_numbers(job, plan.rules, framed_schemas(job, plan, state))
+
+
+def _expects(job: Job) -> bool:
+    return job.decode is not None and any(section.expect for section in sections_of(job.decode).values())
 
 
 def decode_warnings(job: Job) -> tuple[str, ...]:
