@@ -86,7 +86,7 @@ class BrokerConnection:
         self._connection = connection
         self._last_used = time.monotonic()
         self._login_ends = NEVER
-        self._login_began = 0.0
+        self._logged_in = 0.0
         self._early: deque[Any] = deque()
         self._served = False
         self._tap = Tap()
@@ -375,8 +375,8 @@ class BrokerConnection:
         sasl = self._config.security.sasl
         if sasl is not None:
             self._login_ends = NEVER  # requests of the authentication must not start another one
-            self._login_began = time.monotonic()
             self._login_ends = log_in(sasl, self, self._transport, host=self.endpoint.host, deadline=deadline)
+            self._logged_in = time.monotonic()
 
     @property
     def _may_want_sasl(self) -> bool:
@@ -392,14 +392,15 @@ class BrokerConnection:
     def _log_in_again(self, deadline: Deadline) -> None:
         """Authenticate again (KIP-368). The broker does this after all earlier requests, so their responses come first.
 
-        The broker accepts one authentication a second; if a session is shorter, the next request waits.
+        The broker accepts one authentication a second, by the time at which it reads the handshake: a second after the
+        end of the last one is never too early. If a session is shorter, the next request waits.
         """
         answers = list(self._early)
         self._early.clear()
         try:
             while self._connection.open:
                 answers.append(self._receive(deadline))
-            time.sleep(min(max(0.0, self._login_began + LOGIN_INTERVAL - time.monotonic()), deadline.remaining()))
+            time.sleep(min(max(0.0, self._logged_in + LOGIN_INTERVAL - time.monotonic()), deadline.remaining()))
             self._log_in(deadline)
         except BaseException as error:
             self.close()

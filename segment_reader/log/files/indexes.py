@@ -7,7 +7,8 @@
 
 Offsets of an index entry are the last ones of their batch. The first two are allocated in full (`segment.index.bytes`)
 when a segment begins and cut to size when it is rolled, so a file in use ends in zeros, and they may lag behind or run
-ahead of their log after a crash. They have no checksum. They are hints: a reader checks what it finds at the position
+ahead of their log after a crash. A broker that is killed between the two writes of an entry leaves one of its numbers
+zero: such a last entry is not used. They have no checksum. They are hints: a reader checks what it finds at the position
 that an entry has.
 https://kafka.apache.org/documentation/#impl_reads
 """
@@ -61,7 +62,7 @@ def offset_index(data: bytes, base_offset: int, file: str) -> OffsetIndex:
     """Reads an .index. Zeros at its end are space not used yet. Raises CorruptIndex where entries do not ascend."""
     entries = _entries(data, _OFFSET_ENTRY, file)
     offsets, positions = _numbers(entries, "offset"), _numbers(entries, "position")
-    used = _used(offsets | positions)
+    used = _used(offsets, positions)
     offsets, positions = offsets[:used], positions[:used]
     _require_ascending(offsets, positions, _OFFSET_ENTRY.itemsize, file, strictly=True)
     return OffsetIndex(offsets + base_offset, positions)
@@ -71,7 +72,7 @@ def time_index(data: bytes, base_offset: int, file: str) -> TimeIndex:
     """Reads a .timeindex. Zeros at its end are space not used yet. Raises CorruptIndex where entries do not ascend."""
     entries = _entries(data, _TIME_ENTRY, file)
     timestamps, offsets = _numbers(entries, "timestamp"), _numbers(entries, "offset")
-    used = _used(timestamps | offsets)
+    used = _used(timestamps, offsets)
     timestamps, offsets = timestamps[:used], offsets[:used]
     _require_ascending(timestamps, offsets, _TIME_ENTRY.itemsize, file, strictly=False)
     return TimeIndex(timestamps, offsets + base_offset)
@@ -104,10 +105,14 @@ def _numbers(entries: npt.NDArray[Any], name: str) -> Numbers:
     return entries[name].astype(np.int64)
 
 
-def _used(values: Numbers) -> int:
-    """How many entries there are before the zeros at the end."""
-    filled = np.flatnonzero(values)
-    return int(filled[-1]) + 1 if len(filled) else 0
+def _used(first: Numbers, second: Numbers) -> int:
+    """How many whole entries there are before the zeros at the end."""
+    filled = np.flatnonzero(first | second)
+    if not len(filled):
+        return 0
+    last = int(filled[-1])
+    half_written = last > 0 and any(not of[last] and of[last - 1] > 0 for of in (first, second))
+    return last if half_written else last + 1
 
 
 def _require_ascending(first: Numbers, second: Numbers, size: int, file: str, *, strictly: bool) -> None:

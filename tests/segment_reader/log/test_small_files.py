@@ -34,6 +34,19 @@ def test_preallocated_zeros_are_no_entry() -> None:
     assert offset_index(bytes(10 << 20), 0, FILE).offsets.tolist() == []
 
 
+@pytest.mark.parametrize("half", [(25, 0), (0, 9000)], ids=["first number", "second number"])
+def test_an_entry_that_a_killed_broker_wrote_in_half_is_not_used(half: tuple[int, int]) -> None:
+    index = offset_index(offsets_file((10, 4096), half) + bytes(800), 100, FILE)
+    assert (index.offsets.tolist(), index.positions.tolist()) == ([110], [4096])
+    times = time_index(times_file((1000, 7), half) + bytes(1200), 100, FILE)
+    assert (times.timestamps.tolist(), times.offsets.tolist()) == ([1000], [107])
+
+
+def test_an_entry_with_a_zero_is_told_where_others_follow_it() -> None:
+    with pytest.raises(CorruptIndex, match="do not ascend"):
+        offset_index(offsets_file((10, 4096), (25, 0), (30, 9000)), 100, FILE)
+
+
 def test_entries_are_absolute_and_ascend() -> None:
     index = offset_index(offsets_file((10, 4096), (25, 9000)), 100, FILE)
     assert (index.offsets.tolist(), index.positions.tolist()) == ([110, 125], [4096, 9000])
