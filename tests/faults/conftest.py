@@ -73,7 +73,8 @@ def suite(
 
     replication: of the topics. driver_servers, driver_registry: as drivers reach them, where not as the suite does.
     registry: for the lanes of a job with decoded values. root, seen_at, environment: of the job's ledger and tables
-    (`JobFolder`). source: more of the job file's section. spark: that section.
+    (`JobFolder`). source: more of the job file's section. spark: that section. reached: what a run must have had, which
+    goes on for it on a busy machine.
     """
 
     tested = results.commit()  # files may be edited while it runs
@@ -102,6 +103,7 @@ def suite(
         spark: dict[str, Any] | None = None,
         prepare: Callable[[World], None] = lambda _: None,
         restore: Callable[[World], None] = lambda _: None,
+        reached: Callable[[World], bool] = lambda _: True,
     ) -> World:
         mark = uuid.uuid4().hex[:6]
         topics = {f"orders-{mark}": 3, f"payments-{mark}": 2}
@@ -137,7 +139,7 @@ def suite(
             try:
                 with Load(servers, topics, journal, seed, values=values) as load:
                     world.load = load
-                    world.go(seconds, lanes, table)
+                    world.go(seconds, lanes, table, reached)
                 restore(world)
                 assert load.errors == []
                 settle(world)

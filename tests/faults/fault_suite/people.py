@@ -60,7 +60,7 @@ HANDS = tuple(hand for hands in CLASSES for hand in hands)
 LANES = (Lane("people", dict.fromkeys(HANDS, 1), in_turn=True, classes=CLASSES), letters.LANE)
 
 ROUND_SECONDS = 330
-"""In so long a run there is at least one of each class, and a redrive is abandoned."""
+"""A run of so long or longer has at least one of each class, and an abandoned redrive; see `not_reached`."""
 
 LED_OUT = lost_logs.REFUSED | frozenset(
     f"refused: {code}"

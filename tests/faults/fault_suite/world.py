@@ -26,7 +26,7 @@ from fault_suite.schedule import Action, Interruption, Lane
 Perform = Callable[["World", Action], None]
 
 MOMENT_SECONDS = 2.0
-FIRST_FAULT_SECONDS = 300
+LONGER_SECONDS = 300
 COORDINATOR_SECONDS = 60
 
 
@@ -240,9 +240,16 @@ class World:
 
     # --- everything at once
 
-    def go(self, seconds: float, lanes: Iterable[Lane], table: dict[str, Perform]) -> None:
-        """Perform the lanes' actions for so long, and at least until a fault has been injected: on a busy machine that
-        which is to fail may start late. All drivers have ended when it returns. Raises what a lane raised."""
+    def go(
+        self,
+        seconds: float,
+        lanes: Iterable[Lane],
+        table: dict[str, Perform],
+        reached: Callable[[World], bool] = lambda _: True,
+    ) -> None:
+        """Perform the lanes' actions for so long, and at least until a fault has been injected and what else a run must
+        have is `reached`: a busy machine takes longer, up to `LONGER_SECONDS`. All drivers have ended when it returns.
+        Raises what a lane raised."""
         watch = threading.Thread(target=self._guarded, args=(self._watch,), name="moments", daemon=True)
         threads = [watch] if self.watched else []
         for lane in lanes:
@@ -254,7 +261,7 @@ class World:
             thread.start()
         began = time.monotonic()
         while not self.over.wait(max(0.5, began + seconds - time.monotonic())):
-            if self.findings.faults or time.monotonic() - began > seconds + FIRST_FAULT_SECONDS:
+            if (self.findings.faults and reached(self)) or time.monotonic() - began > seconds + LONGER_SECONDS:
                 break
         self.over.set()
         hanging: list[Exception] = []
