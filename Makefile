@@ -109,10 +109,11 @@ test: ## Run all tests, with reduced counts; then those in Airflow's environment
 	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow test-pythons)
 
 test-main: setup ## Run all tests but those in Airflow's environment
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python tests/harness/second_try.py $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRFLOW=2.11: what runs on that, too)
-	@$(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
+	@$(AIRFLOW_VENV)/bin/python tests/harness/second_try.py $(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) \
+	  --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
 
 test-pythons: setup ## Import all modules, and run tests without servers, on Python 3.12 and 3.13
 	@$(BIN)/python tests/harness/other_pythons.py $(PYTHONS)
