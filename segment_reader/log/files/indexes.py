@@ -8,8 +8,8 @@
 Offsets of an index entry are the last ones of their batch. The first two are allocated in full (`segment.index.bytes`)
 when a segment begins and cut to size when it is rolled, so a file in use ends in zeros, and they may lag behind or run
 ahead of their log after a crash. A broker that is killed between the two writes of an entry leaves one of its numbers
-zero: such a last entry is not used. They have no checksum. They are hints: a reader checks what it finds at the position
-that an entry has.
+zero: such a last entry is not used. They have no checksum. They are hints: a reader checks what it finds at the
+position that an entry has.
 https://kafka.apache.org/documentation/#impl_reads
 """
 
