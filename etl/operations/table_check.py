@@ -23,6 +23,7 @@ from kseg.etl.operations.driver_comparison import MOST_FILE_BYTES, MOST_ROWS, Dr
 from kseg.etl.operations.expected_rows import ExpectedRows
 from kseg.etl.operations.landings import TableLandings, miscounted
 from kseg.etl.operations.verdicts import (
+    ABSENT,
     MAX_FINDINGS,
     TEXTS,
     Compared,
@@ -102,8 +103,9 @@ class TableCheck:
         found = Found()
         groups = comparison.groups()
         self.sampled = comparison.expected.sampled
-        self.compared_rows = sum(group.rows for group in groups)
-        self.by_address = sum(group.rows for group in groups if group.exact is False)
+        there = [group for group in groups if group.why != ABSENT]
+        self.compared_rows = sum(group.rows for group in there)
+        self.by_address = sum(group.rows for group in there if group.exact is False)
         groups = self._without_compacted(groups, comparison, found)
         for kind in get_args(Kind):
             wrong = [group for group in groups if group.kind == kind]

@@ -40,6 +40,9 @@ TEXTS: Final[dict[tuple[Kind, str], str]] = {
     ("mismatch", ""): "the row differs from the record in Kafka",
 }
 
+ABSENT: Final = "absent"
+"""Why nothing is wrong with an address that has no row, and needs none."""
+
 NO_RUN: Final = "(none)"
 """In place of the run id, in the text about a row without one."""
 
@@ -138,7 +141,8 @@ def rules(seen: Seen, *, older_once: bool) -> list[Rule]:
     ]
     if older_once:
         found.append(Rule(seen.older > 1, "duplicate", "older"))
-    return [*found, Rule(seen.differs, "mismatch")]
+    absent = Rule((seen.standing == 0) & (seen.copies == 0), None, ABSENT)
+    return [*found, absent, Rule(seen.differs, "mismatch")]
 
 
 def older_claims(landed: TableLandings) -> list[tuple[str, int, int, int, int]]:
