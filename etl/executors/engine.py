@@ -31,12 +31,25 @@ class Engine:
 
         Raises ConfigurationError.
         """
-        job = self.spark.job
-        choice = choose(job, size=size, needs_spark=needs_spark, spark=_spark_here())
+        choice = choose(self.spark.job, size=size, needs_spark=needs_spark, spark=_spark_here())
+        self._use(choice)
+        return choice
+
+    def local(self, *, size: float | None) -> Executor | None:
+        """The local executor, if a run of this size that needs nothing of Spark would use it. size: as in `choose`.
+
+        Raises ConfigurationError.
+        """
+        choice = choose(self.spark.job, size=size, needs_spark=None, spark=_spark_here())
+        if choice.executor != "local":
+            return None
+        self._use(choice)
+        return self.executor()
+
+    def _use(self, choice: EngineChoice) -> None:
         if choice != self._choice:
             self._choice, self._executor = choice, None
             self.spark.progress.event(EngineChosen(choice.executor, choice.why))
-        return choice
 
     @property
     def chosen(self) -> EngineChoice | None:
@@ -64,7 +77,7 @@ class Engine:
         if choice.executor == "local":
             from kseg.etl.executors.local.pool import LocalExecutor
 
-            self._local = LocalExecutor(attempts=self.spark.job.run.task_attempts)
+            self._local = self._local or LocalExecutor(attempts=self.spark.job.run.task_attempts)
             self._local.start()
             return self._local
         if choice.executor == "connect":

@@ -1,29 +1,28 @@
-"""Compare one small table with Kafka in this process, without a JVM, by the same rules as `spark_comparison`.
+"""Compare one small table with Kafka, without a JVM, by the same rules as `spark_comparison`.
 
     rows of the table (delta-rs) ─► in a compared range? ─► which claim has its run here? ─► by address ─┐
-    rows of Kafka (the tasks' reader, in turn) ───────────────────────────────────────────► by address ─┴─► verdicts
+    rows of Kafka (packs of an executor) ─► digests ──────────────────────────────────────► by address ─┴─► verdicts
 
-For 100,000 rows, this takes less time than Spark needs to start and to plan its query. Of each row, only a digest is
-kept in memory, by address.
+For 100,000 rows, this takes less time than Spark needs to start and to plan its query. Of each row, only a digest
+reaches this process's memory, by address.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import numpy as np
 import pyarrow as pa
 
+from kseg.etl.executors.port import Executor, Read
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState
-from kseg.etl.operations.expected_rows import ADDRESS_ALONE, ExpectedRows, Part, Reading
+from kseg.etl.operations.expected_rows import ADDRESS_ALONE, ExpectedRows, Part
 from kseg.etl.operations.landings import TableLandings
 from kseg.etl.operations.verdicts import (
     CLAIMS,
@@ -42,21 +41,19 @@ from kseg.etl.operations.verdicts import (
     older_claims,
     rules,
 )
-from kseg.etl.rows.names import LATE_COLUMN, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.names import LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.rows.types import delta_type
-from kseg.etl.source.packing import NO_ROUTES
-from kseg.etl.tasks.packs import AttemptNumbers, PackPlan
+from kseg.etl.tasks.digests import DIGEST, DigestWrite, RowAddress, addresses, digests
 
 MOST_ROWS: Final = 100_000
 """Spark compares tables with more rows, or with more offsets to read again."""
 
 MOST_FILE_BYTES: Final = 64 << 20
-MOST_ROW_BYTES: Final = 512 << 20
-"""Limit of the Arrow data of both sides together. Only one batch of it is in memory at a time."""
+MOST_ROW_BYTES: Final = 256 << 20
+"""Limit of the Arrow data of the table's rows. Only one batch of it is in memory at a time."""
 
 _STANDS: Final = (STANDING, KEPT, OLDER)
 
-_Address = tuple[str, int, int]
 _Digest = tuple[int, bytes] | None
 """A row's kind and digest; None if only its address is compared."""
 
@@ -84,20 +81,20 @@ class _Due:
 class DriverComparison:
     """The comparison of one table, read with delta-rs.
 
-    others: marks (prefixes of the run ids) of other jobs in the table. schema: the table's. address: its address
-    columns.
+    executor: reads the records. others: marks (prefixes of the run ids) of other jobs in the table. schema: the
+    table's. address: its address columns.
     """
 
+    executor: Executor
     expected: ExpectedRows
     others: frozenset[str]
     schema: pa.Schema
     address: AddressColumns
     partition_by: Sequence[str] = ()
-    _budget: _Budget = field(default_factory=lambda: _Budget())
     _by_run: Counter[str | None] = field(default_factory=Counter)
     _late: list[FoundAt] = field(default_factory=list)
-    _lacking: dict[_Address, FoundAt] = field(default_factory=dict)
-    _exact: dict[_Address, bool | None] = field(default_factory=dict)
+    _lacking: dict[RowAddress, FoundAt] = field(default_factory=dict)
+    _exact: dict[RowAddress, bool | None] = field(default_factory=dict)
 
     def groups(self) -> list[Group]:
         """Addresses by verdict.
@@ -114,13 +111,8 @@ class DriverComparison:
 
     def with_record(self, topics: Collection[str]) -> list[Group]:
         """The rows whose record is not due in the table although these topics have a record at their address."""
-        part = self.expected.of_all_records()
-        there = {
-            address
-            for batch in self._records(self.expected.reading(part, self._arrow, []), part)
-            for address in _addresses(batch, part.address)
-            if address in self._lacking and address[0] in topics
-        }
+        records = self._records(self.expected.of_all_records(), [])
+        there = {address for address, _ in records if address in self._lacking and address[0] in topics}
         grouped: dict[tuple[bool | None, str], list[FoundAt]] = {}
         for address in sorted(there):
             grouped.setdefault((self._exact[address], address[0]), []).append(self._lacking[address])
@@ -139,7 +131,7 @@ class DriverComparison:
 
     # --- the two sides
 
-    def _rows_of_table(self, columns: list[str]) -> dict[_Address, list[_Row]]:
+    def _rows_of_table(self, columns: list[str]) -> dict[RowAddress, list[_Row]]:
         expected = self.expected
         claims = RowClaims(expected.landed, expected.state, self.others)
         marks = LATE_COLUMN in self.schema.names and not expected.decoded and expected.whole
@@ -147,13 +139,13 @@ class DriverComparison:
         wanted = [*self.address, RUN_COLUMN, *columns, *((LATE_COLUMN, "timestamp") if marks else ())]
         access = expected.context.targets.access(expected.landed.table)
         assert access is not None
-        rows: dict[_Address, list[_Row]] = {}
-        for batch in self._budget.spent_on(access.scan(list(dict.fromkeys(wanted)))):
+        rows: dict[RowAddress, list[_Row]] = {}
+        for batch in within_budget(access.scan(list(dict.fromkeys(wanted)))):
             runs = batch.column(RUN_COLUMN).to_pylist()
             self._by_run.update(runs)
-            digests = _digests(batch, columns)
+            made = digests(batch, columns)
             late = _late(batch) if marks else None
-            for at, (address, run) in enumerate(zip(_addresses(batch, self.address), runs, strict=True)):
+            for at, (address, run) in enumerate(zip(addresses(batch, self.address), runs, strict=True)):
                 if address not in expected:
                     continue
                 if late is not None and _is_marked_wrong(late[at], late_before.get(run)):
@@ -161,45 +153,36 @@ class DriverComparison:
                 claim = claims.of(address, run)
                 if claim != NOT_COMPARED:
                     kind = expected.kinds.get(run, expected.kind_of_others)
-                    digest = None if kind == ADDRESS_ALONE else (kind, digests[at])
+                    digest = None if kind == ADDRESS_ALONE else (kind, made[at])
                     rows.setdefault(address, []).append(_Row(run, claim, digest))
         return rows
 
-    def _rows_of_kafka(self, columns: list[str]) -> dict[_Address, _Due]:
-        due: dict[_Address, _Due] = {}
+    def _rows_of_kafka(self, columns: list[str]) -> dict[RowAddress, _Due]:
+        due: dict[RowAddress, _Due] = {}
         for part in self.expected.parts:
             exact = part.kind != ADDRESS_ALONE
-            reading = self.expected.reading(part, self._arrow, columns, self.partition_by)
-            for batch in self._records(reading, part):
-                digests = _digests(batch, columns if exact else [])
-                for address, digest in zip(_addresses(batch, part.address), digests, strict=True):
-                    found = due.setdefault(address, _Due([], exact))
-                    found.digests.append((part.kind, digest) if exact else None)
-                    found.exact = found.exact and exact
+            for address, digest in self._records(part, columns if exact else []):
+                found = due.setdefault(address, _Due([], exact))
+                found.digests.append((part.kind, digest) if exact else None)
+                found.exact = found.exact and exact
         return due
 
-    def _records(self, reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows that the part's records make, in batches: read in packs, as in a run's tasks."""
-        origin = self.expected.context.clients.logs.origin
-        plan = PackPlan.of(
-            reading.tasks, origin, reading.options, reading.steps, routes=NO_ROUTES, mixed=False, cores=1
-        )
-        for _, readers in plan.readings(range(len(plan.packs)), AttemptNumbers(0, 0)):
-            for batch in self._budget.spent_on(chain.from_iterable(readers)):
-                if reading.routes:
-                    batch = batch.filter(reading.is_routed(batch))
-                if reading.beyond:
-                    here = [part.holds(address) for address in _addresses(batch, part.address)]
-                    batch = batch.filter(pa.array(here, pa.bool_()))
-                if batch.num_rows:
-                    yield batch
+    def _records(self, part: Part, columns: list[str]) -> Iterator[tuple[RowAddress, bytes]]:
+        """Address and digest of each row that the part's records make."""
+        cores = self.executor.parallelism
+        reading = self.expected.reading(part, self._arrow, columns, self.partition_by, cores=cores)
+        write = DigestWrite(part.address, columns, reading.routes, part.offsets if reading.beyond else None)
+        origin = self.expected.context.clients.task_origin
+        read = Read(reading.tasks, origin, reading.options, write, reading.steps, alike=())
+        for batch in (batch for result in self.executor.run(read) for batch in result.outputs):
+            yield from zip(addresses(batch, OWN_ADDRESS), batch.column(DIGEST).to_pylist(), strict=True)
 
     def _arrow(self, columns: list[str]) -> pa.Schema:
         return pa.schema([pa.field(name, delta_type(self.schema.field(name).type)) for name in columns])
 
     # --- both, by address
 
-    def _judged(self, rows: dict[_Address, list[_Row]], due: dict[_Address, _Due]) -> list[Group]:
+    def _judged(self, rows: dict[RowAddress, list[_Row]], due: dict[RowAddress, _Due]) -> list[Group]:
         landed = self.expected.landed
         copies = Intervals((c.topic, c.partition, c.start, c.end, c.copies) for c in landed.copies())
         addresses = sorted(rows.keys() | due.keys())
@@ -259,10 +242,10 @@ class Intervals:
             of_partition.sort()
 
     @overload
-    def at(self, address: _Address) -> int | None: ...
+    def at(self, address: RowAddress) -> int | None: ...
     @overload
-    def at(self, address: _Address, default: int) -> int: ...
-    def at(self, address: _Address, default: int | None = None) -> int | None:
+    def at(self, address: RowAddress, default: int) -> int: ...
+    def at(self, address: RowAddress, default: int | None = None) -> int | None:
         """The value at an address; the default where no range has it."""
         topic, partition, offset = address
         ranges = self._of.get((topic, partition), ())
@@ -286,7 +269,7 @@ class RowClaims:
         self._mine = {None, *(mark_of(ledger, state.job) for ledger in (state.ledger_id, *state.lost_ledgers))}
         self._others = others
 
-    def of(self, address: _Address, run: str | None) -> int:
+    def of(self, address: RowAddress, run: str | None) -> int:
         """The claim: `verdicts.STANDING`, `KEPT` …"""
         mine = self._of_run.get(run) if run is not None else None
         claim = mine.at(address) if mine is not None else None
@@ -301,75 +284,17 @@ class RowClaims:
         return NOT_COMPARED if mark in self._others else FOREIGN
 
 
-# --- rows as addresses and digests
+# --- rows of the table
 
 
-class _Budget:
-    """The number of bytes of rows that this process may still compare."""
-
-    def __init__(self) -> None:
-        self._left = MOST_ROW_BYTES
-
-    def spent_on(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches, with their bytes subtracted from the budget. Raises TooLarge."""
-        for batch in batches:
-            self._left -= batch.nbytes
-            if self._left < 0:
-                raise TooLarge
-            yield batch
-
-
-def _addresses(batch: pa.RecordBatch, address: AddressColumns) -> Iterator[_Address]:
-    return zip(*(batch.column(name).to_pylist() for name in address), strict=True)
-
-
-def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> list[bytes]:
-    """A 128-bit digest of each row's values in these columns. Missing columns count as null. Names are matched as Spark
-    does, without regard to case."""
-    if not columns:
-        return [b""] * batch.num_rows
-    spelled = {name.lower(): at for at, name in enumerate(batch.schema.names)}
-    places = [spelled.get(name.lower()) for name in columns]
-    nulls = [None] * batch.num_rows
-    values = [nulls if at is None else _values(batch.column(at)) for at in places]
-    return [hashlib.blake2b(repr(row).encode(), digest_size=16).digest() for row in zip(*values, strict=True)]
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Values that are equal if Spark's are. Times become integers: Python's datetime cannot represent all of them."""
-    kind = column.type
-    values = column.cast(_plain(kind)).to_pylist()
-    return [*map(_ordered, values)] if pa.types.is_nested(kind) else values
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    types = pa.types
-    if types.is_timestamp(kind):
-        return pa.int64()
-    if types.is_date(kind):
-        return pa.int32()
-    if types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if types.is_struct(kind):
-        return pa.struct([pa.field(child.name, _plain(child.type)) for child in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind):
-        return pa.list_(_plain(kind.value_type))
-    texts = (types.is_string, types.is_large_string, types.is_string_view)
-    bytes_ = (types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return pa.binary() if any(is_one(kind) for is_one in (*texts, *bytes_)) else kind
-
-
-def _ordered(value: Any) -> Any:
-    """A struct as a tuple without field names, a map sorted by its keys."""
-    if isinstance(value, dict):
-        return tuple(map(_ordered, value.values()))
-    if isinstance(value, list):
-        if value and isinstance(value[0], tuple):
-            return {"map": sorted(((key, _ordered(item)) for key, item in value), key=repr)}
-        return [*map(_ordered, value)]
-    return value
+def within_budget(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, up to `MOST_ROW_BYTES`. Raises TooLarge."""
+    left = MOST_ROW_BYTES
+    for batch in batches:
+        left -= batch.nbytes
+        if left < 0:
+            raise TooLarge
+        yield batch
 
 
 def _late(batch: pa.RecordBatch) -> list[tuple[bool | None, int | None]]:

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
@@ -197,15 +196,10 @@ class Part:
         """The address columns of the rows as they are read."""
         return KSEG_ADDRESS if self.decoding is not None else OWN_ADDRESS
 
-    def holds(self, address: tuple[str, int, int]) -> bool:
-        """Whether the offset is one of these."""
-        topic, partition, offset = address
-        return offset in self.offsets.get(TopicPartition(topic, partition), EMPTY)
-
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of a part are made, in Spark or in this process. steps: applied to the records. routes: only rows
+    """How the rows of a part are made. steps: applied to the records. routes: only rows
     with one of these routes belong to the part; empty: all rows. beyond: whether offsets outside of the part are read,
     too."""
 
@@ -214,10 +208,6 @@ class Reading:
     steps: BatchSteps
     routes: Sequence[str] = ()
     beyond: bool = False
-
-    def is_routed(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        """For each row, whether it has one of the routes."""
-        return pc.is_in(rows.column(ROUTE_COLUMN), pa.array(self.routes, pa.string()))
 
 
 @dataclass

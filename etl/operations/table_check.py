@@ -1,6 +1,6 @@
-"""Compare one table with Kafka and report the findings: in this process if the table is small, else in Spark.
+"""Compare one table with Kafka and report the findings: without a JVM if the table is small, else in Spark.
 
-Both ways read the same rows (`expected_rows`) and apply the same rules to each address (`verdicts`):
+Both ways read the same records (`expected_rows`) and apply the same rules to each address (`verdicts`):
 
     driver_comparison   a small table that delta-rs reads: takes less time than Spark needs to plan its query
     spark_comparison    all other tables, or if Spark was requested
@@ -16,6 +16,7 @@ from typing import Final, Protocol, get_args
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.executors.port import Executor
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.ledger.state import JobState
@@ -35,6 +36,7 @@ from kseg.etl.operations.verdicts import (
 )
 from kseg.etl.rows.names import KSEG_ADDRESS, LATE_COLUMN, OWN_ADDRESS, RUN_COLUMN, AddressColumns
 from kseg.etl.run.context import JobContext
+from kseg.etl.run.engine_choice import small_executor
 
 COUNTED_HERE: Final = 1_000_000
 """Rows by run of tables up to this size are counted in this process."""
@@ -90,9 +92,10 @@ class TableCheck:
         address = self._address(schema.names if schema is not None else ())
         partition_by = access.partition_columns() if access is not None else ()
         expected = self._expected(compared)
-        if schema is not None and self._is_small():
+        if schema is not None and (executor := self._executor()) is not None:
             with suppress(TooLarge):
-                return self._found(compared, DriverComparison(expected, self.others, schema, address, partition_by))
+                here = DriverComparison(executor, expected, self.others, schema, address, partition_by)
+                return self._found(compared, here)
         # Imported only if Spark compares: the import of pyspark takes a third of the time of a small comparison.
         from kseg.etl.operations.spark_comparison import SparkComparison, shuffles_for
 
@@ -123,12 +126,14 @@ class TableCheck:
     def _offsets(self) -> int:
         return sum(of_tp.length for of_tp in self.offsets.values())
 
-    def _is_small(self) -> bool:
-        """Whether this process compares the table. With Spark Connect the server does: perhaps only the server can
-        reach the data."""
+    def _executor(self) -> Executor | None:
+        """Reads the records of a small table; None if Spark compares. With Spark Connect the server does: perhaps only
+        the server can reach the data."""
         if self.in_spark or self.context.spark.remote or self._offsets > MOST_ROWS:
-            return False
-        return self.context.targets.is_small(self.table, rows=MOST_ROWS, file_bytes=MOST_FILE_BYTES)
+            return None
+        if not self.context.targets.is_small(self.table, rows=MOST_ROWS, file_bytes=MOST_FILE_BYTES):
+            return None
+        return small_executor(self.context, {tp: of_tp.length for tp, of_tp in self.offsets.items() if of_tp})
 
     def _expected(self, compared: Compared) -> ExpectedRows:
         return ExpectedRows(

@@ -1,6 +1,6 @@
 """The verdict of `kseg verify` on an address: the ledger's claims, the rules, the findings and their texts.
 
-Both comparisons use these rules: in Spark (`spark_comparison`) and in this process (`driver_comparison`).
+Both comparisons use these rules: in Spark (`spark_comparison`) and without (`driver_comparison`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     one that keeps the number of rows    the addresses, but for those of open dead letters
     one that changed it in some run      counts: rows in the table against those that its runs wrote
 
-Each table is compared with what its runs have landed (`etl.operations.landings`): small tables in this process, others
+Each table is compared with what its runs have landed (`etl.operations.landings`): small tables without a JVM, others
 in Spark (`etl.operations.table_check`).
 Offsets that retention has removed from Kafka cannot be read again: they are counted separately and are no finding.
 """

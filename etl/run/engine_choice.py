@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
@@ -12,9 +14,13 @@ from kseg.etl.executors.choice import EngineChoice, choose
 from kseg.etl.ledger import events as ev
 from kseg.etl.run.context import JobContext
 from kseg.etl.source.log_size import mean_sizes
+from kseg.etl.source.packing import SMALL
 from kseg.etl.spark.submission import is_submitted
 from kseg.etl.transform.transform import transform_of
 from kseg.segment_reader.log.errors import LogFileError
+
+if TYPE_CHECKING:
+    from kseg.etl.executors.port import Executor
 
 
 def choose_engine(context: JobContext, ranges: Sequence[ev.PlannedRange], by_spark: Collection[str]) -> EngineChoice:
@@ -22,8 +28,7 @@ def choose_engine(context: JobContext, ranges: Sequence[ev.PlannedRange], by_spa
 
     Raises ConfigurationError: the job needs Spark, and may not use it.
     """
-    size = _estimated_bytes(context, ranges) if context.job.run.engine == "auto" else None
-    return context.engine.choose(size=size, needs_spark=needs_spark(context.job, by_spark))
+    return context.engine.choose(size=_size_of(context, ranges), needs_spark=needs_spark(context.job, by_spark))
 
 
 def foreseen_engine(context: JobContext, plan: ev.RunPlan) -> EngineChoice:
@@ -31,11 +36,10 @@ def foreseen_engine(context: JobContext, plan: ev.RunPlan) -> EngineChoice:
 
     Raises ConfigurationError: as `choose_engine`.
     """
-    size = _estimated_bytes(context, plan.ranges) if context.job.run.engine == "auto" else None
     by_spark = context.targets.by_spark(plan.tables, removing=disposition_of(plan).removes)
     return choose(
         context.job,
-        size=size,
+        size=_size_of(context, plan.ranges),
         needs_spark=needs_spark(context.job, by_spark),
         spark="submitted" if is_submitted() else "none",
     )
@@ -52,11 +56,32 @@ def needs_spark(job: Job, by_spark: Collection[str]) -> str | None:
     return None
 
 
-def _estimated_bytes(context: JobContext, ranges: Sequence[ev.PlannedRange]) -> float:
-    partitions = {TopicPartition(planned.topic, planned.partition) for planned in ranges}
+def small_executor(context: JobContext, lengths: Mapping[TopicPartition, int]) -> Executor:
+    """The executor of a read that is not worth the start of a JVM: worker processes if the job may use them and there
+    is more than one pack to read, else this process. lengths: the number of offsets to read.
+
+    Raises ConfigurationError.
+    """
+    from kseg.etl.executors.driver import DriverExecutor  # with what tasks load, which not all callers need
+
+    more = sum(lengths.values()) > SMALL
+    return (context.engine.local(size=_size(context, lengths)) if more else None) or DriverExecutor()
+
+
+def _size_of(context: JobContext, ranges: Iterable[ev.PlannedRange]) -> float | None:
+    lengths: Counter[TopicPartition] = Counter()
+    for planned in ranges:
+        lengths[TopicPartition(planned.topic, planned.partition)] += planned.length
+    return _size(context, lengths)
+
+
+def _size(context: JobContext, lengths: Mapping[TopicPartition, int]) -> float | None:
+    """The estimated bytes of these offsets; None if the engine does not depend on them."""
+    if context.job.run.engine != "auto":
+        return None
     try:
-        known = context.clients.logs.sizes(partitions)
+        known = context.clients.logs.sizes(lengths)
     except (KafkaError, LogFileError):  # no permission, or a broker that is away: an estimate is no reason to fail
         known = {}
-    sizes = mean_sizes(known, partitions)
-    return sum(planned.length * sizes[TopicPartition(planned.topic, planned.partition)] for planned in ranges)
+    sizes = mean_sizes(known, lengths)
+    return sum(length * sizes[tp] for tp, length in lengths.items())

@@ -35,7 +35,7 @@ from kseg.jobs.invocation.result import Result
     "--spark",
     "in_spark",
     is_flag=True,
-    help="Compare small tables with Spark, too. By default this process compares them, without a JVM.",
+    help="Compare small tables with Spark, too. By default they are compared without a JVM.",
 )
 @remote_option
 @run_file_option

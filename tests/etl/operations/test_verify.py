@@ -20,6 +20,10 @@ from deltalake.schema import PrimitiveType
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import Refused
+from kseg.etl.executors.driver import DriverExecutor
+from kseg.etl.executors.local.pool import LocalExecutor
+from kseg.etl.executors.port import Read
+from kseg.etl.executors.spark import SparkExecutor
 from kseg.etl.ledger.maintenance import summarise
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import JobState
@@ -30,6 +34,7 @@ from kseg.etl.operations.verify import verify as verify_once
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.run.pipeline import run_ingest
 from kseg.etl.spark.job_session import JobSession
+from kseg.etl.tasks.packs import TaskResult
 from verified import verify as verify_before_damage
 from verified import verify_both_ways as verify
 
@@ -152,6 +157,45 @@ def test_a_table_beyond_a_limit_is_compared_by_spark(
     no_spark()
     with pytest.raises(AssertionError, match="Spark is started"):
         verify_once(landed.job)
+
+
+@pytest.mark.parametrize("executor", ["driver", "local", "spark"])
+def test_records_are_compared_whichever_executor_reads_them(
+    executor: str, land: Callable[..., Landed], spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = land()
+    local = LocalExecutor(workers=2)
+    executors = {"driver": DriverExecutor(), "local": local, "spark": SparkExecutor(spark.sparkContext)}
+    monkeypatch.setattr("kseg.etl.operations.table_check.small_executor", lambda *_: executors[executor])
+    try:
+        report = verify_once(landed.job)
+        assert (report.ok, [(t.compared, t.rows) for t in report.tables]) == (True, [("rows", RECORDS)])
+        changed = landed.rows("partition = 1 AND offset = 4")
+        landed.delete("(partition = 0 AND offset = 7) OR (partition = 1 AND offset = 4)")
+        value = changed.schema.get_field_index("value")
+        landed.append(changed.set_column(value, "value", pa.array([b"other"], changed.schema.field(value).type)))
+        found = [(finding.kind, finding.partition, finding.offset) for finding in verify_once(landed.job).findings]
+        assert found == [("gap", 0, 7), ("mismatch", 1, 4)]
+    finally:
+        local.close()
+
+
+def test_the_local_engine_reads_the_records_of_more_than_one_pack(
+    land: Callable[..., Landed], no_spark: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = land()
+    no_spark()
+    read, run = [], LocalExecutor.run
+
+    def watched(self: LocalExecutor, of_records: Read) -> tuple[TaskResult, ...]:
+        read.append(sum(task.length for task in of_records.tasks))
+        return run(self, of_records)
+
+    monkeypatch.setattr(LocalExecutor, "run", watched)
+    monkeypatch.setattr("kseg.etl.run.engine_choice.SMALL", RECORDS - 1)
+    local = load_job(landed.table.parent / "job.yaml", overrides={"run": {"engine": "local"}})
+    assert verify_once(local).ok
+    assert read == [RECORDS]
 
 
 def test_each_kind_of_damage_is_told_with_its_address(land: Callable[..., Landed]) -> None:
