@@ -1,7 +1,4 @@
-"""Reads one task's range in the worker as Arrow record batches, with limited memory.
-
-`read_range` returns a `RangeReader`: iterate it, then read its `result`.
-"""
+"""Reads the ranges of tasks in the worker as Arrow record batches, with limited memory."""
 
 from __future__ import annotations
 
@@ -70,47 +67,25 @@ def decoder_of(task: RangeTask, origin: Origin, options: DecodeOptions) -> Decod
     )
 
 
-def read_range(
-    task: RangeTask,
-    origin: Origin,
-    options: DecodeOptions,
-    keep: Keep | None = None,
-    together: RangesTogether | None = None,
-    *,
-    make_decoder: MakeDecoder = decoder_of,
-) -> RangeReader:
-    """A reader of the task's rows; it sends no request before it is iterated. See `RangeReader`.
-
-    keep: receives the damage that this task reports, with `on_corruption: quarantine`.
-    together: has the responses for this and other small ranges (`reading_together`).
-    make_decoder: creates another decoder; its counts are compared with those of the headers, too.
-    """
-    return RangeReader(task, origin, options, keep, together, make_decoder)
-
-
-@contextmanager
-def reading_together(
-    tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
-) -> Iterator[RangesTogether | None]:
-    """For `read_range`: reads several ranges with common requests, in order. None if separate reading is better."""
-    if len(tasks) < 2 or isinstance(origin, LogFiles):
-        yield None
-        return
-    with RangesTogether(tasks, origin, options.isolation_level) as together:
-        yield together
-
-
 @contextmanager
 def readers(
     tasks: Sequence[RangeTask], origin: Origin, options: DecodeOptions
 ) -> Iterator[Callable[[RangeTask, Keep | None], RangeReader]]:
-    """`read_range` for each of several tasks, which are read in order."""
-    with reading_together(tasks, origin, options) as together:
-        yield lambda task, keep: read_range(task, origin, options, keep, together)
+    """Makes the `RangeReader` of each of these tasks, which are read in order: several ranges with common requests, if
+    separate reading is not better."""
+    if len(tasks) < 2 or isinstance(origin, LogFiles):
+        yield lambda task, keep: RangeReader(task, origin, options, keep)
+        return
+    with RangesTogether(tasks, origin, options.isolation_level) as together:
+        yield lambda task, keep: RangeReader(task, origin, options, keep, together)
 
 
 class RangeReader:
-    """Iterates the rows of one range, in offset order, once.
+    """Iterates the rows of one range, in offset order, once; then it has the `result`. No request is sent before.
+
+    keep: receives the damage that this task reports, with `on_corruption: quarantine`. together: has the responses for
+    this and other small ranges. make_decoder: creates another decoder; its counts are compared with those of the
+    headers, too.
 
     Iterating raises:
         OffsetsLost: offsets no longer exist, and losses are not recorded.

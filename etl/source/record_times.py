@@ -39,7 +39,7 @@ class RecordAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataRecords:
-    """Reads data records' times from logs. Raises as `Logs` and `read_range` do, but for offsets that are gone."""
+    """Reads data records' times from logs. Raises as `Logs` and `RangeReader` do, but for offsets that are gone."""
 
     logs: Logs
     isolation_level: IsolationLevel = "read_committed"
@@ -58,7 +58,7 @@ class DataRecords:
         """The timestamps of data records at these offsets (ms; -1 for a record without one), by offset."""
         if not addresses:
             return {}
-        from kseg.etl.source.reader import read_range, reading_together
+        from kseg.etl.source.reader import readers
 
         tasks = self.logs.tasks(
             [OffsetRange(*tp, offset, offset + 1) for tp, offset in sorted(set(addresses))],
@@ -68,9 +68,9 @@ class DataRecords:
         if not isinstance(origin, LogFiles):
             origin = replace(origin, max_partition_fetch_bytes=min(origin.max_partition_fetch_bytes, _BYTES_AT_ONCE))
         found: dict[RecordAddress, int] = {}
-        with reading_together(tasks, origin, self._options) as together:
+        with readers(tasks, origin, self._options) as reader:
             for task in tasks:
-                for batch in read_range(task, origin, self._options, together=together):
+                for batch in reader(task, None):
                     tp = task.tp
                     times = _millis(batch).to_pylist()
                     found |= {
@@ -83,10 +83,10 @@ class DataRecords:
         """Offsets and timestamps (ms, -1 for none) of the data records in `[start, end)`, in batches."""
         if start >= end:
             return
-        from kseg.etl.source.reader import read_range
+        from kseg.etl.source.reader import RangeReader
 
         for task in self.logs.tasks([OffsetRange(*tp, start, end)], topics={tp.topic: None}):
-            for batch in read_range(task, self.logs.origin, self._options):
+            for batch in RangeReader(task, self.logs.origin, self._options):
                 yield batch.column("offset"), _millis(batch)
 
     def older_than(self, before: int, ranges: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:

@@ -32,19 +32,19 @@ def read_partition(partition: Any, read: ReadOptions) -> Iterator[pa.RecordBatch
     Raises as `etl.source.reader.RangeReader`, and Refused if not all offsets are accounted for.
     """
     from kseg.etl.decoding.payload import in_parts
-    from kseg.etl.source.reader import read_range
+    from kseg.etl.source.reader import readers
 
     if not isinstance(partition, KsegPartition):
         return
-    options = _decode_options(read)
-    for task in partition.tasks:
-        reader = read_range(task, read.origin, options)
-        for batch in reader:
-            if read.decode is None:
-                yield batch
-            elif batch.num_rows:
-                yield from in_parts(batch, partial(_decoded, read.decode, task))
-        _check_counts(reader.result, read)
+    with readers(partition.tasks, read.origin, _decode_options(read)) as reader_of:
+        for task in partition.tasks:
+            reader = reader_of(task, None)
+            for batch in reader:
+                if read.decode is None:
+                    yield batch
+                elif batch.num_rows:
+                    yield from in_parts(batch, partial(_decoded, read.decode, task))
+            _check_counts(reader.result, read)
 
 
 def _decoded(step: BatchStep, task: RangeTask, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -122,11 +122,11 @@ class _Bare:
         import pyarrow.parquet as pq
 
         from kseg.etl.source.decode_options import DecodeOptions
-        from kseg.etl.source.reader import read_range
+        from kseg.etl.source.reader import RangeReader
         from kseg.etl.source.tasks import RangeTask
 
         began, writer = time.process_time(), None
-        for batch in read_range(RangeTask(self._topic, number, 0, rows), self._config, DecodeOptions()):
+        for batch in RangeReader(RangeTask(self._topic, number, 0, rows), self._config, DecodeOptions()):
             # CPU time of this thread only: meanwhile another thread fetches the next response.
             before = time.thread_time()
             if writer is None:

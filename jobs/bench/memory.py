@@ -39,10 +39,10 @@ def _in_a_process(topic: BenchTopic, rows: int) -> dict[str, Any]:
 def main(servers: str, topic: str, rows: int) -> dict[str, Any]:
     """Read the first rows of partition 0 and report this process's peak."""
     from kseg.etl.source.decode_options import DecodeOptions
-    from kseg.etl.source.reader import read_range
+    from kseg.etl.source.reader import RangeReader
     from kseg.etl.source.tasks import RangeTask
 
-    reader = read_range(RangeTask(topic, 0, 0, rows), client_config(servers), DecodeOptions())
+    reader = RangeReader(RangeTask(topic, 0, 0, rows), client_config(servers), DecodeOptions())
     found = arrow_bytes = 0
     for batch in reader:
         found += batch.num_rows

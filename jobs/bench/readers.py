@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.bench.contenders import WrongCount
 from kseg.jobs.bench.shapes import Sample
@@ -75,7 +75,7 @@ def broker(sample: Sample) -> Work:
 
 def _rows(sample: Sample, origin: Origin) -> int:
     task = RangeTask(sample.tp.topic, sample.tp.partition, 0, sample.rows, folder=str(sample.folder))
-    return sum(batch.num_rows for batch in read_range(task, origin, DecodeOptions()))
+    return sum(batch.num_rows for batch in RangeReader(task, origin, DecodeOptions()))
 
 
 class Alone:

@@ -14,7 +14,7 @@ from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import Logs
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import readers
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.engine import Limits
 from kseg.segment_reader.decode.jit import is_cached
@@ -54,9 +54,9 @@ def records(
         fetch_ahead=False,
         limits=Limits(max_rows=_ROWS),
     )
-    reader = iter(read_range(task_of(logs, tp, topic_id, start, end), logs.origin, options))
-    with closing(reader):  # type: ignore[type-var]
-        yield from reader
+    task = task_of(logs, tp, topic_id, start, end)
+    with readers([task], logs.origin, options) as reader, closing(iter(reader(task, None))) as rows:  # type: ignore[type-var]
+        yield from rows
 
 
 def newest(

@@ -18,7 +18,7 @@ from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.resolve import resolve_offsets
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.options import ReadOptions
@@ -53,7 +53,7 @@ def test_a_read_of_files_starts_where_the_group_stands(groups: Any) -> None:
     rows = [
         (row["partition"], row["offset"])
         for task in plan_tasks(parsed)
-        for batch in read_range(task, parsed.origin, decode)
+        for batch in RangeReader(task, parsed.origin, decode)
         for row in batch.to_pylist()
     ]
     starts = {0: 7, 1: 5, 2: 0, 3: 0, 4: 0}

@@ -17,7 +17,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import decoder_of, read_range
+from kseg.etl.source.reader import RangeReader, decoder_of
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
@@ -84,7 +84,7 @@ def read(files: LogFiles, decoder: type[RangeDecoder], bounds: Sequence[int] = (
     results = []
     for index, (start, end) in enumerate(pairwise(bounds)):
         task = RangeTask(TOPIC, 0, start, end, index, folder=folder)
-        reader = read_range(task, files, DecodeOptions(), make_decoder=make)
+        reader = RangeReader(task, files, DecodeOptions(), make_decoder=make)
         assert sum(batch.num_rows for batch in reader) <= reader.result.data
         results.append(reader.result)
     return results

@@ -21,7 +21,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.aborted_past_damage import UNDECIDED
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set, seal
@@ -175,7 +175,7 @@ def read(log_dir: Path, isolation: str = "read_committed", cuts: tuple[int, ...]
     outcomes = []
     for start, end in itertools.pairwise(edges):
         task = RangeTask("orders", 0, start, end, folder=f"{log_dir}/orders-0", leads=start == bounds.start)
-        reader = read_range(task, LogFiles((str(log_dir),)), options, keep)
+        reader = RangeReader(task, LogFiles((str(log_dir),)), options, keep)
         for batch in reader:
             for row in batch.to_pylist():
                 assert start <= row["offset"] < end

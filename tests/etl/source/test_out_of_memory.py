@@ -16,7 +16,7 @@ import pytest
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OutOfMemoryError
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.tasks.error_json import error_of_document
 from kseg.etl.transform.arrow import ArrowStep
@@ -46,7 +46,7 @@ def read(log_dir: Path, end: int, on_corruption: Any) -> Callable[[], None]:
     origin = LogFiles((str(log_dir),), past_damage=on_corruption == "quarantine")
 
     def work() -> None:
-        for _ in read_range(task, origin, DecodeOptions(on_corruption=on_corruption)):
+        for _ in RangeReader(task, origin, DecodeOptions(on_corruption=on_corruption)):
             pass
 
     return work
@@ -80,7 +80,7 @@ def test_what_the_remedy_says_passes_over_a_batch(tmp_path: Path, log_files: Any
     log_dir = a_log(tmp_path, log_files, "zstd")
     task = RangeTask(TOPIC, 0, 0, 4, folder=str(log_dir / f"{TOPIC}-0"))
     options = DecodeOptions(on_corruption="quarantine", limits=LIMITS)
-    reader = read_range(task, LogFiles((str(log_dir),), past_damage=True), options)
+    reader = RangeReader(task, LogFiles((str(log_dir),), past_damage=True), options)
     assert pa.Table.from_batches(reader).column("offset").to_pylist() == [0, 1, 3]
     assert reader.result.unreadable == 1
 

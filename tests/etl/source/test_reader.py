@@ -19,7 +19,7 @@ from kseg.etl.run.account import throttled_by_broker
 from kseg.etl.source.decode_options import ADDRESS_COLUMNS, DecodeOptions
 from kseg.etl.source.errors import NoProgress, OffsetsLost, TopicRecreated
 from kseg.etl.source.range_result import LostRange, RangeResult
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.engine import Limits
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.broker
 
 
 def read(task: RangeTask, config: ClientConfig, **options: Any) -> tuple[pa.Table, RangeResult]:
-    reader = read_range(task, config, DecodeOptions(**options))
+    reader = RangeReader(task, config, DecodeOptions(**options))
     batches = list(reader)
     assert reader.result.accounted, reader.result
     assert reader.result.data == sum(batch.num_rows for batch in batches)
@@ -72,7 +72,7 @@ def test_many_small_answers(client_config: ClientConfig, plain: str, fetch_ahead
 
 def test_batches_are_cut_as_asked(client_config: ClientConfig, plain: str) -> None:
     options = DecodeOptions(limits=Limits(max_rows=700))
-    lengths = [batch.num_rows for batch in read_range(RangeTask(plain, 0, 0, 5000), client_config, options)]
+    lengths = [batch.num_rows for batch in RangeReader(RangeTask(plain, 0, 0, 5000), client_config, options)]
     assert max(lengths) <= 700
     assert sum(lengths) == 5000
 
@@ -85,7 +85,7 @@ def test_an_empty_range_asks_nobody() -> None:
 
 
 def test_the_outcome_is_known_at_the_end_only(client_config: ClientConfig, plain: str) -> None:
-    reader = read_range(RangeTask(plain, 0, 0, 5000), client_config, DecodeOptions())
+    reader = RangeReader(RangeTask(plain, 0, 0, 5000), client_config, DecodeOptions())
     assert next(iter(reader)).num_rows > 0
     with pytest.raises(RuntimeError, match="has not been read to its end"):
         _ = reader.result

@@ -17,7 +17,7 @@ from kseg.client.groups.offsets import CommittedOffset, commit_offsets
 from kseg.client.producer import KafkaProducer
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.pyspark_kseg import DefaultSource
@@ -303,12 +303,12 @@ def test_a_log_whose_end_compaction_has_emptied(old_logs: tuple[str, list[str]])
     properties = {"bootstrap.servers": old_logs[0], "fetch.max.wait.ms": "50", "default.api.timeout.ms": "2000"}
     config = ClientConfig.from_properties(properties, client_id="x")
     with pytest.raises(NoProgress) as caught:
-        list(read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions()))
+        list(RangeReader(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions()))
     assert caught.value.address["offset"] == 3
     producer = Producer({"bootstrap.servers": old_logs[0]})
     producer.produce(EMPTIED, value=b"behind")
     assert producer.flush(60) == 0
-    reader = read_range(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions())
+    reader = RangeReader(RangeTask(EMPTIED, 0, 1, 50), config, DecodeOptions())
     assert [offset for batch in reader for offset in batch.column("offset").to_pylist()] == [1, 2]
     assert reader.result.accounted
     assert (reader.result.data, reader.result.absent, reader.result.gaps) == (2, 47, ((3, 50),))

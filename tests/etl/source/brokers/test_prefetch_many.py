@@ -20,7 +20,7 @@ from kseg.etl.source.brokers.prefetch_many import MOST_AT_ONCE
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.range_result import LostRange, RangeResult
-from kseg.etl.source.reader import read_range, reading_together
+from kseg.etl.source.reader import readers
 from kseg.etl.source.resolve import log_bounds, resolve_topics
 from kseg.etl.source.tasks import RangeTask
 
@@ -59,9 +59,9 @@ def read(
     wanted = DecodeOptions(**options)
     TRAFFIC.reset()
     rows, outcomes = [], []
-    with reading_together(tasks if together else (), config, wanted) as shared:
+    with readers(tasks if together else (), config, wanted) as reader_of:
         for task in tasks:
-            reader = read_range(task, config, wanted, None, shared)
+            reader = reader_of(task, None)
             rows.append([tuple(row.values()) for batch in reader for row in batch.to_pylist()])
             outcomes.append(reader.result)
     asked: dict[str, int] = {}

@@ -20,7 +20,7 @@ from kseg.client.offsets import EARLIEST_LOCAL, list_offsets
 from kseg.etl.errors import ExitCode
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import NoProgress
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
@@ -93,7 +93,7 @@ def local_start(cluster: Cluster) -> int:
 
 
 def read(config: ClientConfig) -> Any:
-    reader = read_range(RangeTask(TOPIC, 0, 0, ROUNDS * RECORDS), config, DecodeOptions())
+    reader = RangeReader(RangeTask(TOPIC, 0, 0, ROUNDS * RECORDS), config, DecodeOptions())
     rows = sum(batch.num_rows for batch in reader)
     assert reader.result.accounted
     return rows, reader.result.absent

@@ -24,7 +24,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.encode.batches import Record, encode_batch
@@ -277,7 +277,7 @@ def attempt(seed: int, before: list[str], meanwhile: list[str], pace: list[int],
     end = bounds.last_stable if isolation == "read_committed" else bounds.high_watermark
     task = RangeTask("topic", 0, bounds.start, end, folder=catalog.folder(tp))
     rows: list[Row] = []
-    for batch in read_range(task, files, DecodeOptions(isolation_level=isolation)):
+    for batch in RangeReader(task, files, DecodeOptions(isolation_level=isolation)):
         rows += zip(*(batch.column(name).to_pylist() for name in ("offset", "key", "value")), strict=True)
     offsets = [row[0] for row in rows]
     assert offsets == sorted(set(offsets))

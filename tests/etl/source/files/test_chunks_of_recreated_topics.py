@@ -19,7 +19,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost, TopicRecreated
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone
@@ -39,7 +39,7 @@ def rows(task: RangeTask, files: LogFiles, on_data_loss: Any = "fail") -> list[t
     options = DecodeOptions(isolation_level="read_uncommitted", on_data_loss=on_data_loss)
     return [
         row
-        for batch in read_range(task, files, options)
+        for batch in RangeReader(task, files, options)
         for row in zip(batch.column("offset").to_pylist(), batch.column("value").to_pylist(), strict=True)
     ]
 
@@ -80,7 +80,7 @@ def test_a_topic_recreated_after_the_plan_is_not_read_at_the_planned_offsets(tmp
 def test_a_topic_recreated_while_it_is_read_ends_the_task(tmp_path: Path) -> None:
     folder(tmp_path, OLD, 0, 5, last=9, value=b"old")
     options = DecodeOptions(isolation_level="read_uncommitted")
-    batches = iter(read_range(planned(tmp_path), LogFiles((str(tmp_path),)), options))
+    batches = iter(RangeReader(planned(tmp_path), LogFiles((str(tmp_path),)), options))
     with pytest.raises(TopicRecreated):
         for _ in _with_change_at_second_segment(tmp_path, batches):
             pass

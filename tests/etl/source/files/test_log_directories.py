@@ -18,7 +18,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.spark_format.datasource import KsegDataSource
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import plan_tasks
@@ -58,7 +58,7 @@ def read(options: dict[str, str]) -> Rows:
     decode = DecodeOptions(isolation_level=parsed.isolation_level, headers=True)
     rows: Rows = []
     for task in plan_tasks(parsed):
-        for batch in read_range(task, parsed.origin, decode):
+        for batch in RangeReader(task, parsed.origin, decode):
             rows += (tuple(row.values()) for row in batch.to_pylist())
     return sorted(rows, key=lambda row: (row[3], row[4]))
 
@@ -153,9 +153,9 @@ def test_segments_that_retention_took_are_lost_or_recorded(topic: HardTopic, log
     sorted((tmp_path / source.name).glob("*.log"))[0].unlink()
     origin = LogFiles((str(tmp_path),))
     with pytest.raises(OffsetsLost) as lost:
-        list(read_range(task, origin, DecodeOptions(isolation_level="read_uncommitted")))
+        list(RangeReader(task, origin, DecodeOptions(isolation_level="read_uncommitted")))
     assert (lost.value.first, lost.value.last) == (0, second)
-    reader = read_range(task, origin, DecodeOptions(isolation_level="read_uncommitted", on_data_loss="record"))
+    reader = RangeReader(task, origin, DecodeOptions(isolation_level="read_uncommitted", on_data_loss="record"))
     rows = sum(batch.num_rows for batch in reader)
     assert rows == reader.result.data > 0
     assert [(gap.first, gap.last) for gap in reader.result.lost] == [(0, second)]
@@ -173,7 +173,7 @@ def test_damage_is_told_with_its_file_and_place(topic: HardTopic, log_dir: str, 
     options = {"path": str(tmp_path), "subscribe": topic.name}
     (task,) = plan_tasks(ReadOptions.parse(options))
     with pytest.raises(RecordFormatError, match="checksum") as told:
-        list(read_range(task, LogFiles((str(tmp_path),)), DecodeOptions(isolation_level="read_uncommitted")))
+        list(RangeReader(task, LogFiles((str(tmp_path),)), DecodeOptions(isolation_level="read_uncommitted")))
     assert told.value.address.file == str(first)
     assert told.value.address.position == batch.position
 

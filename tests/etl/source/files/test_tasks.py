@@ -16,7 +16,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.files.tasks import FilesOf, pack, split_files
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import PartitionRange, plan_tasks
@@ -126,7 +126,7 @@ def test_tasks_of_brokers_are_never_packed() -> None:
 def read(options: Mapping[str, str], **decode: Any) -> pa.Table:
     parsed = ReadOptions.parse(options)
     rows = DecodeOptions(isolation_level=parsed.isolation_level, provenance=parsed.include_provenance, **decode)
-    batches = [batch for task in plan_tasks(parsed) for batch in read_range(task, parsed.origin, rows)]
+    batches = [batch for task in plan_tasks(parsed) for batch in RangeReader(task, parsed.origin, rows)]
     return pa.Table.from_batches(batches, rows.schema).sort_by([("partition", "ascending"), ("offset", "ascending")])
 
 

@@ -17,7 +17,7 @@ import pytest
 from java_programs import java_with_kafka
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.range_result import RangeResult
-from kseg.etl.source.reader import read_range
+from kseg.etl.source.reader import RangeReader
 from kseg.etl.spark_format.options import ReadOptions
 from kseg.etl.spark_format.planning import plan_tasks
 from kseg.segment_reader.decode.batch import FrameFault, frames
@@ -90,7 +90,7 @@ class Files:
         rows: list[Row] = []
         self.outcomes: list[RangeResult] = []
         for task in sorted(plan_tasks(parsed), key=lambda task: task.start):
-            reader = read_range(task, parsed.origin, decode)
+            reader = RangeReader(task, parsed.origin, decode)
             for batch in reader:
                 rows += map(_row, batch.to_pylist())
             told = reader.result
