@@ -1,7 +1,7 @@
 """What `kseg repair --finish` takes from today's job file, and what from the run's plan: each field says which.
 
-    on_data_loss: HowItRuns[AtContinuation[Literal[…]]]   as the job file says when the run is finished
-    untimed:      HowItRuns[AsPlanned[Literal[…]]]        as the run was planned
+    on_data_loss: NotHashed[AtContinuation[Literal[…]]]   as the job file says when the run is finished
+    untimed:      NotHashed[AsPlanned[Literal[…]]]        as the run was planned
     topics:       DecidesRows[…]                          as the run was planned, as everything that decides rows
 
 A decision about a section covers all that is inside of it. A section without one has decisions inside (`decode`,
@@ -46,7 +46,7 @@ def continuation_of(field: FieldInfo) -> Continuation | None:
         ValueError: it decides rows, and would be taken from today's job file; or it has two decisions.
     """
     own = [item for item in field.metadata if isinstance(item, Continuation)]
-    decides = mark_of(field) not in (None, Mark.HOW_IT_RUNS)
+    decides = mark_of(field) not in (None, Mark.NOT_HASHED)
     if len(own) > 1 or (decides and Continuation.AT_CONTINUATION in own):
         raise ValueError(f"contradicting decisions: {mark_of(field)}, {own}")
     if own:
@@ -62,7 +62,7 @@ def continued(planned: M, today: M) -> M:
         if decision is Continuation.AT_CONTINUATION:
             changes[name] = now
         elif decision is None:
-            optional = mark_of(field) is Mark.HOW_IT_RUNS
+            optional = mark_of(field) is Mark.NOT_HASHED
             changes[name] = _continued_part(before, now, optional=optional)
     return planned.model_copy(update=changes)
 

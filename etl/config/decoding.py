@@ -21,7 +21,7 @@ from pydantic import (
 from kseg.etl.config.at_most import AtMost, NumberOrShare, at_most
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.faults import Finding
-from kseg.etl.config.marks import DecidesRowsIfGiven, HowItRuns
+from kseg.etl.config.marks import DecidesRowsIfGiven, NotHashed
 from kseg.etl.config.values import (
     InSchema,
     Loose,
@@ -65,7 +65,7 @@ class PayloadSchema(Section):
     model_config = exactly_one("columns", "file")
 
     columns: DecidesRowsIfGiven[Fields | None] = None
-    file: HowItRuns[AsPlanned[PlainPath | None]] = None
+    file: NotHashed[AsPlanned[PlainPath | None]] = None
     text: DecidesRowsIfGiven[str | None] = Field(default=None, json_schema_extra={"readOnly": True})
 
     @model_validator(mode="before")
@@ -143,10 +143,10 @@ class Payload(Section):
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
     rename: DecidesRowsIfGiven[dict[Text, Text]] = Field(default_factory=dict)
     tombstones: DecidesRowsIfGiven[Literal["keep", "drop"]] = "keep"
-    subject: HowItRuns[AsPlanned[Text | Subjects | None]] = None
+    subject: NotHashed[AsPlanned[Text | Subjects | None]] = None
     unknown_fields: DecidesRowsIfGiven[Literal["ignore", "rescue", "add"] | None] = None
     defaults: DecidesRowsIfGiven[Literal["none", "fill"]] = "none"
-    max_columns: HowItRuns[AtContinuation[Annotated[int, Field(ge=1, le=100_000)]]] = 1000
+    max_columns: NotHashed[AtContinuation[Annotated[int, Field(ge=1, le=100_000)]]] = 1000
     message: DecidesRowsIfGiven[Text | None] = None
     nanoseconds: DecidesRowsIfGiven[Literal["fail", "truncate"]] = "fail"
     out_of_range_times: DecidesRowsIfGiven[Literal["fail", "set_null"]] = "fail"
@@ -228,7 +228,7 @@ class Decode(Section):
     value: DecidesRowsIfGiven[Payload | None] = None
     keep: DecidesRowsIfGiven[Annotated[tuple[KafkaColumn, ...], Loose, AfterValidator(unique)]] = ()
     on_error: DecidesRowsIfGiven[Literal["fail", "set_null", "dead_letter"]] = "fail"
-    max_nulled: HowItRuns[AtContinuation[NumberOrShare]] = "1%"
+    max_nulled: NotHashed[AtContinuation[NumberOrShare]] = "1%"
     expect: DecidesRowsIfGiven[Annotated[dict[str, str | tuple[str, ...]], BeforeValidator(_expect)]] = Field(
         default_factory=dict
     )

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.decoding import AnyDecode, Decode, sections_of
 from kseg.etl.config.interval import IntervalRules
-from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, config_hash
+from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, NotHashed, config_hash
 from kseg.etl.config.references import resolve
 from kseg.etl.config.remote import tokens_in
 from kseg.etl.config.reporting import Reporting
@@ -39,23 +39,23 @@ class Job(Section):
     """One validated job file; `load.py` makes one, nothing else should. Paths are absolute."""
 
     version: DecidesRows[Annotated[Literal[1], BeforeValidator(version_one)]]
-    name: HowItRuns[AsPlanned[JobName]]
-    kafka: HowItRuns[AtContinuation[dict[str, str] | None]] = None
-    registry: HowItRuns[AtContinuation[dict[str, str] | None]] = None
+    name: NotHashed[AsPlanned[JobName]]
+    kafka: NotHashed[AtContinuation[dict[str, str] | None]] = None
+    registry: NotHashed[AtContinuation[dict[str, str] | None]] = None
     source: DecidesRows[Source]
     decode: DecidesRowsIfGiven[AnyDecode | None] = None
     transform: DecidesRows[Annotated[tuple[AnyStep, ...], Field(strict=False)]] = ()
     sink: DecidesRows[Sink]
-    group: HowItRuns[AsPlanned[Text | None]] = None
-    group_commit: HowItRuns[AsPlanned[Literal["transactional", "plain", "none"]]]
-    transactional_id: HowItRuns[AsPlanned[TransactionalId | None]] = None
-    ledger: HowItRuns[AtContinuation[TablePath]]
-    run: HowItRuns[AtContinuation[Run]] = Run()
+    group: NotHashed[AsPlanned[Text | None]] = None
+    group_commit: NotHashed[AsPlanned[Literal["transactional", "plain", "none"]]]
+    transactional_id: NotHashed[AsPlanned[TransactionalId | None]] = None
+    ledger: NotHashed[AtContinuation[TablePath]]
+    run: NotHashed[AtContinuation[Run]] = Run()
     # It adds the column `_kseg_late`; a run that was taken up has it or lacks it as its plan says.
-    interval: HowItRuns[AsPlanned[IntervalRules | None]] = None
-    airflow: HowItRuns[AtContinuation[Airflow | None]] = None
-    spark: HowItRuns[AtContinuation[Spark]] = Spark()
-    reporting: HowItRuns[AtContinuation[Reporting]] = Reporting()
+    interval: NotHashed[AsPlanned[IntervalRules | None]] = None
+    airflow: NotHashed[AtContinuation[Airflow | None]] = None
+    spark: NotHashed[AtContinuation[Spark]] = Spark()
+    reporting: NotHashed[AtContinuation[Reporting]] = Reporting()
 
     # Resolved at load, with the environment of then; not a field, so it is in no repr and no dump.
     _secrets: dict[str, SecretProperties] = PrivateAttr(default_factory=dict)

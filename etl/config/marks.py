@@ -1,9 +1,9 @@
 """What a change of a job file's field means for runs: each field says whether it decides which rows land where.
 
-    topics:       DecidesRows[Topics | None]         part of the configuration's hash
-    on_gap:       HowItRuns[Literal[...]]            not part of it: an unfinished run goes on when it has changed
+    topics:       HashedUnordered[Topics | None]     part of the configuration's hash
+    on_gap:       NotHashed[Literal[...]]            not part of it: an unfinished run goes on when it has changed
 
-A section's mark covers all that is inside of it where it is `HowItRuns`; inside a section that decides rows each field
+A section's mark covers all that is inside of it where it is `NotHashed`; inside a section that decides rows each field
 has a mark of its own. The configuration's hash is made from these marks and from nothing else.
 """
 
@@ -27,22 +27,22 @@ class Mark(Enum):
     """How a field takes part in the configuration's hash."""
 
     DECIDES_ROWS = "always part of the hash"
-    DECIDES_ROWS_IN_ANY_ORDER = "part of the hash; its values are sorted"
+    HASHED_UNORDERED = "part of the hash; its values are sorted"
     DECIDES_ROWS_IF_GIVEN = "part of the hash unless it has its default"
-    HOW_IT_RUNS = "not part of the hash"
+    NOT_HASHED = "not part of the hash"
 
 
 DecidesRows = Annotated[T, Mark.DECIDES_ROWS]
-"""Which rows land where."""
+"""Hashed: the field decides which rows land where."""
 
-DecidesRowsInAnyOrder = Annotated[T, Mark.DECIDES_ROWS_IN_ANY_ORDER]
-"""The same for a list whose order means nothing."""
+HashedUnordered = Annotated[T, Mark.HASHED_UNORDERED]
+"""Hashed with sorted values: a list whose order has no meaning."""
 
 DecidesRowsIfGiven = Annotated[T, Mark.DECIDES_ROWS_IF_GIVEN]
-"""The same for a field that 0.1.0 did not have: job files without it keep the hash that they had."""
+"""Hashed unless it has its default: a field that 0.1.0 did not have. Job files without it keep their hash."""
 
-HowItRuns = Annotated[T, Mark.HOW_IT_RUNS]
-"""Secrets, places, names, how work is cut, what is decided before a run's ranges are pinned, and explicit consents."""
+NotHashed = Annotated[T, Mark.NOT_HASHED]
+"""Not hashed: secrets, locations, task sizes, consents, settings used only before planning."""
 
 
 def mark_of(field: FieldInfo) -> Mark | None:
@@ -55,7 +55,7 @@ def mark_of(field: FieldInfo) -> Mark | None:
 
 def config_hash(job: BaseModel) -> str:
     """sha256 over the JSON of all fields that decide rows, as 64 hex digits."""
-    decisive = {name for name, field in type(job).model_fields.items() if mark_of(field) is not Mark.HOW_IT_RUNS}
+    decisive = {name for name, field in type(job).model_fields.items() if mark_of(field) is not Mark.NOT_HASHED}
     dumped = job.model_dump(mode="json", include=decisive)
     text = json.dumps(_decisive(job, dumped), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -77,12 +77,12 @@ def _decisive_fields(section: BaseModel, dumped: dict[str, Any]) -> Iterator[tup
         value, mark = getattr(section, name), mark_of(field)
         if mark is None:
             raise ValueError(f"{type(section).__name__}.{name} has no mark")
-        if mark is Mark.HOW_IT_RUNS:
+        if mark is Mark.NOT_HASHED:
             continue
         if mark is Mark.DECIDES_ROWS_IF_GIVEN and value == field.get_default(call_default_factory=True):
             continue
         found = _decisive(value, dumped[name])
-        yield name, sorted(found) if mark is Mark.DECIDES_ROWS_IN_ANY_ORDER and found is not None else found
+        yield name, sorted(found) if mark is Mark.HASHED_UNORDERED and found is not None else found
 
 
 def marks_below(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, Mark | None]]:
@@ -94,4 +94,4 @@ def marks_below(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, 
         between = {"transform": "[].", "partition_by": "[].", "routes": ".*."}.get(name, ".")
         for inner in models_in(field.annotation):
             for below, own in marks_below(inner, here + between):
-                yield below, mark if mark is Mark.HOW_IT_RUNS else own
+                yield below, mark if mark is Mark.NOT_HASHED else own

@@ -15,17 +15,17 @@ from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.partitioning import DerivedPartition
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, lies_within, nearest_above, scheme_of, topic_that_leads_to
-from kseg.etl.config.rules_beside import (
-    corruption_has_its_table,
-    dead_letters_have_their_table,
-    tables_beside_stand_apart,
-)
 from kseg.etl.config.rules_routes import (
     columns_are_of_routed_rows,
     messages_have_tables,
     routed_rows_have_tables,
     routes_are_by_decoded_fields,
     routes_take_every_topic,
+)
+from kseg.etl.config.rules_side_tables import (
+    corruption_has_its_table,
+    dead_letters_have_their_table,
+    tables_beside_stand_apart,
 )
 from kseg.etl.config.sections import BATCH_KINDS, CATCH_ALL, STEP_KINDS, AtTime, fits_table_name
 from kseg.etl.config.times import format_instant

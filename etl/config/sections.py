@@ -15,7 +15,7 @@ from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.at_most import AtMost
 from kseg.etl.config.continuation import AsPlanned, AtContinuation
 from kseg.etl.config.dead_letters import DeadLetters
-from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, DecidesRowsInAnyOrder, HowItRuns
+from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HashedUnordered, NotHashed
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
@@ -153,23 +153,23 @@ class Source(Section):
 
     model_config = exactly_one("topics", "pattern", "assign")
 
-    topics: DecidesRowsInAnyOrder[Topics | None] = None
+    topics: HashedUnordered[Topics | None] = None
     pattern: DecidesRows[TopicPattern | None] = None
     # The order of partitions means nothing, and is part of the hash: without it, jobs would get another hash.
     assign: DecidesRows[Annotated[dict[Topic, Partitions], BeforeValidator(not_empty_map)] | None] = None
     # Of the incremental chain, today's: its files are the job's log (`etl.operations.as_planned`).
-    segments: HowItRuns[AsPlanned[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None]] = (
+    segments: NotHashed[AsPlanned[Annotated[Segments, BeforeValidator(_segments_shape), _SegmentsForms()] | None]] = (
         None
     )
     isolation_level: DecidesRows[Literal["read_committed", "read_uncommitted"]] = "read_committed"
     starting_offsets: DecidesRows[OffsetSpec] = "earliest"
     ending_offsets: DecidesRows[EndSpec] = "latest"
-    max_records_per_task: HowItRuns[AtContinuation[Annotated[int, Field(ge=1, le=2**63 - 1)]]] = 1_000_000
-    max_batch_bytes: HowItRuns[AtContinuation[Annotated[int, Field(ge=1 << 20, le=MAX_BATCH_BYTES)]]] = DEFAULT_LIMIT
-    on_data_loss: HowItRuns[AtContinuation[Literal["fail", "record"]]] = "fail"
-    on_gap: HowItRuns[AtContinuation[Literal["fail", "record"]]] = "fail"
-    on_corruption: HowItRuns[AsPlanned[Literal["fail", "quarantine"]]] = "fail"
-    untimed: HowItRuns[AsPlanned[Literal["refuse", "include"]]] = "refuse"
+    max_records_per_task: NotHashed[AtContinuation[Annotated[int, Field(ge=1, le=2**63 - 1)]]] = 1_000_000
+    max_batch_bytes: NotHashed[AtContinuation[Annotated[int, Field(ge=1 << 20, le=MAX_BATCH_BYTES)]]] = DEFAULT_LIMIT
+    on_data_loss: NotHashed[AtContinuation[Literal["fail", "record"]]] = "fail"
+    on_gap: NotHashed[AtContinuation[Literal["fail", "record"]]] = "fail"
+    on_corruption: NotHashed[AsPlanned[Literal["fail", "quarantine"]]] = "fail"
+    untimed: NotHashed[AsPlanned[Literal["refuse", "include"]]] = "refuse"
     provenance: DecidesRows[bool] = False
     header_names: DecidesRowsIfGiven[Literal["replace", "refuse"]] = "replace"
 
@@ -290,11 +290,11 @@ class Sink(Section):
     partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False
-    widen: HowItRuns[AsPlanned[bool]] = False
-    single_driver: HowItRuns[AtContinuation[bool]] = False
+    widen: NotHashed[AsPlanned[bool]] = False
+    single_driver: NotHashed[AtContinuation[bool]] = False
     addresses: DecidesRows[bool] = True
-    quarantine: HowItRuns[AsPlanned[QuarantineTable | None]] = None
-    dead_letters: HowItRuns[DeadLetters | None] = None
+    quarantine: NotHashed[AsPlanned[QuarantineTable | None]] = None
+    dead_letters: NotHashed[DeadLetters | None] = None
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

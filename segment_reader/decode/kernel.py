@@ -100,7 +100,7 @@ BAD_CONTROL_KEY = FAULT + Fault.CONTROL_KEY
 
 MAX_MILLIS = (2**63 - 1) // 1000
 
-#: Room for gaps that must be there before a record or a unit is begun, so that noting one cannot fail.
+#: Free gap slots needed before starting a record or a unit, so that recording a gap cannot fail.
 GAP_ROOM = 4
 
 

@@ -18,7 +18,7 @@ from kseg.etl.config.continuation import (
 )
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HowItRuns, Mark, marks_below
+from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, Mark, NotHashed, marks_below
 from kseg.etl.config.values import Section
 
 DECISIONS = dict(continuations_below(Job))
@@ -36,7 +36,7 @@ def test_every_field_has_a_decision() -> None:
 
 def test_nothing_that_decides_rows_is_taken_from_todays_job_file() -> None:
     for place, mark in MARKS.items():
-        if mark is not Mark.HOW_IT_RUNS:
+        if mark is not Mark.NOT_HASHED:
             assert DECISIONS.get(place) is not Continuation.AT_CONTINUATION, place
 
 
@@ -65,8 +65,8 @@ def test_the_page_names_what_is_todays() -> None:
 
 class Decided(Section):
     rows: DecidesRows[int] = 1
-    limit: HowItRuns[AtContinuation[int]] = 1
-    place: HowItRuns[AsPlanned[int]] = 1
+    limit: NotHashed[AtContinuation[int]] = 1
+    place: NotHashed[AsPlanned[int]] = 1
 
 
 class Beside(Section):
@@ -76,11 +76,11 @@ class Beside(Section):
 
 class Whole(Section):
     inner: DecidesRowsIfGiven[Decided | dict[str, Decided] | None] = None
-    beside: HowItRuns[Beside | None] = None
+    beside: NotHashed[Beside | None] = None
 
 
 class Undecided(Section):
-    added: HowItRuns[int] = 1
+    added: NotHashed[int] = 1
     inside: DecidesRows[Decided] = Decided()
 
 

@@ -12,9 +12,9 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.marks import (
     DecidesRows,
     DecidesRowsIfGiven,
-    DecidesRowsInAnyOrder,
-    HowItRuns,
+    HashedUnordered,
     Mark,
+    NotHashed,
     config_hash,
     marks_below,
 )
@@ -32,22 +32,22 @@ def test_every_field_has_a_mark() -> None:
 
 @pytest.mark.parametrize(("place", "decides"), [(p, d) for p, d in OF_0_1_0.items() if "{" not in p])
 def test_fields_of_0_1_0_have_the_marks_that_its_hash_had(place: str, decides: bool) -> None:
-    always = (Mark.DECIDES_ROWS, Mark.DECIDES_ROWS_IN_ANY_ORDER)
+    always = (Mark.DECIDES_ROWS, Mark.HASHED_UNORDERED)
     assert (MARKS[place] in always) == decides
 
 
 def test_a_field_that_0_1_0_did_not_have_changes_no_hash_by_its_default() -> None:
     new = MARKS.keys() - OF_0_1_0.keys() - {f"transform[].{kind}" for kind in STEP_KINDS}  # a step has no default
-    assert {place for place in new if MARKS[place] in (Mark.DECIDES_ROWS, Mark.DECIDES_ROWS_IN_ANY_ORDER)} == set()
+    assert {place for place in new if MARKS[place] in (Mark.DECIDES_ROWS, Mark.HASHED_UNORDERED)} == set()
 
 
 class Inner(Section):
     kept: DecidesRows[int] = 1
-    left_out: HowItRuns[int] = 1
+    left_out: NotHashed[int] = 1
 
 
 class Before(Section):
-    names: DecidesRowsInAnyOrder[tuple[str, ...] | None] = None
+    names: HashedUnordered[tuple[str, ...] | None] = None
     parts: DecidesRows[dict[str, Inner] | None] = None
     listed: DecidesRows[tuple[Inner, ...]] = ()
 
@@ -91,7 +91,7 @@ def test_the_page_names_what_is_left_out_of_the_hash() -> None:
         for section, without in re.findall(r"`(\w+)` \(without (.*?)\)", paragraph[1], re.S)
     }
     left_out = {
-        name: {key for key, mark in marks_below(model) if "." not in key and mark is Mark.HOW_IT_RUNS}
+        name: {key for key, mark in marks_below(model) if "." not in key and mark is Mark.NOT_HASHED}
         for name, model in (("source", Source), ("sink", Sink))
     }
     assert told == left_out

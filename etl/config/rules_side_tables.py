@@ -1,4 +1,4 @@
-"""Rules for the tables beside the rows: what lands in them is set aside elsewhere in the job file."""
+"""Rules for side tables (dead letters, quarantine), and for what in the job file sets records aside into them."""
 
 from __future__ import annotations
 
