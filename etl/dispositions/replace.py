@@ -105,12 +105,9 @@ class Replacement:
 
     def _owner(self, table: str) -> SourceRows:
         ours = self.records.ours()
-        lost = tuple(
-            JobState(job=ours.job, ledger_id=ledger, topics=ours.topics, reopened=ours.reopened)
-            for ledger in ours.lost_ledgers
-        )
-        adopted = (*lost, *adopted_jobs(requested(self.plan)))
+        adopted = adopted_jobs(requested(self.plan))
         known = {(state.ledger_id, state.job) for state in (ours, *adopted)}
+        known |= {(ledger_id, ours.job) for ledger_id in ours.lost_ledgers}
         others: dict[str, frozenset[str] | None] = {}
         access = self.records.access(table)
         now = access.state() if access is not None else None

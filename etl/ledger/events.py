@@ -29,6 +29,7 @@ from typing import ClassVar, Literal
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.json_form import Strict, left_out
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.values import (
     INCREMENTAL,
@@ -363,7 +364,9 @@ class LedgerRebuilt(Event):
 
     lost: ids of the lost ledgers. bases: the lowest offset of each partition at which the next run may start. landed:
     offsets that the next run skips. tables: states when they were read. reopened: by partition, the first offsets of
-    the source changes that the lost ledgers had accepted, as far as the tables show them; omitted in JSON if empty.
+    the source changes that the lost ledgers had accepted, as far as the tables show them. lost_runs: which of these
+    generations their runs have read; None where there is but one, and in events of earlier releases. JSON omits both if
+    they are empty.
     """
 
     KIND = "ledger_rebuilt"
@@ -374,8 +377,9 @@ class LedgerRebuilt(Event):
     topics: dict[str, TopicIdentity]
     tables: dict[str, TableState]
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
+    lost_runs: LostRuns | None = None
 
-    _to_json = left_out("reopened")
+    _to_json = left_out("reopened", "lost_runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

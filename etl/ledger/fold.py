@@ -381,7 +381,7 @@ class _Building:
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)
-        self.state = replace(self.state, lost_ledgers=event.lost)
+        self.state = replace(self.state, lost_ledgers=event.lost, lost_runs=event.lost_runs)
 
     def _source_accepted(self, event: ev.SourceAccepted) -> None:
         blocking = self.result().planned_above(event.reopened)

@@ -1,4 +1,4 @@
-"""The generations of partitions that runs have read, also of runs that a summary has dropped.
+"""The generations of partitions that runs have read, also of runs that a summary has dropped or a ledger has lost.
 
 Incremental runs are numbered, and the ledger keeps the number of the last run before each accepted change of the
 source. So it need not keep each run that came after a change: rows and dead letters have the id of their run, with its
@@ -8,23 +8,42 @@ number.
 from __future__ import annotations
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.ledger.run_ids import parse_run_id
+from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
 
 
 def generation_read(state: JobState, run_id: str, tp: TopicPartition) -> int:
-    """The partition's generation that a run of this job and ledger has read.
+    """The partition's generation that a run of this job has read, in this ledger or in one that it replaces.
 
     0 for a run that a summary has dropped and whose id has no number (`run_ids`), since none of a later generation is
-    dropped.
+    dropped; and where `generation_of_lost` does not know.
     """
     run = state.runs.get(run_id)
     if run is not None:
         return state.generation_of(run, tp)
+    if is_of_lost(state, run_id):
+        return generation_of_lost(state, run_id, tp) or 0
     parts = parse_run_id(run_id)
     if parts is None or parts.number is None:
         return 0
     return sum(1 for last in state.reopened_after.get(tp, ()) if last < parts.number)
+
+
+def is_of_lost(state: JobState, run_id: str) -> bool:
+    """Whether a run's id has the mark of a ledger that this one replaces."""
+    parts = parse_run_id(run_id)
+    return parts is not None and any(parts.mark == mark_of(ledger, state.job) for ledger in state.lost_ledgers)
+
+
+def generation_of_lost(state: JobState, run_id: str, tp: TopicPartition) -> int | None:
+    """The partition's generation that a run of a lost ledger has read.
+
+    None where the ledger was rebuilt by an earlier release, which did not record it, and the partition had several.
+    """
+    if state.lost_runs is not None:
+        return state.lost_runs.generation(run_id, tp)
+    had_several = 0 in state.reopened_after.get(tp, (0,) * state.generation(tp))
+    return None if had_several else 0
 
 
 def is_shown_by_id(state: JobState, run: RunState) -> bool:

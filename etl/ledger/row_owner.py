@@ -2,7 +2,8 @@
 
     `_kseg_run`                               when its rows belong to the source
     ----------------------------------------  ------------------------------------------------------------------------
-    has the mark of this job                  at offsets that still have the same records (`JobState.current_below`)
+    has the mark of this job, also in a lost  at offsets that still have the same records (`JobState.current_below`)
+    ledger that this one replaces
     a run of this ledger or an adopted one,   the same; for an adopted ledger, only if its topic is this one
     or with the mark of an adopted one
     has another mark                          never
@@ -23,7 +24,7 @@ from typing import Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
-from kseg.etl.ledger.generations import generation_read
+from kseg.etl.ledger.generations import generation_of_lost, generation_read, is_of_lost
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END, JobState
 from kseg.etl.ledger.values import TopicIdentity
@@ -52,6 +53,8 @@ class SourceRows:
         """The condition of `RowOwner.owned_below`."""
         if run_id is None:
             return 0
+        if is_of_lost(self.ours, run_id):
+            return self._of_lost_below(run_id, tp)
         parts = parse_run_id(run_id)
         for state in (self.ours, *self.adopted):
             known = state.runs.get(run_id)
@@ -79,6 +82,21 @@ class SourceRows:
         below = state.current_below(tp, generation)
         # Runs of an older ledger were before all changes that this ledger has accepted, which that one does not have.
         return below if state is self.ours else min(below, self.ours.current_below(tp, 0))
+
+    def _of_lost_below(self, run_id: str, tp: TopicPartition) -> int:
+        if self.all_generations:
+            return NO_END
+        generation = generation_of_lost(self.ours, run_id, tp)
+        if generation is None:
+            raise Refused.of(
+                "rows-of-unknown-run",
+                case="generation",
+                table=self.table,
+                topic=tp.topic,
+                partition=tp.partition,
+                run=run_id,
+            )
+        return self.ours.current_below(tp, generation)
 
     def _same_source(self, state: JobState, tp: TopicPartition) -> bool:
         if state is self.ours:

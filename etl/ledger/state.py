@@ -38,6 +38,7 @@ from kseg.etl.ledger.events import (
     TableState,
     TopicIdentity,
 )
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet
 from kseg.etl.ledger.schemas import Lineage, SchemaText
 from kseg.etl.ledger.values import APP_ROOT
@@ -221,7 +222,8 @@ class JobState(Strict):
     topics, tables: their last recorded states. table_records: other recorded states with which plans compare tables.
     committed: by group, the offsets that kseg last committed or accepted.
     unproved: boundaries that could not be pinned, with the log's start at that time; lower offsets are possibly lost.
-    lost_ledgers: ids of the lost ledgers which this one replaces; rows of their runs belong to the job.
+    lost_ledgers: ids of the lost ledgers which this one replaces; rows of their runs belong to the job. lost_runs: the
+    generations that these runs have read (`ledger.generations`).
     reopened: by partition, the first reopened offset of each accepted change of the source, in order.
     lineages: readers' schemas, by place below `decode`. schema_texts: schemas of a registry, by hash.
     reopened_in: the leader epochs in which these changes were accepted, if they are known. reopened_after: the numbers
@@ -249,6 +251,7 @@ class JobState(Strict):
     last_refused: RunRefused | None = None
     archive: Archive = field(default_factory=Archive)
     lost_ledgers: tuple[str, ...] = ()
+    lost_runs: LostRuns | None = None
     reopened: ByPartition[tuple[int, ...]] = field(default_factory=dict)
     table_records: dict[str, TableRecord] = field(default_factory=dict)
     unproved: BoundaryOffsets = field(default_factory=dict)

@@ -36,6 +36,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.lease import Lease
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
@@ -142,7 +143,7 @@ class _Rebuilding:
     named: ledgers in the tables. asked: the changes to accept. began: first offsets of runs that may not have landed in
     all of their tables. accepted: by partition, the offset from which on the log differs from the tables' rows. beside:
     existing tables of dead letters and quarantined bytes. of_unknown: landed offsets of runs of which nothing else is
-    known: where they began is not, so no run starts with these."""
+    known: where they began is not, so no run starts with these. lost_runs: the generations that runs have read."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -158,6 +159,7 @@ class _Rebuilding:
     accepted: Mapping[TopicPartition, int] = field(default_factory=dict)
     beside: Mapping[str, TableAccess] = field(default_factory=dict)
     of_unknown: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
+    lost_runs: LostRuns | None = None
     rows: int = 0
     set_aside: int = 0
 
@@ -231,6 +233,7 @@ class _Rebuilding:
         # One entry for each change of generation, because later runs continue to count them. The first offsets of
         # earlier generations are not known.
         self.reopened = {tp: (change.first,) * change.generation for tp, change in together.changes.items()}
+        self.lost_runs = together.generations_read()
         with_rows: set[str] = set()
         for table, access in self.tables.items():
             self.context.progress.phase(f"read {table}")
@@ -388,6 +391,7 @@ class _Rebuilding:
                 topics={topic: snapshot.identity(topic) for topic in snapshot.topics},
                 tables={table: state for table, state in states.items() if state is not None},
                 reopened=self.reopened,
+                lost_runs=self.lost_runs if self.reopened else None,
             )
         ]
         committed = {tp: offset for tp in snapshot.partitions if (offset := self.committed(tp)) is not None}

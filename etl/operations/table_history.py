@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import parse_run_id
 from kseg.etl.tables.protocol import TableAccess
@@ -111,6 +112,23 @@ class TableHistory:
         parts = parse_run_id(run_id)
         # Releases that gave ids without a mark had no generations. For a backfill it is unknown: it counts as newest.
         return parts is None or (parts.number is not None and parts.number < change.numbers.get(parts.mark, 0))
+
+    def generations_read(self) -> LostRuns:
+        """Which generation the runs have read of each partition with several, as a ledger keeps it."""
+        first: dict[str, dict[TopicPartition, int]] = {}
+        for tp, change in self.changes.items():
+            for mark, number in change.numbers.items():
+                first.setdefault(mark, {})[tp] = number
+        older: dict[TopicPartition, list[str]] = {}
+        for run_id in sorted(self.ranges):
+            parts = parse_run_id(run_id)
+            if parts is not None and parts.number is None:
+                read = {TopicPartition(topic, partition) for topic, partition, *_ in self.ranges[run_id]}
+                for tp in read & self.changes.keys():
+                    if self.is_older(run_id, tp):
+                        older.setdefault(tp, []).append(run_id)
+        newest = {tp: change.generation for tp, change in self.changes.items()}
+        return LostRuns(newest, first, {tp: tuple(runs) for tp, runs in older.items()})
 
     def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
         """The offsets that a run has read. Only for runs with rows in the table: others may have been abandoned."""

@@ -172,6 +172,11 @@ LEDGER: Final[Mapping[str, Entry]] = {
                 "name the run's ledger with --adopt LEDGER (repeatable): rows of its runs are replaced if they are of "
                 "the same topic, and stay otherwise",
             ),
+            "generation": Case(
+                "whether the rows of run {run} were landed before or after a change of the source was accepted is not "
+                "known: an earlier release has rebuilt the ledger",
+                "`kseg repair JOB --abandon RUN`; then repeat it with --drop-older-generations, which replaces both",
+            ),
             "rebuilding": Case(
                 "run {run} has rows in the table, and it is unknown whether it was a run of this job or of {job} "
                 "(ledger {ledger}), which has landed rows there too",

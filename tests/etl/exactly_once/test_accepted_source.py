@@ -20,6 +20,7 @@ from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.operations.table_history import TableHistory
 from kseg.etl.run.spark_jobs import SparkJobs
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.broker.process import EmbeddedKafka
@@ -315,6 +316,55 @@ def test_a_ledger_that_is_lost_afterwards_is_rebuilt_with_the_new_generation(top
     job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:35"], mode="replace", drop_older_generations=True)
     kept = [row for row in old if row[1] == 1 or row[2] >= 35]
     assert landed(job) == sorted([*kept, *new, *newer])
+
+
+@pytest.mark.parametrize("change", ["a topic made anew", "the same, and once more after the rebuild"])
+def test_a_replacement_after_a_rebuild_leaves_rows_of_the_old_generation_alone(change, topic, any_home, records):
+    """Backfills and incremental runs of both generations; the rebuilt ledger has the plan of none of them."""
+    job = any_home(topic)
+    job.ingest()
+    ends = [f"{topic}:{partition}:{end}" for (_, partition), end in sorted(records.ends(topic).items())]
+    job.backfill(from_=[f"{topic}:0:0", f"{topic}:1:0"], to=ends, mode="append", label="again")
+    old = landed(job)
+    new = make_anew(records, topic, 40)
+    job.accept_source(topic)
+    job.ingest()
+    whole = {"from_": [f"{topic}:0:0", f"{topic}:1:0"], "to": [f"{topic}:0:20", f"{topic}:1:20"], "mode": "replace"}
+    job.backfill(from_=[f"{topic}:0:0"], to=[f"{topic}:0:20"], mode="replace")  # an unnumbered run of the newest
+    assert landed(job) == sorted([*old, *new])
+    shutil.rmtree(job.folder / "ledger")
+    rebuild_ledger(job.job)
+    if change != "a topic made anew":
+        old, new = sorted([*old, *new]), make_anew(records, topic, 40)
+        job.accept_source(topic)
+        job.ingest()
+    job.backfill(**whole)
+    assert landed(job) == sorted([*old, *new])
+    job.backfill(**whole, drop_older_generations=True)
+    beyond = [row for row in old if row[2] >= 20]
+    assert landed(job) == sorted([*beyond, *new])
+
+
+def test_of_a_ledger_that_an_earlier_release_rebuilt_no_row_is_guessed_to_be_current(
+    topic, any_home, records, monkeypatch
+):
+    job = any_home(topic)
+    job.ingest()
+    old = landed(job)
+    new = make_anew(records, topic, 40)
+    job.accept_source(topic)
+    job.ingest()
+    shutil.rmtree(job.folder / "ledger")
+    monkeypatch.setattr(TableHistory, "generations_read", lambda _: None)
+    rebuild_ledger(job.job)
+    whole = {"from_": [f"{topic}:0:0", f"{topic}:1:0"], "to": [f"{topic}:0:20", f"{topic}:1:20"], "mode": "replace"}
+    found = refused(lambda: job.backfill(**whole))
+    assert (found.code, found.address["topic"]) == ("rows-of-unknown-run", topic)
+    assert landed(job) == sorted([*old, *new])
+    (run,) = job.state.unfinished_runs()
+    job.abandon(run.run_id)
+    job.backfill(**whole, drop_older_generations=True)
+    assert landed(job) == sorted([*(row for row in old if row[2] >= 20), *new])
 
 
 # --- a start beyond the log

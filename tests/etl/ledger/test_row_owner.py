@@ -10,8 +10,9 @@ import pytest
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import Refused
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.row_owner import SourceRows
-from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
+from kseg.etl.ledger.run_ids import incremental_run_id, mark_of, request_run_id
 from kseg.etl.ledger.state import NO_END, JobState, RunState
 from kseg.etl.ledger.values import RunPlan, TopicIdentity
 
@@ -56,6 +57,34 @@ def test_rows_of_an_earlier_generation_are_others_from_where_the_log_was_truncat
     ours = replace(OURS, reopened={TP: (12,)})
     assert owner(ours).owned_below(incremental_run_id("ours", "j", 3), TP) == 12
     assert owner(ours).owned_below(UNMARKED, TP) == 12
+
+
+def test_rows_of_a_lost_ledger_are_of_the_generation_that_their_run_has_read():
+    read = LostRuns({TP: 2}, {mark_of("older", "j"): {TP: 7}}, {TP: (request_run_id("older", "j", UNMARKED),)})
+    ours = replace(OURS, lost_ledgers=("older",), lost_runs=read, reopened={TP: (12, 12)}, reopened_after={TP: (0, 0)})
+    later = replace(ours, reopened={TP: (12, 12, 30)}, reopened_after={TP: (0, 0, 4)})
+    older = incremental_run_id("older", "j", 6), request_run_id("older", "j", UNMARKED)
+    newest = incremental_run_id("older", "j", 7), request_run_id("older", "j", "1" * 32)
+    for run in older:
+        assert (owner(ours).owned_below(run, TP), owner(later).owned_below(run, TP)) == (12, 12)
+    for run in newest:
+        assert (owner(ours).owned_below(run, TP), owner(later).owned_below(run, TP)) == (NO_END, 30)
+        assert owner(later, all_generations=True).owned_below(run, TP) == NO_END
+    assert owner(ours).owned_below(incremental_run_id("another", "j", 7), TP) == 0
+
+
+def test_what_an_earlier_release_rebuilt_without_generations_is_not_guessed():
+    lost = replace(OURS, lost_ledgers=("older",), reopened={TP: (12,)})
+    run = incremental_run_id("older", "j", 7)
+    for after, owned in (({TP: (3,)}, 12), ({TP: (0,)}, None), ({}, None)):
+        ours = replace(lost, reopened_after=after)
+        if owned is not None:
+            assert owner(ours).owned_below(run, TP) == owned
+            continue
+        with pytest.raises(Refused) as caught:
+            owner(ours).owned_below(run, TP)
+        assert "--drop-older-generations" in str(caught.value.remedy)
+        assert owner(ours, all_generations=True).owned_below(run, TP) == NO_END
 
 
 def test_ids_without_a_mark_are_ours_where_nobody_else_can_have_landed_them():

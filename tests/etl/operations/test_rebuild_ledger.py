@@ -15,7 +15,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import OffsetSet
-from kseg.etl.ledger.run_ids import incremental_run_id
+from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
 from kseg.etl.operations.rebuild_ledger import _Rebuilding
 from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.source.resolve import LogBounds
@@ -155,6 +155,19 @@ def test_later_runs_go_on_counting_generations() -> None:
     found = rebuilt(rows, dict(zip(rows, (0, 1, 2), strict=True)))
     assert found.landed[TP] == OffsetSet.single(0, 55)
     assert found.reopened == {TP: (5, 5)}
+
+
+def test_runs_of_the_newest_generation_are_told_from_those_before() -> None:
+    """By their number, also those that the histories do not go back to; backfills one by one."""
+    before, after = (request_run_id("lost", "job", f"{digit}" * 32) for digit in "ab")
+    first, second, third = run(1), run(2), run(3)
+    rows = {first: (0, 20), before: (0, 20), second: (5, 30), third: (30, 40), after: (5, 40)}
+    read = rebuilt(rows, {before: 0, second: 1, third: 1, after: 1}).lost_runs
+    assert read is not None
+    assert [read.generation(one, TP) for one in (first, before)] == [0, 0]
+    unknown = run(9), request_run_id("lost", "job", "c" * 32)
+    assert [read.generation(one, TP) for one in (second, third, after, *unknown)] == [1] * 5
+    assert read.generation(second, TopicPartition("orders", 1)) == 0
 
 
 def test_without_an_accepted_change_all_rows_count() -> None:
