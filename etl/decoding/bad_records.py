@@ -91,6 +91,7 @@ class BadRecords:
 
     letters: the writer; None if dead letters are only counted, because their table has landed. most, most_nulled: the
     maximum of dead letters, and of rows with nulls, in the whole run; a task that exceeds it alone fails at once.
+    dead_examples, nulled_examples: the first dead letters, and the first rows with nulls, a line each.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class BadRecords:
         self._letters, self._most, self._most_nulled = letters, most, most_nulled
         self._counts = DecodingCounts()
         self._routed: Counter[str] = Counter()
-        self.examples: list[str] = []
+        self.dead_examples: list[str] = []
+        self.nulled_examples: list[str] = []
 
     @property
     def counts(self) -> DecodingCounts:
@@ -125,11 +127,11 @@ class BadRecords:
             explained = min(MAX_EXAMPLES, explained)
         found = [explain(row) for row in rows[:explained]]
         found += [BadRecord(row, "", "", "", "") for row in rows[explained:]]
-        for bad in found[: MAX_EXAMPLES - len(self.examples)]:
-            self.examples.append(example(batch, bad))
+        for bad in found[: MAX_EXAMPLES - len(self.dead_examples)]:
+            self.dead_examples.append(example(batch, bad))
         if too_many:
             assert self._most is not None
-            raise TooManyDeadLetters(self._counts.dead, self._most, self.examples)
+            raise TooManyDeadLetters(self._counts.dead, self._most, self.dead_examples)
         if self._letters is not None:
             self._letters.write(dead_letters(batch, found))
 
@@ -140,12 +142,12 @@ class BadRecords:
         """
         if self._most_nulled is not None and (nulled := self._counts.nulled + len(rows)) > self._most_nulled:
             self.show_nulls(batch, rows, explain)
-            raise TooManyNulled(nulled, self._most_nulled, self.examples)
+            raise TooManyNulled(nulled, self._most_nulled, self.nulled_examples)
 
     def show_nulls(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
         """Keep the first of these rows of a batch as examples of nulls. explain: as of `dead`."""
-        for row in rows[: MAX_EXAMPLES - len(self.examples)]:
-            self.examples.append(example(batch, explain(row)))
+        for row in rows[: MAX_EXAMPLES - len(self.nulled_examples)]:
+            self.nulled_examples.append(example(batch, explain(row)))
 
     def count(self, counts: DecodingCounts) -> None:
         self._counts += counts

@@ -106,7 +106,7 @@ class Trial:
             trial = partial(steps.apply, expected=expected, address={"topic": topic}, bad_records=bad_records)
             for _ in in_parts(records, trial):
                 pass
-        self._keep(bad_records.examples)
+        self._keep(bad_records.dead_examples)
         return dead.found
 
     def _keep(self, examples: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
@@ -34,7 +34,8 @@ class ReadCounts:
     gaps: absent offsets seen in topics that are not compacted; compacted: in those that are. gaps_complete: whether
     these are all of them. lost: offsets that could not be read any more.
     damaged: offsets that went to the quarantine; damage_complete: whether these are all of them.
-    bad_records: the first records that have no row, a line each.
+    dead_examples: the first dead letters, a line each. nulled_examples: by topic, the first rows with nulls in place of
+    what cannot be decoded: each part of `decode:` has a maximum of its own.
     mismatch: where a task's own counts do not agree, or offsets were read by two tasks or by none.
     """
 
@@ -47,7 +48,8 @@ class ReadCounts:
     mismatch: str | None = None
     compacted: tuple[OffsetRange, ...] = ()
     gaps_complete: bool = True
-    bad_records: tuple[str, ...] = ()
+    dead_examples: tuple[str, ...] = ()
+    nulled_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def dead(self) -> int:
@@ -121,8 +123,16 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         mismatch=next(filter(None, (_range_mismatch(planned, found) for planned, found in read.items())), None),
         compacted=tuple(gap for gap in gaps if gap.topic in compacted),
         gaps_complete=gaps_complete,
-        bad_records=tuple(islice(chain.from_iterable(result.bad_records for result in ordered), MAX_EXAMPLES)),
+        dead_examples=_first(result.dead_examples for result in ordered),
+        nulled_examples={
+            topic: _first(result.nulled_examples for result in ordered if result.topic == topic)
+            for topic in {result.topic for result in ordered if result.nulled_examples}
+        },
     )
+
+
+def _first(examples: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(islice(chain.from_iterable(examples), MAX_EXAMPLES))
 
 
 def _by_table(plan: ev.RunPlan, routed: Mapping[str, int]) -> dict[str, int]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from kseg.etl.config.decoding import Decode, sections_of
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
+from kseg.etl.decoding.bad_records import MAX_EXAMPLES
 from kseg.etl.decoding.errors import TooManyNulled
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import REDRIVE
@@ -40,7 +42,8 @@ def check_nulled(job: Job, plan: ev.RunPlan, reading: ReadCounts) -> None:
         most, nulled = section.most_nulled.of(sum(c.data for c in counts)), sum(d.nulled for d in decoding)
         if nulled > most:
             columns = sum((Counter(of_range.columns) for of_range in decoding), Counter())
-            raise TooManyNulled(nulled, most, reading.bad_records, plan.run_id, columns)
+            lines = chain.from_iterable(lines for topic, lines in reading.nulled_examples.items() if topic in mine)
+            raise TooManyNulled(nulled, most, tuple(islice(lines, MAX_EXAMPLES)), plan.run_id, columns)
 
 
 def _limited(job: Job, plan: ev.RunPlan, topics: Iterable[str]) -> Iterator[tuple[Decode, set[str]]]:

@@ -90,7 +90,7 @@ def check_dead_letters(job: Job, run_id: str, reading: ReadCounts) -> None:
     """Raises TooManyDeadLetters where a run has more of them than it may have."""
     most = job.max_dead_letters(reading.rows_in)
     if reading.dead > most:
-        raise TooManyDeadLetters(reading.dead, most, reading.bad_records, run_id)
+        raise TooManyDeadLetters(reading.dead, most, reading.dead_examples, run_id)
 
 
 def dead_letters_mismatch(reading: ReadCounts, files: Iterable[WrittenFile]) -> str | None:

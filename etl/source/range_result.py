@@ -48,7 +48,8 @@ class RangeResult:
     late: those of `data` with a timestamp before the range's interval; 0 if late records are not marked.
     decoded: numbers of `rows` by result of decoding; None if decoding cannot set records aside.
     routed: decoded rows by route; None if routes are selected by topic.
-    bad_records: the first records without a row, one line each.
+    dead_examples, nulled_examples: the first dead letters, and the first rows with nulls in place of what cannot be
+        decoded, one line each.
     cost: the attempt's cost and host; None if it was not measured.
     """
 
@@ -82,7 +83,8 @@ class RangeResult:
     late: int = 0
     decoded: DecodingCounts | None = None
     routed: dict[str, int] | None = None
-    bad_records: tuple[str, ...] = ()
+    dead_examples: tuple[str, ...] = ()
+    nulled_examples: tuple[str, ...] = ()
     cost: TaskCost | None = None
 
     @property
@@ -119,7 +121,7 @@ class RangeResult:
             *(self.data, self.control, self.aborted, self.absent, self.rows, self.rows_out, self.late),
             *(self.gaps, self.gap_count, self.lost),
             *(self.unreadable, self.damages, self.damage_count),
-            *(self.decoded, self.routed, self.bad_records),
+            *(self.decoded, self.routed, self.dead_examples, self.nulled_examples),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -136,6 +138,6 @@ class RangeResult:
         kept = tuple(data["kept"])
         cost = TaskCost.from_json(data["cost"]) if data["cost"] is not None else None
         decoded = DecodingCounts(**data["decoded"]) if data["decoded"] is not None else None
-        bad = {"decoded": decoded, "bad_records": tuple(data["bad_records"])}
+        bad = {name: tuple(data[name]) for name in ("dead_examples", "nulled_examples")}
         parsed = {"gaps": gaps, "lost": lost, "throttled": throttled, "damages": damages, "kept": kept, "cost": cost}
-        return cls(**{**data, **parsed, **bad})
+        return cls(**{**data, **parsed, **bad, "decoded": decoded})

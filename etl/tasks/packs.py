@@ -224,7 +224,12 @@ class TaskReader:
             kept = range_result.kept + self._kept
             routed = bad.routed if steps.routed else None
             range_result = replace(
-                range_result, decoded=bad.counts, routed=routed, bad_records=tuple(bad.examples), kept=kept
+                range_result,
+                decoded=bad.counts,
+                routed=routed,
+                dead_examples=tuple(bad.dead_examples),
+                nulled_examples=tuple(bad.nulled_examples),
+                kept=kept,
             )
         return replace(range_result, rows_out=self._rows_out) if steps else range_result
 

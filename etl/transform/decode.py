@@ -114,7 +114,6 @@ class DecodeStep(BatchStep):
         dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
-        with_nulls_in: list[tuple[list[int], Callable[[int], BadRecord]]] = []
         of_plans = [(plan, plan.decode(batch)) for plan in self.payloads]
         for plan, decoded in of_plans:
             if plan.drop_nulls:
@@ -127,13 +126,12 @@ class DecodeStep(BatchStep):
                 if self.on_error == "fail":
                     first = int(np.argmax(failing))
                     raise _undecodable(plan, batch, first, Status(decoded.status[first]))
+                why.undecodable(plan, decoded.status, failing)
                 if self.on_error == "dead_letter":
-                    dead |= why.undecodable(plan, decoded.status)
+                    dead |= failing
                 else:
-                    found = np.flatnonzero(failing).tolist(), why.of_plan(plan, decoded.status)
-                    bad_records.refuse_nulls(batch, *found)
-                    with_nulls_in.append(found)
                     nulled |= failing
+                    bad_records.refuse_nulls(batch, np.flatnonzero(nulled).tolist(), why.of)
                     if plan.rules.nulls_fields:
                         decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded, failing)
                         columns_nulled += of_columns
@@ -147,8 +145,9 @@ class DecodeStep(BatchStep):
         if unnamed.any():
             if self.on_error == "fail":
                 raise _wrong_name_error(batch, int(np.argmax(unnamed)))
+            why.wrong_names(unnamed)
             if self.on_error == "dead_letter":
-                dead |= why.wrong_names(unnamed)
+                dead |= unnamed
         for source, name in kafka_columns(batch.schema, self.keep):
             columns.append(batch.column(source))
             names.append(name)
@@ -163,16 +162,18 @@ class DecodeStep(BatchStep):
                 continue
             if self.warns:
                 warned |= broken
-            elif self.on_error == "fail":
+                continue
+            if self.on_error == "fail":
                 raise _unexpected(expected, columns[at], batch, int(np.argmax(broken)))
-            elif self.on_error == "dead_letter":
-                dead |= why.broken(expected, columns[at], broken)
+            why.broken(expected, columns[at], broken)
+            if self.on_error == "dead_letter":
+                dead |= broken
             else:
                 columns[at] = with_nulls(columns[at], broken)
                 nulled |= broken
                 columns_nulled[column] += int(broken.sum())
-        for rows, explain in with_nulls_in:
-            bad_records.show_nulls(batch, rows, explain)
+        nulled &= ~dropped
+        bad_records.show_nulls(batch, np.flatnonzero(nulled).tolist(), why.of)
         bad_records.dead(batch, np.flatnonzero(dead).tolist(), why.of)
         dropped &= ~dead
         left_out = dropped | dead
@@ -182,7 +183,7 @@ class DecodeStep(BatchStep):
             DecodingCounts(
                 decoded=out.num_rows,
                 dropped=int(dropped.sum()),
-                nulled=int((nulled & ~left_out).sum()),
+                nulled=int(nulled.sum()),
                 warned=int((warned & ~left_out).sum()),
                 columns=dict(columns_nulled) if self._counts_columns else {},
             )
@@ -286,28 +287,20 @@ def _plan(
 
 
 class _Reasons:
-    """Why records of a batch are dead letters: found only for those that are asked for."""
+    """Why records of a batch are dead letters, or rows with nulls: found only for those that are asked for."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._found: list[tuple[npt.NDArray[np.bool_], Callable[[int], BadRecord]]] = []
 
-    def of_plan(self, plan: PayloadPlan, status: npt.NDArray[np.uint8]) -> Callable[[int], BadRecord]:
-        """Why a row cannot be decoded."""
-        return lambda row: _bad(plan, self._batch, row, Status(status[row]))
-
-    def undecodable(self, plan: PayloadPlan, status: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-        rows = status > Status.NULL
+    def undecodable(self, plan: PayloadPlan, status: npt.NDArray[np.uint8], rows: npt.NDArray[np.bool_]) -> None:
         self._found.append((rows, lambda row: _bad(plan, self._batch, row, Status(status[row]))))
-        return rows
 
-    def broken(self, expected: Expectation, column: pa.Array, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def broken(self, expected: Expectation, column: pa.Array, rows: npt.NDArray[np.bool_]) -> None:
         self._found.append((rows, lambda row: _broken(expected, column, row)))
-        return rows
 
-    def wrong_names(self, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def wrong_names(self, rows: npt.NDArray[np.bool_]) -> None:
         self._found.append((rows, lambda row: _wrong_name(self._batch, row)))
-        return rows
 
     def of(self, row: int) -> BadRecord:
         """The first reason."""

@@ -20,6 +20,7 @@ from kseg.etl.decoding.rules import FIRST, NEWEST
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.tasks.error_json import error_document, error_of_document
 from kseg.etl.transform.decode import DecodeStep, decode_step
+from kseg.segment_reader.decode.schema import RAW_HEADER, RAW_HEADERS
 from kseg.segment_reader.payload.decoder import Status
 
 ROWS = DecodeOptions(addresses=True).schema
@@ -61,7 +62,7 @@ def test_a_dead_letter_has_the_record_as_it_was_and_the_error() -> None:
         **{"key": b"k", "value": BAD, "headers": HEADERS, "rawHeaders": None, "schema_id": None},
         **{"source": "value", "error": "WRONG_TYPE", "path": "id"},
     }
-    assert bad.examples == [f"orders-1 offset 6: value at id: WRONG_TYPE: {message}"]
+    assert bad.dead_examples == [f"orders-1 offset 6: value at id: WRONG_TYPE: {message}"]
 
 
 def test_a_record_with_two_errors_is_one_dead_letter() -> None:
@@ -97,7 +98,7 @@ def test_a_tombstone_that_is_left_out_has_no_nulls_of_its_key() -> None:
     out = step.apply(batch([None, GOOD, None], keys=[b"short", b"short", b"\0" * 8]), ADDRESS, bad)
     assert (out.column("k").to_pylist(), out.column("id").to_pylist()) == ([None], [1])
     assert bad.counts == DecodingCounts(decoded=1, dropped=2, nulled=1, columns={"*": 1})
-    assert len(bad.examples) == 1
+    assert len(bad.nulled_examples) == 1
     step.apply(batch([None], keys=[b"short"]), ADDRESS, bad)
     assert bad.counts == DecodingCounts(decoded=1, dropped=3, nulled=1, columns={"*": 1})
 
@@ -111,6 +112,33 @@ def test_more_nulls_than_a_run_may_have_stop_the_task_with_the_first_errors() ->
     assert (error.code, error.nulled, error.most, error.retriable) == ("too-many-nulled", 5, 4, False)
     assert [line.partition(":")[0] for line in error.examples] == [f"orders-1 offset {n}" for n in (5, 6, 7)]
     assert str(error_of_document(error_document(error))) == str(error)
+
+
+def test_a_null_of_any_cause_is_an_example() -> None:
+    value = {"format": "json", "schema": {"columns": {"id": "bigint"}}}
+    expecting = {"value": value, "keep": ["headers"], "on_error": "set_null", "expect": {"id": "< 5"}}
+    step = decode_step(Decode.model_validate(expecting), refuses_names=True)
+    records = batch([b'{"id": 7}', GOOD, BAD, GOOD])
+    raw = pa.array([None, None, None, [{"key": b"\xff", "value": None}]], pa.list_(RAW_HEADER))
+    records = pa.RecordBatch.from_arrays([*records.columns, raw], names=[*records.schema.names, RAW_HEADERS])
+    bad = BadRecords()
+    step.apply(records, ADDRESS, bad)
+    assert bad.counts.nulled == 3
+    assert [line.split(": ")[:3] for line in bad.nulled_examples] == [
+        ["orders-1 offset 5", "row at id", "EXPECTATION"],
+        ["orders-1 offset 7", "value at id", "WRONG_TYPE"],
+        ["orders-1 offset 8", "headers at [0]", "HEADER_NAME"],
+    ]
+
+
+def test_nulls_and_dead_letters_are_no_examples_of_each_other() -> None:
+    """Topics of one job may differ in `on_error`, and a redrive tries the letters of all."""
+    bad = BadRecords(CollectedLetters())
+    step_of("set_null").apply(batch([BAD] * 5), ADDRESS, bad)
+    assert (len(bad.nulled_examples), bad.dead_examples) == (3, [])
+    step_of("dead_letter").apply(batch([GOOD, BAD]), ADDRESS, bad)
+    (line,) = bad.dead_examples
+    assert line.startswith("orders-1 offset 6: value at id: WRONG_TYPE: ")
 
 
 def test_more_dead_letters_than_a_run_may_have_stop_the_task_with_the_first_errors() -> None:
@@ -160,7 +188,7 @@ def test_only_as_many_records_are_explained_as_may_be_dead_letters(monkeypatch: 
     bad = BadRecords(CollectedLetters(), most=100)
     with pytest.raises(TooManyDeadLetters) as caught:
         step_of("dead_letter").apply(many, ADDRESS, bad)
-    assert (caught.value.dead, len(bad.examples), asked) == (10_000, 3, [0, 1, 2])
+    assert (caught.value.dead, len(bad.dead_examples), asked) == (10_000, 3, [0, 1, 2])
     asked.clear()
     counting = BadRecords()
     step_of("dead_letter").apply(many, ADDRESS, counting)

@@ -366,4 +366,5 @@ def test_a_batch_that_is_decoded_in_parts_shows_each_null_once(monkeypatch: pyte
     )
     rows = [row for part in in_parts(batch, lambda part: step.apply(part, {}, bad)) for row in part.to_pylist()]
     assert [(row["key"]["id"], row["value"]["id"]) for row in rows] == [(None, None)] * 2
-    assert (bad.counts.nulled, len(bad.examples), len(set(bad.examples))) == (2, 3, 3)
+    assert bad.counts.nulled == 2
+    assert [line.partition(":")[0] for line in bad.nulled_examples] == ["t-0 offset 5", "t-0 offset 6"]

@@ -91,7 +91,9 @@ def test_the_record_that_a_step_raises_for_is_the_dead_letter(failing: tuple[str
     out = steps.apply(batch, steps.output_schema(batch.schema), {"topic": "a"}, bad)
     assert letters.found == [failing]
     topic, partition, offset = failing
-    assert bad.examples[0].startswith(f"{topic}-{partition} offset {offset}: row at transform[0].arrow: {TRANSFORM}")
+    assert bad.dead_examples[0].startswith(
+        f"{topic}-{partition} offset {offset}: row at transform[0].arrow: {TRANSFORM}"
+    )
     assert out.column("text").to_pylist() == [repr(place).encode() for place in PLACES if place != failing]
 
 

@@ -12,7 +12,11 @@ from kseg.etl.decoding.errors import TooManyNulled
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 
-COLUMNS = {"id": "bigint", "items": "array<struct<sku:string,price:decimal(5,2)>>"}
+
+def value() -> dict[str, Any]:
+    """The section `decode.value`, anew: `change` merges into what a job was made of."""
+    columns = {"id": "bigint", "items": "array<struct<sku:string,price:decimal(5,2)>>"}
+    return {"format": "json", "schema": {"columns": columns}}
 
 
 def order(number: int, price: Any = 1.5) -> bytes:
@@ -28,8 +32,7 @@ def job(records: Any, any_home: Any) -> Any:
         broken = {3: order(3, "free"), 5: b"{", 7: order(7, "free")}
         producer.produce(topic, value=broken.get(number, order(number)), partition=0)
     assert producer.flush(60) == 0
-    value = {"format": "json", "schema": {"columns": COLUMNS}}
-    return any_home(topic, decode={"value": value, "on_error": "set_null"})
+    return any_home(topic, decode={"value": value(), "on_error": "set_null"})
 
 
 def test_more_nulls_than_a_run_may_have_refuse_it_before_anything_is_committed(job: Any) -> None:
@@ -58,20 +61,24 @@ def test_the_schema_is_the_other_remedy(job: Any) -> None:
     with pytest.raises(TooManyNulled):
         job.ingest()
     text = "array<struct<sku:string,price:string>>"
-    value = {"schema": {"columns": {"items": text}}, "formats": {"items[].price": "json"}}
-    job.change(decode={"value": value, "max_nulled": "10%"}).ingest()
+    as_text = {"schema": {"columns": {"items": text}}, "formats": {"items[].price": "json"}}
+    job.change(decode={"value": as_text, "max_nulled": "10%"}).ingest()
     found = {row["id"]: row["items"] for row in job.table("first").to_pyarrow_table().to_pylist()}
     assert (found[1][0]["price"], found[3][0]["price"]) == ("1.5", '"free"')
 
 
 def test_the_maximum_is_of_each_part_of_the_section(records: Any, any_home: Any) -> None:
-    good, bad = records.topic(1), records.topic(1)
+    good, bad, letters = (records.topic(1) for _ in range(3))
     producer = Producer(records.settings)
     for number in range(10):
         producer.produce(good, value=order(number), partition=0)
         producer.produce(bad, value=order(number, "free"), partition=0)
+        producer.produce(letters, value=order(number, "free"), partition=0)
     assert producer.flush(60) == 0
-    part = {"value": {"format": "json", "schema": {"columns": COLUMNS}}, "on_error": "set_null", "max_nulled": "50%"}
-    job = any_home(good, bad, decode={good: part, "*": part})
-    with pytest.raises(TooManyNulled, match=r"10 records would have nulls .*max_nulled lets 5 pass"):
+    part = {"value": value(), "on_error": "set_null", "max_nulled": "50%"}
+    aside = {"value": value(), "on_error": "dead_letter"}
+    sink = {"dead_letters": {"path": "./lake/dead", "max": "100%"}}
+    job = any_home(letters, good, bad, decode={good: part, letters: aside, "*": part}, sink=sink)
+    with pytest.raises(TooManyNulled, match=r"10 records would have nulls .*max_nulled lets 5 pass") as caught:
         job.ingest()
+    assert [line.partition(":")[0] for line in caught.value.examples] == [f"{bad}-0 offset {n}" for n in range(3)]
