@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from kseg.etl.config.values import InSchema, Text, fault
+from kseg.etl.config.values import AlsoWritten, InSchema, Text, fault
 
 
 class AtMost(NamedTuple):
@@ -42,7 +42,10 @@ def _number_or_share(value: Any, info: ValidationInfo) -> Any:
 
 
 NumberOrShare = Annotated[
-    Text, BeforeValidator(_number_or_share), InSchema(anyOf=[{"type": "string"}, {"type": "integer"}])
+    Text,
+    AlsoWritten(int),
+    BeforeValidator(_number_or_share),
+    InSchema(anyOf=[{"type": "string"}, {"type": "integer"}]),
 ]
 """`100`, or `1%`, as text."""
 

@@ -152,6 +152,17 @@ def parse_document(text: str) -> Document:
     return document
 
 
+def plain_scalar(text: str) -> Any:
+    """What a file has that writes this text as a value without quotes: a number with its text, true or false, or text;
+    None for null, and for a number that is too long."""
+    loader = _Loader("")
+    try:
+        tag: str = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+        return _Builder(loader, Document()).scalar(yaml.ScalarNode(tag, text, loader.get_mark()), ())
+    finally:
+        loader.dispose()
+
+
 def _is_tab(error: yaml.MarkedYAMLError, mark: yaml.Mark, text: str) -> bool:
     """Whether the parser has stopped at a tab, where it accepts only spaces."""
     return "cannot start any token" in (error.problem or "") and text[mark.index : mark.index + 1] == "\t"
@@ -181,7 +192,7 @@ class _Builder:
             raise _TooLargeError
         self._document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
-            value = self._scalar(node, path)
+            value = self.scalar(node, path)
             if isinstance(value, bool):
                 self._document.booleans[path] = value, node.value
             if value is None and node.value:
@@ -203,7 +214,7 @@ class _Builder:
         values: dict[Hashable, Any] = {}
         own_keys: set[Hashable] = set()
         for key_node, value_node in self._pairs(node):
-            key = self._scalar(key_node, path) if isinstance(key_node, yaml.ScalarNode) else None
+            key = self.scalar(key_node, path) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, Hashable) or key is None:
                 self._fault(path, "a key is not text or a number", "write keys as text", key_node)
                 continue
@@ -236,7 +247,7 @@ class _Builder:
                 yield from self._pairs(source)
         yield from own
 
-    def _scalar(self, node: yaml.ScalarNode, path: PathKey) -> Any:
+    def scalar(self, node: yaml.ScalarNode, path: PathKey) -> Any:
         if node.tag in _NUMBERS and ":" in node.value:
             # Base 60 in YAML 1.1, text in YAML 1.2: nobody means it, and its time grows with the square of its length.
             return node.value

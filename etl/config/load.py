@@ -21,6 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from kseg.etl.config.decoding import AnyDecode, decode_findings, decodes_by_topic
 from kseg.etl.config.document import Document, PathKey, dotted, read_document
 from kseg.etl.config.faults import Finding, findings_of
+from kseg.etl.config.filled import Kinds, below, taken
 from kseg.etl.config.interval import IntervalRules, interval_findings
 from kseg.etl.config.job import Job
 from kseg.etl.config.literals import with_literals
@@ -134,7 +135,11 @@ class _Loading:
 
         if "decode" in raw:
             raw["decode"] = self._with_literals(raw["decode"])
-        filled = {key: self._fill(part, (key,)) for key, part in raw.items() if key not in ("kafka", "registry")}
+        filled = {
+            key: self._fill(part, (key,), below((Job,), key))
+            for key, part in raw.items()
+            if key not in ("kafka", "registry")
+        }
         data = _with_properties(filled, kafka, registry, conf, segments)
         job = self._validate(Job, data, raw)
         self._check_rules({**filled, "kafka": kafka.value, "registry": registry.value}, conf, registry)
@@ -218,16 +223,20 @@ class _Loading:
         except ValueError:
             return None
 
-    def _fill(self, value: Any, path: PathKey) -> Any:
-        """What is no property: references filled in with environment variables, and numbers without their text."""
+    def _fill(self, value: Any, path: PathKey, kinds: Kinds) -> Any:
+        """What is no property: references filled in with environment variables, and numbers without their text.
+
+        kinds: what the key takes.
+        """
         if path in (("spark", "conf"), _SEGMENT_OPTIONS) or self.filled:
             return value
         if isinstance(value, dict):
             return {
-                self._number(key, (*path, str(key))): self._fill(part, (*path, str(key))) for key, part in value.items()
+                self._number(key, (*path, str(key))): self._fill(part, (*path, str(key)), below(kinds, str(key)))
+                for key, part in value.items()
             }
         if isinstance(value, list):
-            return [self._fill(part, (*path, index)) for index, part in enumerate(value)]
+            return [self._fill(part, (*path, index), below(kinds, index)) for index, part in enumerate(value)]
         if isinstance(value, WrittenInt | WrittenFloat):
             return self._number(value, path)
         if not isinstance(value, str) or "${" not in value:
@@ -242,10 +251,11 @@ class _Loading:
             self.findings.append(Finding(path, problem, _PLACES_OF_SECRETS))
             return value
         try:
-            return resolve(value, env=self.env, folder=self.folder)
+            text = resolve(value, env=self.env, folder=self.folder)
         except ReferenceFault as fault:
             self.findings.append(Finding(path, str(fault), fault.remedy))
             return value
+        return self._number(taken(text, kinds), path)
 
     def _number(self, value: Any, path: PathKey) -> Any:
         if isinstance(value, WrittenFloat):

@@ -32,6 +32,7 @@ _PROPERTIES = {
 _PLACES_OF_PROPERTIES = (("Job", "kafka"), ("Job", "registry"), ("Spark", "conf"), ("Segments", "options"))
 #: Models whose values are taken as written: Airflow reads them, and it fills in no reference.
 _LITERAL = ("Airflow", "AssetSchedule", "Execution")
+_NOT_TEXT = ("integer", "number", "boolean")
 #: Models of which `load.py` drops keys without a value.
 _WITHOUT_NULLS = {model for name in SECTIONS for model in models_in(Job.model_fields[name].annotation)}
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
@@ -94,7 +95,8 @@ def _field(model: type[BaseModel], key: str, part: Schema) -> Schema:
 
 
 def _rewritten(value: Any, named: dict[str, Schema], references: bool) -> Any:
-    """The same with kinds of values by name, and with a reference beside every text that not any text may be."""
+    """The same with kinds of values by name, and with a reference beside every number, true and false, and every text
+    that not any text may be."""
     if isinstance(value, list):
         return [_rewritten(part, named, references) for part in value]
     if not isinstance(value, dict):
@@ -109,7 +111,7 @@ def _rewritten(value: Any, named: dict[str, Schema], references: bool) -> Any:
         named[kind] = made
         made = {"$ref": f"#/$defs/{kind}"}
     text = made.get("type") == "string" and (made.get("pattern", ANY_TEXT) != ANY_TEXT or "enum" in made)
-    if references and (kind is not None or text):
+    if references and (kind is not None or text or made.get("type") in _NOT_TEXT):
         default = {"default": made.pop("default")} if "default" in made else {}
         return {"anyOf": [made, {"$ref": "#/$defs/Reference"}], **default}
     return made

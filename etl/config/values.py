@@ -98,6 +98,13 @@ class InSchema:
         return {key: value for key, value in schema.items() if value is not None}
 
 
+class AlsoWritten:
+    """Marks a text that the file may write as a value of another kind as well."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+
 def exactly_one(*keys: str) -> ConfigDict:
     """A section's JSON Schema where one of these keys is given; `rules.py` checks it."""
     return ConfigDict(
