@@ -21,6 +21,7 @@ from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import decode_step
+from kseg.etl.transform.duckdb_sql import DuckdbStep
 
 ROWS = DecodeOptions(addresses=True).schema
 ADDRESS = {"topic": "orders", "partition": 1, "offset": 5}
@@ -93,6 +94,32 @@ def test_the_key_decides_in_every_format(
         frame = b"\0\0\0\0\7" + (b"\0" if format == "protobuf" else b"")
     far, near = (frame + payload_of(format, far=far) for far in (True, False))
     assert rows_of(section, rules, schemas, near, far, near, on_error=on_error) == [NEAR_SECONDS, None, NEAR_SECONDS]
+
+
+@pytest.mark.parametrize("format", ["avro", "protobuf"])
+def test_the_payload_can_land_beside_the_null(tmp_path: Path, format: str) -> None:
+    name, text = SCHEMAS[format]
+    (tmp_path / name).write_text(text)
+    value = {"format": format, "schema": {"file": str(tmp_path / name)}, "out_of_range_times": "set_null"}
+    step = decode_step(Decode.model_validate({"value": value, "keep": ["value"]}))
+    far = payload_of(format, far=True)
+    record = {"topic": "orders", "partition": 1, "offset": 0, "value": far}
+    (row,) = step.apply(pa.RecordBatch.from_pylist([record], schema=ROWS), ADDRESS).to_pylist()
+    assert (row["at"], row["_kseg_value"]) == (None, far)
+
+
+def test_a_step_makes_numbers_of_times_of_avro(tmp_path: Path) -> None:
+    (tmp_path / "r.avsc").write_text(AVRO_MILLIS.replace("millis", "micros"))
+    step = decode_step(Decode.model_validate({"value": {"format": "avro", "schema": {"file": f"{tmp_path}/r.avsc"}}}))
+    values = [INFINITY, -INFINITY, FAR_SECONDS * 10**6, NEAR_SECONDS * 10**6]
+    records = []
+    for offset, value in enumerate(values):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, AVRO, {"at": value})
+        records.append({"topic": "orders", "partition": 1, "offset": offset, "value": out.getvalue()})
+    rows = step.apply(pa.RecordBatch.from_pylist(records, schema=ROWS), ADDRESS)
+    query = 'SELECT * EXCLUDE ("at"), epoch_us("at") AS at_us FROM __rows__'
+    assert DuckdbStep(query, "transform[0]").apply(rows, ADDRESS).column("at_us").to_pylist() == values
 
 
 @pytest.mark.parametrize("format", FORMATS)
