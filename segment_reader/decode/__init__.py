@@ -21,7 +21,8 @@ Compiled code, in the order in which data passes it:
     column_builder   the Arrow buffers: allocated, enlarged, returned as a RecordBatch without a copy
     checksums        the checksums of many frames at once
     primitives       unaligned loads, memcpy, CRC-32C: what numba lacks
-    jit, sources     the decorators, and the cache of compiled code: one entry for all processes, also from a zip file
+    jit, sources     the decorators of compiled functions, whose sources may lie in a zip file
+    code_cache       machine code on disk, for all processes
 
 Why two: compiled code that writes Arrow buffers directly has no Python object per record, but its rules are hard to
 read. The reference is short, and both have to give equal batches, counts and errors for any input.

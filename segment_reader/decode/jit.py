@@ -3,18 +3,21 @@
 The cache lies beside the source, or in the user's cache directory where that is read-only or a zip file
 (NUMBA_CACHE_DIR moves it). numba ties an entry to the CPU and to the file of the function alone: after an edit of a
 constant in another module it would go on running the old code, over buffers of the new layout. So the entry's name also
-contains a hash of the module and of all modules of this package that it imports, directly or not.
+contains a hash of the module and of all modules of this package that it imports, directly or not (`code_cache` has the
+files).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba as nb
 
+from kseg.segment_reader.decode.code_cache import SUFFIX, CodeCache
 from kseg.segment_reader.decode.sources import PACKAGE, fingerprint, source_file
 
 _LOG = logging.getLogger(__name__)
@@ -36,10 +39,11 @@ def compiled(function: F) -> F:
         function.__qualname__ += f"-{fingerprint(module)}"  # part of the cache entry's file name
         if not Path(__file__).exists() and (file := source_file(module)) is not None:
             function.__code__ = function.__code__.replace(co_filename=str(file))
-    try:
-        return cast(F, nb.njit(cache=True, **_FLAGS)(function))
-    except RuntimeError:  # "cannot cache function: no locator available"
-        return cast(F, nb.njit(**_FLAGS)(function))
+    made = nb.njit(**_FLAGS)(function)
+    if made is not function:  # NUMBA_DISABLE_JIT leaves the function as it is
+        with suppress(RuntimeError):  # "cannot cache function: no locator available"
+            made._cache = CodeCache(function)
+    return cast(F, made)
 
 
 def inlined(function: F) -> F:
@@ -50,13 +54,13 @@ def inlined(function: F) -> F:
 def is_cached(function: Callable[..., Any]) -> bool:
     """Whether compiled code of this function is in its cache, so that its first call takes no seconds.
 
-    function: one that `compiled` returned. A cache entry of another processor or release of numba counts too: only
-    numba can tell them apart, when it loads one.
+    function: one that `compiled` returned. A cache entry of another processor or release of numba counts too: they are
+    told apart when one is loaded.
     """
     if getattr(function, "signatures", ()):  # compiled in this process
         return True
-    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
-    return file is not None and Path(file._index_path).exists()
+    cache = getattr(function, "_cache", None)
+    return isinstance(cache, CodeCache) and any(cache.files())
 
 
 def warn_if_compiling(function: Callable[..., Any]) -> None:
@@ -72,8 +76,8 @@ def warn_if_compiling(function: Callable[..., Any]) -> None:
 
 
 def cache_entries() -> Iterator[Path]:
-    """The files of numba's cache beside this package's sources that belong to the sources as they are."""
-    for path in _ROOT.rglob("__pycache__/*.nb[ic]"):
+    """Files of the cache beside this package's sources that belong to the sources as they are."""
+    for path in _ROOT.rglob(f"__pycache__/*{SUFFIX}"):
         source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
         module = ".".join([PACKAGE, *source.relative_to(_ROOT).with_suffix("").parts])
         if source.exists() and f"-{fingerprint(module)}-" in path.name:
