@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.opening import Registry
 from kseg.client.registry.schemas import Schema, context_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
@@ -23,6 +22,9 @@ from kseg.etl.planning.kinds import Kinds
 from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
 from kseg.etl.run.context import JobContext
 from kseg.etl.transform.transform import Transform, transform_of
+
+if TYPE_CHECKING:
+    from kseg.client.registry.opening import Registry
 
 _INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
 

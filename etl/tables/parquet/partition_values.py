@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kseg.etl.rows.buffers import as_numpy, integers
 from kseg.etl.tables.errors import UnlandableRow
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -91,20 +92,20 @@ def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Values,
         yield tuple(t[0] for t in texts), rest
         return
     # One number for each combination of values; rows of one combination are found together by a stable sort.
-    codes = [e.indices.to_numpy(zero_copy_only=False) for e in encoded]
+    codes = [as_numpy(e.indices) for e in encoded]
     combined = np.zeros(batch.num_rows, dtype=np.int64)
-    numbers = 1
+    combinations = 1
     for code, t in zip(codes, texts, strict=True):
-        if numbers * len(t) > _MOST_NUMBERS:  # numbered anew: no more combinations occur than there are rows
+        if combinations * len(t) > _MOST_NUMBERS:  # numbered anew: no more combinations occur than there are rows
             combined = np.unique(combined, return_inverse=True)[1]
-            numbers = batch.num_rows
+            combinations = batch.num_rows
         combined = combined * len(t) + code
-        numbers *= len(t)
+        combinations *= len(t)
     order = np.argsort(combined, kind="stable")
     cuts = np.flatnonzero(np.diff(combined[order])) + 1
     for rows in np.split(order, cuts):
         values = tuple(t[code[rows[0]]] for code, t in zip(codes, texts, strict=True))
-        yield values, rest.take(pa.array(rows))
+        yield values, rest.take(integers(rows, pa.int64()))
 
 
 def _text(scalar: pa.Scalar, column: str) -> str | None:

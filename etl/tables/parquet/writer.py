@@ -167,7 +167,7 @@ class TaskWriter:
             if number is not None:  # of rows that have the columns of other tables too, these are not copied
                 written = set(self.plan.tables[number].columns.names)
                 mine = batch.select([name for name in batch.schema.names if name in written])
-            yield number, mine.filter(pc.is_in(topics, value_set=pa.array(names, topics.type)))
+            yield number, mine.filter(pc.is_in(topics, value_set=texts(names).cast(topics.type)))
 
 
 def _check_address(batch: pa.RecordBatch, sink: SinkSchema) -> None:
@@ -289,12 +289,17 @@ def conform(rows: pa.RecordBatch, columns: TableColumns, run_id: str, table: str
         if target.name in columns.required:
             if column.null_count:
                 raise UnlandableRow(name, "holds a null, and the table's column is NOT NULL", table=table)
-            if target.name in columns.partition_by and target.type == pa.string() and pc.index(column, "").as_py() >= 0:
+            if target.name in columns.partition_by and target.type == pa.string() and _has_empty(column):
                 message = "holds an empty string, which is null in a partition column, and the table's is NOT NULL"
                 raise UnlandableRow(name, message, table=table)
         arrays.append(column)
         fields.append(_file_field(target))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _has_empty(column: pa.StringArray) -> bool:
+    (empty,) = texts([""])
+    return bool(pc.index(column, empty).as_py() >= 0)
 
 
 def _file_field(column: pa.Field) -> pa.Field:

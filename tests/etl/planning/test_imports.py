@@ -1,4 +1,5 @@
-"""A plan starts quickly: it loads neither pyspark nor pandas. A small local run loads no pandas."""
+"""A plan starts quickly: it loads neither pyspark nor pandas. A run with nothing to do loads no Arrow, a small local
+one no pandas."""
 
 from __future__ import annotations
 
@@ -39,6 +40,18 @@ def test_planning_imports_no_spark(room: str, tmp_path: Path) -> None:
     assert not {name for name in modules if name.startswith(("kseg.etl.spark", "kseg.etl.run", "kseg.etl.operations"))}
 
 
+def test_what_a_run_loads_before_it_has_something_to_read_is_neither_arrow_nor_numpy(tmp_path: Path) -> None:
+    modules = loaded("import kseg.etl.config.load, kseg.etl.run.pipeline, kseg.etl.source.brokers.logs", tmp_path)
+    assert "kseg.etl.run.pipeline" in modules
+    assert not of("pyspark py4j pandas numba pyarrow numpy", modules)
+
+
+def test_landing_loads_no_client_of_a_registry(tmp_path: Path) -> None:
+    modules = loaded("import kseg.etl.run.land", tmp_path)
+    assert "kseg.etl.run.schemas" in modules
+    assert not {"http.client", "kseg.client.registry.opening"} & modules
+
+
 def test_a_plan_of_files_loads_no_spark(log_files: Any, tmp_path: Path) -> None:
     batch = encode_batch([Record(None, b"v%d" % number, (), 1000) for number in range(20)])
     log_files.write_partition(tmp_path / "log" / "orders-0", [[batch]])
@@ -72,17 +85,18 @@ sys.meta_path.insert(0, Marks)
 """
 
 
-def test_no_process_of_a_local_run_loads_pandas(log_files: Any, tmp_path: Path) -> None:
-    """Workers did, for the few values that pyarrow makes of Python's: 0.3 s of processor time. Where a table is
-    partitioned, or a step makes values, they still do."""
-    batch = encode_batch([Record(None, b'{"number": %d}' % number, (), 1000) for number in range(20)])
+@pytest.mark.parametrize("partition_by", [[], ["kind"]])
+def test_no_process_of_a_local_run_loads_pandas(log_files: Any, tmp_path: Path, partition_by: list[str]) -> None:
+    """Workers did, for the few values that pyarrow makes of Python's: 0.3 s of processor time. Where a step makes
+    values, they still do."""
+    batch = encode_batch([Record(None, b'{"kind": "%d"}' % (number % 3), (), 1000) for number in range(20)])
     log_files.write_partition(tmp_path / "log" / "orders-0", [[batch]])
     job = {
         "version": 1,
         "name": "landed",
         "source": {"topics": ["orders"], "segments": str(tmp_path / "log")},
-        "decode": {"value": {"format": "json", "schema": {"columns": {"number": "bigint"}}}},
-        "sink": {"path": str(tmp_path / "lake" / "orders")},
+        "decode": {"value": {"format": "json", "schema": {"columns": {"kind": "string"}}}},
+        "sink": {"path": str(tmp_path / "lake" / "orders"), "partition_by": partition_by},
         "ledger": str(tmp_path / "ledger"),
         "run": {"engine": "local"},
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kseg.etl.rows.buffers import integers, texts
+from kseg.etl.rows.buffers import as_numpy, integers, texts
 
 
 @pytest.mark.parametrize("values", [[], [""], ["a", "", "größer", "\N{SNOWMAN}" * 300]])
@@ -23,6 +23,14 @@ def test_integers_are_those_of_pyarrow(kind: pa.DataType) -> None:
         made.validate(full=True)
         assert made.equals(pa.array(values, kind))
     assert integers(np.zeros(3, np.int64), kind).equals(pa.array([0, 0, 0], kind))
+
+
+def test_integers_are_read_without_a_copy() -> None:
+    for values in ([], [1], [3, -4, 5]):
+        array = pa.array([9, *values], pa.int32())[1:]
+        assert as_numpy(array).tolist() == values
+        assert as_numpy(array).dtype == np.int32
+    assert as_numpy(array).ctypes.data == array.buffers()[1].address + array.offset * 4
 
 
 def test_a_number_that_does_not_fit_is_an_error() -> None:
