@@ -205,6 +205,18 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "other writers kept committing to the table first, or its store kept failing; nothing was committed",
         f"let fewer programs write to the table at once; then {_AGAIN}",
     ),
+    "LogChanged": Explanation(
+        "entries of a table's log were cleaned away while they were read, several times",
+        f"run VACUUM and log clean-ups of other programs less often; then {_AGAIN}",
+    ),
+    "DamagedLog": Explanation(
+        "a file of a table's log is missing, or is not what the Delta protocol says; the error has its name and line",
+        "put the file back from a copy of the table's log",
+    ),
+    "UnsupportedTable": Explanation(
+        "a table has features that only another Delta reader knows; they are listed by name",
+        "read the table with Spark, or drop the features (ALTER TABLE … DROP FEATURE)",
+    ),
     "StoreError": Explanation(
         "a store denies access to log files", "check its credentials (`source.segments.options`)"
     ),

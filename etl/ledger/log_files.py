@@ -1,0 +1,133 @@
+"""A table's `_delta_log` on a local disk or in an object store, for `etl.delta_log`.
+
+Object stores are read with obstore, which lists from a name on; Arrow's file systems and delta-rs' Python interface
+cannot.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kseg.etl.delta_log.folder import LogFile, LogFolder
+from kseg.etl.errors import KsegError, RetriableFailure
+from kseg.etl.ledger.object_store import is_local, local_path, open_store
+from kseg.etl.ledger.store_errors import store_error
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+LOG = "_delta_log"
+DOING = "cannot read the table's log"
+
+
+class StoredLog(LogFolder):
+    """The log of the table at a location. setting: the key of the job file that names it ("sink", "ledger")."""
+
+    def __init__(self, location: str, options: Mapping[str, str] | None = None, *, setting: str = "sink") -> None:
+        """location, options: as of `open_store`; use `log_folder`, which knows which locations can be opened."""
+        super().__init__(location)
+        self._location, self._options, self._setting = location, dict(options or {}), setting
+
+    def _failed(self, error: Exception) -> KsegError:
+        return _failed(error, self._setting, self.table)
+
+
+class LocalLog(StoredLog):
+    """On a local disk, without loading obstore for what is only read."""
+
+    def _list(self, first: str) -> list[LogFile]:
+        folder = Path(local_path(self._location), LOG)
+        try:
+            paths = [path for path in folder.iterdir() if path.name >= first]
+            return [found for path in paths if (found := _local_file(path)) is not None]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _read(self, name: str, first: int, length: int | None) -> bytes:
+        try:
+            with Path(local_path(self._location), LOG, name).open("rb") as file:
+                file.seek(first)
+                return file.read(-1 if length is None else length)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
+
+
+class BucketLog(StoredLog):
+    """In an object store."""
+
+    def __init__(self, location: str, options: Mapping[str, str] | None, store: ObjectStore, *, setting: str) -> None:
+        super().__init__(location, options, setting=setting)
+        self._store = store
+
+    def _list(self, first: str) -> list[LogFile]:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        found = []
+        try:
+            for chunk in obstore.list(self._store, LOG, offset=_before(first), chunk_size=1000):
+                found += [LogFile(one["path"].partition(f"{LOG}/")[2], one["size"]) for one in chunk]
+        except (BaseError, OSError) as error:
+            raise self._failed(error) from error
+        return found
+
+    def _read(self, name: str, first: int, length: int | None) -> bytes:
+        import obstore
+        from obstore.exceptions import BaseError, NotFoundError
+
+        key = f"{LOG}/{name}"
+        try:
+            if length is None and not first:
+                return bytes(obstore.get(self._store, key).bytes())
+            if length is None:
+                return bytes(obstore.get(self._store, key, options={"range": {"offset": first}}).bytes())
+            return bytes(obstore.get_range(self._store, key, start=first, length=length))
+        except (NotFoundError, FileNotFoundError) as error:
+            raise FileNotFoundError(name) from error
+        except (BaseError, OSError) as error:
+            raise self._failed(error) from error
+
+
+def log_folder(location: str, options: Mapping[str, str] | None = None, *, setting: str = "sink") -> StoredLog | None:
+    """The log of a table; None where obstore does not open the store as delta-rs does (`open_store`).
+
+    location: a local path or URL.
+
+    Raises:
+        ConfigurationError, RetriableFailure: the store rejects an option.
+    """
+    if is_local(location):
+        return LocalLog(location, options, setting=setting)
+    from obstore.exceptions import BaseError
+
+    try:
+        store = open_store(location, options or {})
+    except (BaseError, OSError, ValueError) as error:
+        raise _failed(error, setting, location) from error
+    return None if store is None else BucketLog(location, options, store, setting=setting)
+
+
+def _failed(error: Exception, setting: str, table: str) -> KsegError:
+    text = str(error).partition("\n\nDebug source")[0]
+    return store_error(DOING, OSError(text), setting=setting, otherwise=RetriableFailure, table=table)
+
+
+def _before(first: str) -> str | None:
+    """A key before a name, and behind the names of earlier versions; a store lists what is behind a key."""
+    return f"{LOG}/{first[:-1]}{chr(ord(first[-1]) - 1)}~" if first else None
+
+
+def _local_file(path: Path) -> LogFile | None:
+    """None: it is a folder, or was deleted since it was listed."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return LogFile(path.name, status.st_size) if stat.S_ISREG(status.st_mode) else None

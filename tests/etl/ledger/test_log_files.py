@@ -1,0 +1,113 @@
+"""A table's log on a local disk and in an S3 server: the same files, and as many requests as are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from kseg.etl.delta_log.table_log import DeltaLog
+from kseg.etl.errors import ConfigurationError, RetriableFailure
+from kseg.etl.ledger.log_files import StoredLog, log_folder
+from memory_s3 import MemoryS3, serve_memory_s3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MemoryS3]:
+    with serve_memory_s3() as running:
+        yield running
+
+
+def table(path: Path, versions: int = 5, checkpoint_at: int | None = 2) -> None:
+    for version in range(versions):
+        write_deltalake(path, pa.table({"n": [version]}), mode="append")
+        if version == checkpoint_at:
+            DeltaTable(path).create_checkpoint()
+
+
+def uploaded(server: MemoryS3, path: Path, name: str) -> StoredLog:
+    for file in path.rglob("*"):
+        if file.is_file():
+            server.put(f"{name}/{file.relative_to(path)}", file.read_bytes(), only_if_absent=False)
+    return opened(f"s3://logs/{name}", server.options)
+
+
+def opened(location: str, options: dict[str, str] | None = None) -> StoredLog:
+    found = log_folder(location, options)
+    assert found is not None
+    return found
+
+
+def asked(server: MemoryS3) -> Counter[str]:
+    """Requests since the last call, as they are counted by a folder."""
+    found = Counter("list" if key.startswith("?") else method.lower() for method, key in server.asked)
+    server.asked.clear()
+    return found
+
+
+def test_a_log_is_the_same_in_every_store(tmp_path: Path, server: MemoryS3) -> None:
+    table(tmp_path)
+    local, remote = opened(str(tmp_path)), uploaded(server, tmp_path, "same")
+    for first in ("", f"{3:020d}", f"{9:020d}", "_"):
+        names = [[(file.name, file.size) for file in folder.list_from(first)] for folder in (local, remote)]
+        assert names[0] == names[1]
+        assert [name for name, _ in names[0]] == sorted(name for name, _ in names[0] if name >= first)
+    name = f"{3:020d}.json"
+    for folder in (local, remote):
+        assert folder.read(name, 2, 5) == local.read(name)[2:7]
+        assert folder.read(name, 4) == local.read(name)[4:]
+        assert folder.read_all([name, "_last_checkpoint"]) == [local.read(name), local.read("_last_checkpoint")]
+        with pytest.raises(FileNotFoundError):
+            folder.read("nothing")
+    assert local.list_from() == opened(f"file://{tmp_path}").list_from()
+
+
+def test_requests_are_counted_as_the_store_sees_them(tmp_path: Path, server: MemoryS3) -> None:
+    """The requests of each operation: they are what a run waits for."""
+    table(tmp_path)
+    folder = uploaded(server, tmp_path, "counted")
+    log = DeltaLog(folder)
+    server.asked.clear()
+    costs = {}
+
+    def cost(what: str) -> None:
+        assert asked(server) == folder.requests, what
+        costs[what] = dict(folder.requests)
+        folder.requests.clear()
+
+    newest = log.newest()
+    assert newest is not None
+    cost("opened: the hint, a listing, the checkpoint, two commits")
+    assert newest.files.totals().rows == 5
+    cost("its files: they are in the small checkpoint that is held")
+    assert len(log.commits(3, 4) or ()) == 2
+    cost("two commits")
+    assert list(costs.values()) == [{"get": 4, "list": 1}, {}, {"get": 2}]
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path, server: MemoryS3) -> None:
+    assert opened(str(tmp_path / "none")).list_from() == []
+    assert opened("s3://logs/none", server.options).list_from() == []
+
+
+def test_a_store_that_does_not_answer_is_a_typed_error(server: MemoryS3) -> None:
+    dead = {**server.options, "aws_endpoint_url": "http://127.0.0.1:9", "max_retries": "0", "timeout": "2s"}
+    with pytest.raises(RetriableFailure, match="cannot read the table's log"):
+        opened("s3://logs/dead", dead).list_from()
+    with pytest.raises(RetriableFailure, match="cannot read the table's log"):
+        opened("s3://logs/dead", dead).read("a")
+
+
+def test_a_log_that_may_not_be_read_is_a_configuration_error(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").write_text("a file")
+    with pytest.raises(ConfigurationError):
+        opened(str(tmp_path)).list_from()
+
+
+def test_a_store_that_obstore_does_not_open_as_delta_rs_does_has_no_folder() -> None:
+    assert log_folder("hdfs://host/table") is None
+    assert log_folder("s3://bucket/table", {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}) is None
