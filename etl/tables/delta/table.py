@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from arro3.core import ChunkedArray
 
+    from kseg.etl.delta_log.table_log import DeltaLog
     from kseg.etl.tables.removal import Removal
 
 T = TypeVar("T")
@@ -84,6 +86,18 @@ class DeltaAccess(TableAccess):
         check_endpoint(self.location.uri, dict(self.location.options), setting="sink", table=self.name)
         self.deadline = deadline
         self._snapshots = snapshots
+
+    @cached_property
+    def log(self) -> DeltaLog:
+        """The table's log, read without delta-rs.
+
+        Raises:
+            ConfigurationError, RetriableFailure: the store rejects an option, or there is no client for it.
+        """
+        from kseg.etl.delta_log.table_log import DeltaLog
+        from kseg.etl.tables.delta.arrow_log import log_of
+
+        return DeltaLog(log_of(self.location))
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
@@ -159,9 +173,9 @@ class DeltaAccess(TableAccess):
     def state_at(self, version: int) -> TableState | None:
         """The table's state at a version; None if the version can no longer be read."""
         try:
-            options = self.location.storage_options
-            return Snapshot(self.location.uri, version=version, storage_options=options).state()
-        except (DeltaError, OSError):
+            found = self.log.at(version)
+            return None if found is None else TableState(found.metadata.id, version, found.files.totals().rows)
+        except KsegError:
             return None
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -173,7 +187,7 @@ class DeltaAccess(TableAccess):
             return {}
         from kseg.etl.tables.delta.transactions import transactions_of
 
-        return transactions_of(self.location.open(), app, now.version, since)
+        return transactions_of(self.log, app, now.version, since)
 
     def spark_reasons(self, *, removing: bool | Removal = False) -> tuple[str, ...]:
         """The reasons why only Spark's writer may append to the table; empty if delta-rs may, or there is no table yet.
@@ -266,8 +280,8 @@ class DeltaAccess(TableAccess):
     def clustering_columns(self) -> Sequence[str]:
         from kseg.etl.tables.delta.clustering import clustering_columns
 
-        table = self.look()
-        return () if table is None else clustering_columns(table, self.location.open())
+        table = self.log.newest()
+        return () if table is None else clustering_columns(table)
 
     def scan(
         self, columns: Sequence[str], equal: Mapping[str, str | int] = NO_VALUES, where: str | None = None

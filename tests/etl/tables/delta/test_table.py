@@ -72,7 +72,9 @@ def test_a_table_in_a_bucket_has_the_keys_that_are_named(
     table.target = DeltaTarget(f"s3://logs/{name}/t", {} if by_environment else memory_s3.options)
     table.land(rows(0, 10))
     assert {key.partition("/t/")[0] for key in memory_s3.objects} == {name}
-    assert (table.target.state().rows, table.target.missing_files()) == (10, ())
+    state = table.target.state()
+    assert (state.rows, table.target.missing_files()) == (10, ())
+    assert table.target.state_at(state.version) == state
 
 
 @pytest.mark.parametrize("by_environment", [False, True])
@@ -85,7 +87,9 @@ def test_a_table_that_a_ledger_knows_by_a_url_with_an_escape_is_the_one_without(
     table.target = DeltaTarget("s3a://logs/a%20b/%C3%A4/t", options)
     table.land(rows(0, 10))
     assert {key.partition("/t/")[0] for key in memory_s3.objects} == {"a b/ä"}
-    assert (table.target.state().rows, table.target.missing_files()) == (10, ())
+    state = table.target.state()
+    assert (state.rows, table.target.missing_files()) == (10, ())
+    assert table.target.state_at(state.version) == state
     same = DeltaAccess("s3://logs/a b/ä/t", options)
     assert same.state() == table.target.state()
     assert same.location.place == table.target.location.place
