@@ -1,13 +1,15 @@
-"""Schemas by Apicurio's global ids, which are others than the ids of its API in Confluent's form.
+"""Schemas by Apicurio's own ids, of which there are two kinds.
 
 A global id is that of one version of one artifact; versions with the same content have one content id. The API in
-Confluent's form (`/apis/ccompat/v7`) has content ids, or, in a mode that Apicurio calls legacy, global ids. Global ids
-are asked of Apicurio's own API, which the same server has beside it:
+Confluent's form (`/apis/ccompat/v7`) has content ids, or, in a mode that Apicurio calls legacy, global ids. Where it is
+known which kind an id is of, it is asked of Apicurio's own API, which the same server has beside it:
 
     GET /apis/registry/v3/search/versions?globalId=7       which artifact, of which type; none: there is no such id
         /apis/registry/v2/search/artifacts?globalId=7      the same of Apicurio 2
     GET /apis/registry/v3/ids/globalIds/7                  the schema's text
     GET /apis/registry/v3/ids/globalIds/7/references       by name, the artifacts that it uses, and their versions
+
+Content ids have the same requests with `contentId` and `contentIds`.
 
 https://www.apicur.io/registry/docs/apicurio-registry/3.0.x/assets-attachments/registry-rest-api.htm
 """
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import SCHEMA_TYPES, Reference, Schema
+from kseg.client.registry.schemas import CONTENT_ID, GLOBAL_ID, SCHEMA_TYPES, Reference, Schema
 
 _CONFLUENTS: Final = "/apis/ccompat/"
 #: Versions of the API: where global ids are searched, what is found, and the field of its type.
@@ -26,6 +28,8 @@ _APIS: Final = (
     ("/apis/registry/v3", "/search/versions", "versions", "artifactType"),
     ("/apis/registry/v2", "/search/artifacts", "artifacts", "type"),
 )
+#: By what begins a schema's name: the field of the id, and the collection.
+_KINDS: Final = {GLOBAL_ID: ("globalId", "globalIds"), CONTENT_ID: ("contentId", "contentIds")}
 _DEFAULT_GROUP: Final = (None, "", "default")
 
 Ask = Callable[[str], tuple[Any, bytes]]
@@ -38,10 +42,18 @@ def base_of(url: str) -> str | None:
     return base if found else None
 
 
-def by_global_id(number: int, ask: Ask) -> Schema:
-    """The schema of a global id. Raises SchemaNotFound; SchemaRegistryError: the server has no API of Apicurio."""
-    api, kind = _searched(number, ask)
-    path = f"{api}/ids/globalIds/{number}"
+def is_own_id(name: str) -> bool:
+    """Whether a schema is named by an id of Apicurio's own, `global/7` or `content/7`."""
+    return name.startswith(tuple(_KINDS))
+
+
+def by_own_id(name: str, ask: Ask) -> Schema:
+    """The schema of `global/7` or `content/7`. Raises SchemaNotFound; SchemaRegistryError: the server has no API of
+    Apicurio."""
+    kind, slash, number = name.partition("/")
+    field, collection = _KINDS[kind + slash]
+    api, kind = _searched(f"{field}={number}", ask)
+    path = f"{api}/ids/{collection}/{number}"
     text, (references, _) = ask(path)[1], ask(f"{path}/references")
     try:
         used = tuple(_reference(one) for one in references)
@@ -50,11 +62,11 @@ def by_global_id(number: int, ask: Ask) -> Schema:
         raise SchemaRegistryError(f"the schema registry answers {path} with no schema: {error}") from None
 
 
-def _searched(number: int, ask: Ask) -> tuple[str, Any]:
+def _searched(wanted: str, ask: Ask) -> tuple[str, Any]:
     """The API that the server has, and the type of the artifact."""
     for api, search, listed, kind in _APIS:
         try:
-            document, _ = ask(f"{api}{search}?globalId={number}")
+            document, _ = ask(f"{api}{search}?{wanted}")
         except SchemaRegistryError as error:
             if error.status != 404:
                 raise
@@ -62,7 +74,7 @@ def _searched(number: int, ask: Ask) -> tuple[str, Any]:
             continue
         found = document.get(listed) if isinstance(document, dict) else None
         if not found:
-            raise SchemaNotFound(f"the schema registry has no version with the global id {number}", status=404)
+            raise SchemaNotFound(f"the schema registry has no version with {wanted}", status=404)
         return api, found[0].get(kind)
     raise missing
 

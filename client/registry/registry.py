@@ -22,10 +22,10 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from kseg.client.errors import AuthenticationFailed
-from kseg.client.registry.apicurio import base_of, by_global_id
+from kseg.client.registry.apicurio import base_of, by_own_id, is_own_id
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import GLOBAL_ID, Resolved, Schema, Version, context_of, is_guid, schema_of
+from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
 from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.tokens import Taken, forget, token_of
@@ -80,13 +80,14 @@ class SchemaRegistry:
         return ",".join(connection.server.place for connection in self._connections)
 
     def schema(self, key: int | str, subject: str = "") -> Schema:
-        """The schema of an id, of a GUID (Confluent Platform 8), or of a global id of Apicurio (`global/7`).
+        """The schema of an id, of a GUID (Confluent Platform 8), or of an id of Apicurio's own API.
 
-        subject: any of the context in which the id is known, since each has ids of its own, or of that in which the
-        GUID's references are. Raises SchemaNotFound where the registry does not know it; ValueError: no GUID.
+        key: `7`, a GUID, or of Apicurio `global/7` or `content/7`. subject: any of the context in which the id is
+        known, since each has ids of its own, or of that in which the GUID's references are. Raises SchemaNotFound where
+        the registry does not know it; ValueError: no GUID.
         """
-        if isinstance(key, str) and key.startswith(GLOBAL_ID):
-            return self._kept(self._by_guid, ("", key), lambda: self._by_global_id(int(key.removeprefix(GLOBAL_ID))))
+        if isinstance(key, str) and is_own_id(key):
+            return self._kept(self._by_guid, ("", key), lambda: self._by_own_id(key))
         context = context_of(subject)
         if isinstance(key, int):
             path = f"/schemas/ids/{key}" + (f"?subject={_quoted(context)}" if context else "")
@@ -207,14 +208,14 @@ class SchemaRegistry:
             raise self._error(SchemaRegistryError, f"answers version {version} of subject {subject} without a number")
         return Version(subject, number, schema)
 
-    def _by_global_id(self, number: int) -> Schema:
+    def _by_own_id(self, name: str) -> Schema:
         """Of the same servers, below another path."""
         bases = [base_of(url) for url in self._config.urls]
         if None in bases:
-            message = f"cannot be asked for the global id {number} of Apicurio: its URL is not {_APICURIO}"
+            message = f"cannot be asked for the id {name} of Apicurio: its URL is not {_APICURIO}"
             raise self._error(SchemaRegistryError, message)
         with SchemaRegistry(replace(self._config, urls=tuple(map(str, bases)))) as beside:
-            return by_global_id(number, lambda path: beside._answered("GET", path))
+            return by_own_id(name, lambda path: beside._answered("GET", path))
 
     def _get(self, path: str, kind: type[Any]) -> Any:
         document = self._ask("GET", path)

@@ -10,6 +10,8 @@ from typing import Any
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
 GLOBAL_ID = "global/"
 """Begins what names a schema by its global id in Apicurio, `global/7`: other ids are those of Confluent's API."""
+CONTENT_ID = "content/"
+"""Begins what names a schema by its content id in Apicurio, `content/7`."""
 
 
 @dataclass(frozen=True, slots=True)

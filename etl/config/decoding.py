@@ -123,13 +123,13 @@ class Payload(Section):
     """How keys or values are decoded.
 
     as: the column of a value that is no record. schema: what JSON, Avro and Protobuf need. frame: whose serializer
-    wrote what is before a payload. envelope: what is around a record, whose columns are then those of the row that
-    it is about. unavailable: of an envelope, what values are that the connector did not have; None is by the
-    rules of decoding. into: records become columns of the table, or one struct column. rename: fields to other column
-    names. subject, defaults and max_columns: of schemas in a registry. unknown_fields: None is `add` with a
-    registry, else `ignore`. message: of Protobuf, which message it is. nanoseconds and
-    out_of_range_times: of Protobuf, JSON and Avro, what times are below a microsecond, and outside of the years 1 to
-    9999. The rest is for JSON alone.
+    wrote what is before a payload. ids: which of Apicurio's ids are in it; None: those that its API in Confluent's form
+    has. envelope: what is around a record, whose columns are then those of the row that it is about. unavailable: of an
+    envelope, what values are that the connector did not have; None is by the rules of decoding. into: records become
+    columns of the table, or one struct column. rename: fields to other column names. subject, defaults and max_columns:
+    of schemas in a registry. unknown_fields: None is `add` with a registry, else `ignore`. message: of Protobuf, which
+    message it is. nanoseconds and out_of_range_times: of Protobuf, JSON and Avro, what times are below a microsecond,
+    and outside of the years 1 to 9999. The rest is for JSON alone.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -138,6 +138,7 @@ class Payload(Section):
     as_: DecidesRowsIfGiven[Text | None] = Field(default=None, alias="as")
     schema_: DecidesRowsIfGiven[AnySchema | None] = Field(default=None, alias="schema")
     frame: DecidesRowsIfGiven[Literal["confluent", "apicurio", "glue"]] = "confluent"
+    ids: DecidesRowsIfGiven[Literal["content", "global"] | None] = None
     envelope: DecidesRowsIfGiven[Literal["none", "debezium"]] = "none"
     unavailable: DecidesRowsIfGiven[Literal["null", "text", "mark"] | None] = None
     into: DecidesRowsIfGiven[Literal["columns", "struct"]] = "columns"
@@ -346,7 +347,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
         yield from _without_meaning(
             payload,
             place,
-            ("schema", "frame", "envelope", "unavailable", "into", "rename", "unknown_fields", *_OF_TEXT),
+            ("schema", "frame", "ids", "envelope", "unavailable", "into", "rename", "unknown_fields", *_OF_TEXT),
         )
         yield from _without_meaning(payload, place, _OF_REGISTRIES)
         return
@@ -363,8 +364,10 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
     if payload.envelope == "none":
         yield from _without_meaning(payload, place, ("unavailable",), "records without an envelope")
     if not payload.by_registry:
-        yield from _without_meaning(payload, place, _OF_REGISTRIES, "a schema that is in no registry")
+        yield from _without_meaning(payload, place, ("ids", *_OF_REGISTRIES), "a schema that is in no registry")
     else:
+        if payload.frame == "glue":
+            yield from _without_meaning(payload, place, ("ids",), "frame: glue")
         if form.in_registry is None or not form.in_registry.fills:
             yield from _without_meaning(payload, place, ("defaults",), f"{payload.format} of a registry")
         declared = [key for key in _OF_DECLARED if key in form.options]

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator
 
 from kseg.etl.config.values import InSchema, Text, fault, not_empty_map
-from kseg.segment_reader.payload.schema_names import GLOBAL_ID
+from kseg.segment_reader.payload.schema_names import without_kind
 
 RouteKind = Literal["topic", "schema", "header", "key", "value"]
 """Of what of a record: its topic, the value's schema, a header, or a field of its decoded key or value."""
@@ -38,7 +38,7 @@ def names_records(route: str) -> bool:
     try:
         UUID(route)
     except ValueError:
-        return route != "*" and not route.removeprefix(GLOBAL_ID).lstrip("-").isdigit()
+        return route != "*" and not without_kind(route).lstrip("-").isdigit()
     return False
 
 

@@ -29,6 +29,18 @@ def other_frame(payload: bytes | None, headers: pa.ListArray | None, frame: str)
     return f"; it {seems[1]}: `frame: {seems[0]}`, with `schema: {_SCHEMAS[seems[0]]}`" if seems else ""
 
 
+def other_ids(frame: str, ids: str | None) -> str:
+    """A message's end that names the job file's key, where a payload's id may be of the other kind; or empty.
+
+    frame, ids: what the job file says.
+    """
+    if frame != "apicurio":
+        return ""
+    other = "content" if ids == "global" else "global"
+    kept = f"`ids: {ids}` is set" if ids else "`ids` is not set"
+    return f"; {kept}, and Apicurio's serializer may have written {other} ids: `ids: {other}`"
+
+
 def _frames_like(payload: bytes, headers: list[str]) -> Iterator[tuple[str, str]]:
     """The serializers that a record looks like one of, as `frame` names them, and why; the surest first."""
     if has_glue_frame(payload):

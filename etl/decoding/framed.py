@@ -16,13 +16,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.etl.decoding.foreign_frames import other_frame
+from kseg.etl.decoding.foreign_frames import other_frame, other_ids
 from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.formats.port import SchemaFormat, Uses
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
-from kseg.segment_reader.payload.framing import FrameForm, Frames, SchemaKey, frames_of_records, without_implausible
+from kseg.segment_reader.payload.framing import (
+    FrameForm,
+    Frames,
+    IdKind,
+    SchemaKey,
+    frames_of_records,
+    without_implausible,
+)
 from kseg.segment_reader.payload.glue import glue_damage, unpacked
 from kseg.segment_reader.payload.plain import Engine
 
@@ -51,7 +58,8 @@ class FramedSchemas:
     reader: the reader's schema; empty if each kind of records has its own. writers: schemas by id or GUID; None: the
     registry does not have the id; a text: the reason why its payloads cannot be decoded. closed: the registry has no
     other schemas. kinds: kinds of records that have their own columns. frame: whose frames the payloads have.
-    global_ids: those in Apicurio's headers are told from other ids (`DecodingRules`).
+    global_ids: those in Apicurio's headers are told from other ids (`DecodingRules`). ids: which of Apicurio's ids are
+    before payloads; None: those that its API in Confluent's form has.
     """
 
     reader: str
@@ -61,6 +69,7 @@ class FramedSchemas:
     kinds: tuple[Kind, ...] = ()
     frame: FrameForm = "confluent"
     global_ids: bool = False
+    ids: IdKind | None = None
 
     def plain(self, payloads: pa.BinaryArray) -> pa.BinaryArray:
         """The payloads, uncompressed where their frames say that they are compressed. Raises TooLargeForOneBatch."""
@@ -74,7 +83,7 @@ class FramedSchemas:
 
     def frames(self, payloads: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> Frames:
         """The frames of these keys or values (source); of payloads as `plain` gives them."""
-        found = frames_of_records(payloads, headers, source, self.frame, global_ids=self.global_ids)
+        found = frames_of_records(payloads, headers, source, self.frame, global_ids=self.global_ids, ids=self.ids)
         return without_implausible(found, self._keys) if self.frame == "apicurio" else found
 
     @cached_property
@@ -224,8 +233,15 @@ class FramedDecoder:
         decoder = self._decoder(key, messages.of(0))
         if isinstance(decoder, str):
             hint = other_frame(payload, headers, self._schemas.frame) if self._writers.get(key) is None else ""
-            return PayloadError(self._why_not(key), "", decoder + hint)
-        return decoder.explain(one[0].as_py(), skip=int(frames.skip[0]))
+            return PayloadError(self._why_not(key), "", decoder + (hint or self._other_ids(frames)))
+        error = decoder.explain(one[0].as_py(), skip=int(frames.skip[0]))
+        # Another schema has been found, if the registry has another one by this id.
+        return error if self._schemas.ids else replace(error, message=error.message + self._other_ids(frames))
+
+    def _other_ids(self, frames: Frames) -> str:
+        """The end of an error's message, if the id before this payload may be of the other kind; or empty."""
+        before = frames.in_headers is None or not len(frames.in_headers.rows)
+        return other_ids(self._schemas.frame, self._schemas.ids) if before else ""
 
     def _with_messages(self, frames: Frames, payloads: pa.BinaryArray) -> tuple[Frames, _Messages]:
         """The message type of each payload, and the frames with the message indexes included."""

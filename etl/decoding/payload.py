@@ -25,7 +25,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder,
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.glue import GlueDecoder
 from kseg.segment_reader.payload.plain import Engine
-from kseg.segment_reader.payload.schema_names import GLOBAL_ID
+from kseg.segment_reader.payload.schema_names import id_of
 from kseg.segment_reader.payload.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -136,10 +136,8 @@ class PayloadPlan:
             return None
         one = records.slice(row, 1)
         frames = self.framed.frames(one.column(self.source), _headers(one), self.source)
-        found = frames.schemas[frames.which[0]] if frames.which[0] >= 0 else None
-        if isinstance(found, str) and found.startswith(GLOBAL_ID):
-            found = int(found.removeprefix(GLOBAL_ID))
-        return found if isinstance(found, int) and found >= 0 else None
+        found = id_of(frames.schemas[frames.which[0]]) if frames.which[0] >= 0 else None
+        return found if found is not None and found >= 0 else None
 
     def records_of(self, records: pa.RecordBatch) -> pa.StringArray:
         """The record name in the schema of each of these payloads; null if there is none."""

@@ -46,12 +46,21 @@ DECODING: Final[Mapping[str, Entry]] = {
     ),
     "schema-unknown": Entry(
         "a record names a schema that the registry does not know",
-        "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`",
-        Case(
-            "the {part} names the schema {schema}, which the registry {registry} does not know",
-            "check registry.{property}; a schema that was deleted there has to be registered again; or set "
-            "decode.on_error: dead_letter, which sets such records aside",
-        ),
+        "correct `registry.url`, or register the schema again, and run again; or set `decode.on_error: dead_letter`. "
+        "Apicurio has two kinds of ids: where the message says so, set `decode.value.ids`",
+        {
+            "unknown": Case(
+                "the {part} names the schema {schema}, which the registry {registry} does not know",
+                "check registry.{property}; a schema that was deleted there has to be registered again; or set "
+                "decode.on_error: dead_letter, which sets such records aside",
+            ),
+            "of the other ids": Case(
+                "the {part} names the schema {schema}, which the registry {registry} does not know; it has a {kind} id "
+                "of this number",
+                "if Apicurio's serializer writes {kind} ids (`apicurio.registry.use-id`), set decode.{section}.ids: "
+                "{kind}; or set decode.on_error: dead_letter, which sets such records aside",
+            ),
+        },
     ),
     "too-many-columns": Entry(
         "new fields would lead to more columns than `decode.value.max_columns`",

@@ -22,6 +22,7 @@ from kseg.etl.planning.kinds import Kinds
 from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
 from kseg.etl.run.context import JobContext
 from kseg.etl.transform.transform import Transform, transform_of
+from kseg.segment_reader.payload.schema_names import id_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.opening import Registry
@@ -162,6 +163,23 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
     except SchemaNotFound as error:
         if section_of(context.job, lineage).on_error != "fail":
             return None
-        values = {"part": unknown.source, "schema": key, "registry": registry.url, "property": registry.key}
         place: Mapping[str, Any] = unknown.address
-        raise Refused.of("schema-unknown", values, **place) from error
+        if (kind := _other_kind(registry, key)) is not None:
+            other = {"part": unknown.source, "schema": key, "registry": registry.url, "kind": kind, "section": lineage}
+            raise Refused.of("schema-unknown", other, case="of the other ids", **place) from error
+        values = {"part": unknown.source, "schema": key, "registry": registry.url, "property": registry.key}
+        raise Refused.of("schema-unknown", values, case="unknown", **place) from error
+
+
+def _other_kind(registry: Registry, key: str) -> str | None:
+    """The kind of Apicurio's ids by which the registry has a schema of this number; None if there is none."""
+    number = id_of(schema_key(key))
+    for kind in ("global", "content"):
+        if number is None or (name := f"{kind}/{number}") == key:
+            continue
+        try:
+            registry.schema(name)
+            return kind
+        except SchemaRegistryError:
+            pass  # of another vendor, or without this id as well
+    return None

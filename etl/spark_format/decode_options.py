@@ -72,6 +72,9 @@ def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | N
         else:
             found = decode_findings(decode, registry=registry.get("type", "confluent"))
             faults += [Fault(dotted(f.path[1:]), f.message, f.remedy) for f in found]
+            # Before records are read, the schemas are requested by their subjects: their ids are those of one API.
+            kinds = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.ids]
+            faults += [Fault(f"{name}.ids", "is for jobs alone", "remove it, or write a job file") for name in kinds]
     if faults:
         raise ConfigurationError(faults)
     by_registry = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.by_registry]

@@ -263,7 +263,7 @@ def _plan(
         options["out_of_range_times"] = payload.out_of_range_times
     framed = schemas.get(f"{place}.{source}".removeprefix("decode.").lstrip("."))
     if framed is not None:
-        framed = replace(framed, frame=payload.frame)
+        framed = replace(framed, frame=payload.frame, ids=payload.ids)
     return PayloadPlan(
         source=source,  # type: ignore[arg-type]
         format=payload.format,

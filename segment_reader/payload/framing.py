@@ -10,6 +10,9 @@ Apicurio's own serializers have larger ids, and other headers:
     a header `apicurio.value.globalId` or `apicurio.value.contentId` (`apicurio.key.…`) with the 8 bytes, and the
     payload as it is
 
+Those of version 3 write Confluent's 4 bytes by default. Which of Apicurio's two kinds of ids is before a payload, no
+byte of it tells.
+
 AWS Glue's serializers have a header of 18 bytes with the UUID of the schema's version (`payload.glue`).
 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
@@ -19,7 +22,7 @@ https://www.apicur.io/registry/docs/apicurio-registry/3.0.x/getting-started/asse
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
@@ -31,12 +34,15 @@ import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.schema_names import GLOBAL_ID
+from kseg.segment_reader.payload.schema_names import CONTENT_ID, GLOBAL_ID, id_of
 
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
 FrameForm = Literal["confluent", "apicurio", "glue"]
 """Whose serializers wrote the frames."""
+
+IdKind = Literal["content", "global"]
+"""Which of its two kinds of ids Apicurio's serializer wrote."""
 
 ID_FRAME: Final = 5
 APICURIO_FRAME: Final = 9
@@ -45,7 +51,8 @@ GLUE_FRAME: Final = 18
 GLUE_VERSION: Final = 3
 #: Ids of registries are small. Larger numbers are other data that begins with a zero byte.
 _MOST_PLAUSIBLE_ID: Final = 2**24
-#: A schema as frames name it: its id, or its GUID as text; or its global id in Apicurio, as `global/7`.
+_PREFIXES: Final[dict[IdKind, str]] = {"content": CONTENT_ID, "global": GLOBAL_ID}
+#: A schema as frames name it: its id, or its GUID as text; or its id in Apicurio, as `global/7` or `content/7`.
 SchemaKey = int | str
 
 
@@ -123,41 +130,58 @@ def frames_of_records(
     form: FrameForm = "confluent",
     *,
     global_ids: bool = False,
+    ids: IdKind | None = None,
 ) -> Frames:
     """The frames of records' keys or values (source), in their headers or before the payloads.
 
     headers: see `frames_in_headers`; None if the records have none. global_ids: those in Apicurio's headers are told
-    from other ids.
+    from other ids. ids: of which kind those before payloads are; then those in Apicurio's headers are told apart, too.
     """
+    before = _of_kind(frames_of(payloads, form), ids)
     if headers is None or form == "glue":
-        return frames_of(payloads, form)
+        return before
     if form == "confluent":
-        return frames_in_headers(headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
-    of_globals = f"apicurio.{source}.globalId"
-    apart = of_globals if global_ids else None
-    names = (of_globals, f"apicurio.{source}.contentId")
-    return _with_headers(frames_of(payloads, form), headers, payloads, names, partial(_bare_ids, apart))
+        return _with_confluents(before, headers, payloads, KEY_HEADER if source == "key" else VALUE_HEADER)
+    kinds = {
+        f"apicurio.{source}.globalId": GLOBAL_ID if global_ids or ids else "",
+        f"apicurio.{source}.contentId": CONTENT_ID if ids else "",
+    }
+    return _with_headers(before, headers, payloads, tuple(kinds), partial(_bare_ids, kinds))
 
 
-def _bare_ids(of_globals: str | None, values: pa.BinaryArray, names: pa.Array) -> Frames:
-    """Ids of 8 bytes without a byte before them. names: of their headers. of_globals: the name whose ids are global."""
+def _of_kind(frames: Frames, ids: IdKind | None) -> Frames:
+    """The same frames, whose ids are of this kind."""
+    if ids is None:
+        return frames
+    prefix = _PREFIXES[ids]
+    return replace(frames, schemas=tuple(f"{prefix}{one}" if isinstance(one, int) else one for one in frames.schemas))
+
+
+def _bare_ids(kinds: dict[str, str], values: pa.BinaryArray, names: pa.Array) -> Frames:
+    """Ids of 8 bytes without a byte before them. names: of their headers. kinds: by name, what begins the schema's name
+    where its ids are told apart."""
     offsets, data = byte_buffers(values)
     whole = ~null_mask(values) & (offsets[1:] - offsets[:-1] == APICURIO_FRAME - 1)
     status = np.where(whole, Status.DECODED, Status.BAD_FRAME).astype(np.uint8)
     schemas, which = _named(data, offsets[:-1], whole, np.zeros(len(values), np.bool_), APICURIO_FRAME - 1)
-    if of_globals is not None:
-        schemas, which = _with_globals(schemas, which, np.asarray(pc.equal(names, of_globals)))
+    if any(kinds.values()):
+        kind = np.asarray(pc.index_in(names, value_set=pa.array(list(kinds), names.type)))
+        schemas, which = _told_apart(schemas, which, kind, list(kinds.values()))
     return Frames(schemas, which, np.full(len(values), APICURIO_FRAME - 1, np.int32), status)
 
 
-def _with_globals(
-    schemas: tuple[SchemaKey, ...], which: npt.NDArray[np.int32], is_global: npt.NDArray[np.bool_]
+def _told_apart(
+    schemas: tuple[SchemaKey, ...],
+    which: npt.NDArray[np.int32],
+    kind: npt.NDArray[np.int32],
+    prefixes: Sequence[str],
 ) -> tuple[tuple[SchemaKey, ...], npt.NDArray[np.int32]]:
-    """The same ids, where those of these rows are global ones."""
-    distinct, inverse = np.unique(np.where(which < 0, -1, 2 * which + is_global), return_inverse=True)
+    """The same ids, where each row's is of a kind. prefixes: of the kinds; an id of one without is an id alone."""
+    count = len(prefixes)
+    distinct, inverse = np.unique(np.where(which < 0, -1, count * which + kind), return_inverse=True)
     none = int(len(distinct) > 0 and distinct[0] < 0)
-    ids = (divmod(int(code), 2) for code in distinct[none:])
-    named = tuple(f"{GLOBAL_ID}{schemas[number]}" if of_globals else schemas[number] for number, of_globals in ids)
+    ids = (divmod(int(code), count) for code in distinct[none:])
+    named = tuple(f"{prefixes[of]}{schemas[number]}" if prefixes[of] else schemas[number] for number, of in ids)
     return named, (inverse - none).astype(np.int32)
 
 
@@ -168,7 +192,8 @@ def without_implausible(frames: Frames, known: Container[SchemaKey]) -> Frames:
     record would have an id of its own, and the registry would be asked for all of them. An id in a header is what it
     says.
     """
-    unlikely = [n for n, key in enumerate(frames.schemas) if isinstance(key, int) and not 0 <= key < 2**32]
+    ids = [id_of(key) for key in frames.schemas]
+    unlikely = [n for n, number in enumerate(ids) if number is not None and not 0 <= number < 2**32]
     unlikely = [n for n in unlikely if frames.schemas[n] not in known]
     if not unlikely:
         return frames
@@ -186,7 +211,11 @@ def frames_in_headers(headers: pa.ListArray, payloads: pa.BinaryArray, name: str
 
     headers: list<struct<key: string, value: binary>>, as records are decoded.
     """
-    return _with_headers(frames_of(payloads), headers, payloads, (name,), lambda values, _: frames_of(values))
+    return _with_confluents(frames_of(payloads), headers, payloads, name)
+
+
+def _with_confluents(before: Frames, headers: pa.ListArray, payloads: pa.BinaryArray, name: str) -> Frames:
+    return _with_headers(before, headers, payloads, (name,), lambda values, _: frames_of(values))
 
 
 def _with_headers(

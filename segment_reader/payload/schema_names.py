@@ -9,3 +9,19 @@ from typing import Final
 
 GLOBAL_ID: Final = "global/"
 """Of a global id in Apicurio, `global/7`: other ids are those of its API in Confluent's form."""
+
+CONTENT_ID: Final = "content/"
+"""Of a content id in Apicurio, `content/7`, where the job file says which kind of ids serializers wrote."""
+
+
+def without_kind(name: str) -> str:
+    """`7` of `global/7` and `content/7`; other names as they are."""
+    return name.removeprefix(GLOBAL_ID).removeprefix(CONTENT_ID)
+
+
+def id_of(schema: int | str) -> int | None:
+    """The number that a frame or header has for a schema; None of a GUID."""
+    if isinstance(schema, int):
+        return schema
+    number = without_kind(schema)
+    return None if number == schema else int(number)

@@ -314,23 +314,26 @@ def test_compatibility_is_asked_of_one_version_or_of_all(registry_server: Any, v
 ARTIFACT = "/apis/registry/v3/ids/globalIds/7"
 
 
-def test_global_ids_are_asked_of_apicurios_own_api(registry_server: Any) -> None:
+@pytest.mark.parametrize("kind", ["global", "content"])
+def test_ids_of_a_known_kind_are_asked_of_apicurios_own_api(registry_server: Any, kind: str) -> None:
+    """Each kind counts for itself."""
+    artifact, search = ARTIFACT.replace("global", kind), f"/apis/registry/v3/search/versions?{kind}Id"
     used = [{"name": "shop.Money", "groupId": None, "artifactId": "money", "version": "2"}]
     used += [{"name": "shop.Place", "groupId": "geo", "artifactId": "place", "version": "1"}]
     found = {"versions": [{"artifactType": "AVRO", "globalId": 7, "contentId": 3}], "count": 1}
     registry_server.answers |= {
-        "/apis/registry/v3/search/versions?globalId=7": (200, found),
-        "/apis/registry/v3/search/versions?globalId=8": (200, {"versions": [], "count": 0}),
-        ARTIFACT: (200, ORDER.encode()),
-        f"{ARTIFACT}/references": (200, used),
+        f"{search}=7": (200, found),
+        f"{search}=8": (200, {"versions": [], "count": 0}),
+        artifact: (200, ORDER.encode()),
+        f"{artifact}/references": (200, used),
     }
     with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v7") as registry:
         references = (Reference("shop.Money", "money", 2), Reference("shop.Place", "geo/place", 1))
-        assert registry.schema("global/7") == registry.schema("global/7") == Schema(ORDER, "AVRO", references)
+        assert registry.schema(f"{kind}/7") == registry.schema(f"{kind}/7") == Schema(ORDER, "AVRO", references)
         assert len(registry_server.asked) == 3
-        assert registry.named("global/7") == []
-        with pytest.raises(SchemaNotFound, match="no version with the global id 8"):
-            registry.schema("global/8")
+        assert registry.named(f"{kind}/7") == []
+        with pytest.raises(SchemaNotFound, match=f"no version with {kind}Id=8"):
+            registry.schema(f"{kind}/8")
 
 
 def test_global_ids_are_asked_of_apicurio_2(registry_server: Any) -> None:

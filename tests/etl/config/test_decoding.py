@@ -256,6 +256,27 @@ def test_a_frame_fits_the_schemas_place(faults: Callable[..., Any], value: Any, 
     assert message in found[0].message, found
 
 
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ({"format": "avro", "schema": "registry", "frame": "glue"}, "frame: glue"),
+        ({"format": "avro", "schema": {"file": "order.avsc"}}, "a schema that is in no registry"),
+        ({"format": "string"}, "string"),
+    ],
+)
+def test_kinds_of_ids_are_of_apicurios_frames(
+    load: Callable[..., Job], faults: Callable[..., Any], value: Any, meant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "order.avsc").write_text('{"type": "record", "name": "R", "fields": []}')
+    registry = {"type": "glue"} if value.get("frame") else {"url": "http://sr"} if "registry" in value.values() else {}
+    given = {"registry": registry} if registry else {}
+    (found,) = faults({"decode": {"value": {**value, "ids": "global"}}, **given})
+    assert (found.path, found.message) == ("decode.value.ids", f"has no meaning for {meant}")
+    for frame in ("confluent", "apicurio"):
+        value = {"format": "avro", "schema": "registry", "frame": frame, "ids": "content"}
+        assert load({"decode": {"value": value}, "registry": {"url": "http://sr"}}).decode.value.ids == "content"
+
+
 @pytest.mark.parametrize("registry", [{"type": "glue"}, {"type": "glue", "region": "eu-central-1"}])
 def test_a_registry_of_aws_is_for_its_own_frame(
     load: Callable[..., Job], faults: Callable[..., Any], registry: dict[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -95,6 +96,48 @@ def test_global_ids_in_headers_are_told_from_other_ids() -> None:
     assert unknown.value.keys == (7, "global/7")
 
 
+@pytest.mark.parametrize("ids", ["content", "global"])
+def test_ids_are_of_the_kind_that_the_job_file_says(ids: Any) -> None:
+    """Before payloads; a header says itself of which kind its id is."""
+    other, eight, guid = {"content": "global", "global": "content"}[ids], (8).to_bytes(8, "big"), bytes(range(16))
+    writers = ((f"{ids}/8", (WRITERS[1], ())), (f"{other}/8", (WRITERS[LARGE], ())), (8, None))
+    schemas = replace(SCHEMAS, writers=writers, ids=ids)
+    headers = headers_of(None, (f"apicurio.value.{ids}Id", eight), (f"apicurio.value.{other}Id", eight))
+    payloads = pa.array([b"\0" + eight + body(1), body(1), body(LARGE)], pa.binary())
+    assert FramedDecoder(schemas).decode(payloads, headers, "value").rows.to_pylist() == [ROWS[1], ROWS[1], ROWS[LARGE]]
+    assert (
+        PayloadPlan("value", "avro", "value", framed=schemas, frame="apicurio").schema_id(records(payloads[0]), 0) == 8
+    )
+    # Apicurio's serializers of version 3 write frames of 4 bytes by default. GUIDs, and headers, are Confluent's own.
+    schemas = replace(
+        schemas, frame="confluent", writers=(*writers, (str(uuid.UUID(bytes=guid)), (WRITERS[LARGE], ())))
+    )
+    headers = headers_of(None, None, ("__value_schema_id", b"\0" + eight[4:]))
+    payloads = pa.array([b"\0" + eight[4:] + body(1), b"\1" + guid + body(LARGE), body(1)], pa.binary())
+    decoded = FramedDecoder(schemas).decode(payloads, headers, "value")
+    assert decoded.rows.to_pylist() == [ROWS[1], ROWS[LARGE], None]
+    assert decoded.status.tolist() == [0, 0, Status.UNKNOWN_SCHEMA]
+
+
+@pytest.mark.parametrize("ids", [None, "content", "global"])
+def test_an_error_names_the_key_where_the_id_may_be_of_the_other_kind(ids: Any) -> None:
+    kind, told = f"{ids}/" if ids else "", f"`ids: {'content' if ids == 'global' else 'global'}`"
+    writers = ((f"{kind}1" if ids else 1, (WRITERS[1], ())), (f"{kind}2" if ids else 2, None))
+    decoder = FramedDecoder(replace(SCHEMAS, writers=writers, ids=ids))
+
+    def message(payload: bytes, headers: pa.ListArray | None = None) -> str:
+        return decoder.explain(payload, headers, "value").message
+
+    unknown, two = b"\0" + (2).to_bytes(8, "big") + body(1), (2).to_bytes(8, "big")
+    assert f"does not know the schema {kind}2" in message(unknown)
+    assert told in message(unknown)
+    # Where another schema was found by the id, its decoder fails. Once the job file says the kind, it is the record.
+    assert (told in message(framed(1) + b"more")) == (ids is None)
+    assert "`ids: " not in message(body(1), headers_of(("apicurio.value.contentId", two)))
+    confluents = FramedDecoder(CONFLUENTS).explain(b"\0\0\0\0\1\2more", None, "value")
+    assert "`ids: " not in confluents.message
+
+
 def test_headers_of_the_other_side_name_no_schema() -> None:
     headers = headers_of(("apicurio.key.globalId", LARGE.to_bytes(8, "big")))
     decoded = FramedDecoder(SCHEMAS).decode(pa.array([framed(1)], pa.binary()), headers, "value")
@@ -153,10 +196,13 @@ def test_confluents_frames_are_recognised_where_another_is_named(
     assert (told in message) if told else ("`frame:" not in message)
 
 
-def test_confluents_ids_read_as_eight_bytes_are_asked_of_no_registry() -> None:
+@pytest.mark.parametrize("ids", [None, "content", "global"])
+def test_confluents_ids_read_as_eight_bytes_are_asked_of_no_registry(ids: Any) -> None:
     """Each record has an id of its own then: its first bytes are part of it."""
     payloads = pa.array([CONFLUENTS_ID + bytes([n]) * 9 for n in range(1, 50)] + [framed(LARGE)], pa.binary())
-    decoded = FramedDecoder(replace(SCHEMAS, closed=False)).decode(payloads, None, "value")
+    writers = tuple((f"{ids}/{key}" if ids else key, texts) for key, texts in SCHEMAS.writers)
+    decoder = FramedDecoder(replace(SCHEMAS, closed=False, ids=ids, writers=writers))
+    decoded = decoder.decode(payloads, None, "value")
     assert decoded.status.tolist() == [Status.BAD_FRAME] * 49 + [Status.DECODED]
 
 

@@ -3,13 +3,9 @@ Confluent's own serializers and a real registry, with schemas that change on the
 
 from __future__ import annotations
 
-import io
 import json
-import urllib.request
-from dataclasses import replace
 from typing import Any
 
-import fastavro
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaReference, record_subject_name_strategy
@@ -24,7 +20,6 @@ from kseg.client.registry.schemas import Schema as RegistrySchema
 from kseg.etl.errors import Refused
 from kseg.etl.operations.schema_check import check_against_job, parts_of
 from kseg.etl.operations.verify import verify
-from kseg.etl.run.schemas import framed_schemas
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from registries import SharedRegistry
 
@@ -367,68 +362,3 @@ def test_messages_are_told_apart_by_their_names(
     assert ("late" in refused[0], len(refused)) == (True, 1)
     fits = checked("uint32 more = 4;")
     assert (fits.added, fits.missing, fits.refused) == ((("more", "bigint"),), ("late",), ())
-
-
-def avro_schema(**fields: Any) -> str:
-    listed = [{"name": name, "type": kind} for name, kind in fields.items()]
-    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": listed})
-
-
-def avro_bytes(schema: Any, row: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, row)
-    return out.getvalue()
-
-
-def global_id(registry: SharedRegistry, subject: str, version: int) -> int:
-    base = registry.url.partition("/apis/")[0]
-    path = f"{base}/apis/registry/v3/groups/default/artifacts/{subject}/versions/{version}"
-    with urllib.request.urlopen(path) as answer:
-        return int(json.load(answer)["globalId"])
-
-
-def test_apicurios_global_ids_are_not_taken_for_content_ids(
-    records: Any, local_home: Any, registry: SharedRegistry
-) -> None:
-    """Two artifacts with the same content have one content id, and two global ids."""
-    topic = records.topic(1)
-    subject, money = f"{topic}-value", '{"type": "record", "name": "Money", "namespace": "shop", "fields": []}'
-    money = money.replace("[]", '[{"name": "cents", "type": "long"}]')
-    older, newer = avro_schema(id="long"), avro_schema(id="long", price="shop.Money")
-    newer = newer.replace('"type": "shop.Money"', '"type": ["null", "shop.Money"], "default": null')
-    content = registry.client.register_schema(f"{topic}-copy", Schema(older, "AVRO"))
-    assert registry.client.register_schema(subject, Schema(older, "AVRO")) == content
-    registry.client.register_schema(f"{topic}-money", Schema(money, "AVRO"))
-    references = [SchemaReference("shop.Money", f"{topic}-money", 1)]
-    registry.client.register_schema(subject, Schema(newer, "AVRO", references=references))
-    first, second, copy = global_id(registry, subject, 1), global_id(registry, subject, 2), f"{topic}-copy"
-    assert len({content, first, global_id(registry, copy, 1)}) > 1, "the two kinds differ"
-
-    plain = fastavro.parse_schema(json.loads(older))
-    priced = fastavro.parse_schema(json.loads(newer), named_schemas={"shop.Money": json.loads(money)})
-    producer = Producer(records.settings)
-    for payload, kind, number in (
-        (avro_bytes(plain, {"id": 1}), "globalId", first),
-        (avro_bytes(priced, {"id": 2, "price": {"cents": 5}}), "globalId", second),
-        (avro_bytes(plain, {"id": 3}), "contentId", content),
-        (avro_bytes(plain, {"id": 4}), "globalId", global_id(registry, copy, 1)),
-    ):
-        headers = [(f"apicurio.value.{kind}", number.to_bytes(8, "big"))]
-        producer.produce(topic, payload, headers=headers, partition=0)
-    assert producer.flush(60) == 0
-
-    decode = {"value": {"format": "avro", "schema": "registry", "frame": "apicurio"}}
-    job = local_home(topic, decode=decode, registry={"url": registry.url})
-    job.ingest()
-    assert rows(job) == [
-        {"id": 1, "price": None},
-        {"id": 2, "price": {"cents": 5}},
-        {"id": 3, "price": None},
-        {"id": 4, "price": None},
-    ]
-    assert verify(job.job).ok
-    (run,) = job.state.runs.values()
-    assert {f"global/{first}", f"global/{second}", str(content)} < set(run.plan.schemas["value"].writers)
-    for rules, apart in ((1, False), (2, True)):
-        plan = replace(run.plan, decoding_rules=rules)
-        assert framed_schemas(job.job, plan, job.state)["value"].global_ids is apart

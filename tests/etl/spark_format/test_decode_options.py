@@ -84,6 +84,10 @@ def test_values_that_a_connector_did_not_have() -> None:
         ({"value.format": "json", "value.schema": AVRO}, "value.schema", "is none of json"),
         ({"value.format": "json", "value.schema": "id int", "value.formats": "x"}, "value.formats", "no JSON object"),
         ({"value.format": "json", "value.schema": "id int", "value.nope": "x"}, "value.nope", "is an unknown key"),
+        (
+            {"value.format": "avro", "value.schema": "registry", "value.ids": "global"},
+            *("value.ids", "is for jobs alone"),
+        ),
         ({"value.format": "long", "value.into": "struct"}, "value.into", "has no meaning for long"),
         ({"value.format": "long", "keep": "offset"}, "keep[0]", "'offset' is not one of"),
         ({"keep": "headers"}, "keep", "names columns beside decoded ones"),

@@ -169,6 +169,13 @@ def test_frames_of_other_serializers_decide_as_their_schemas_are_decoded() -> No
     assert routes_of(apicurio, ids) == ["shop.Payment", "shop.Order", "shop.Order"]
     by_id = step("apicurio", (7, order), ("global/7", payment), routes=("global/7", "7"))
     assert routes_of(by_id, ids) == ["global/7", "7", "7"]
+    decode = {"value": {"format": "avro", "schema": "registry", "frame": "apicurio", "ids": "content"}}
+    decode_of_ids = decode_step(
+        Decode.model_validate({**decode, "on_error": "set_null"}),
+        schemas={"value": FramedSchemas(order[0], (("content/7", order), ("global/7", payment)), closed=True)},
+    )
+    by_kind = RouteStep("schema", "", ("global/7", "content/7"), decode_of_ids)
+    assert routes_of(by_kind, ids) == ["global/7", "content/7", "content/7"]
 
 
 def test_without_a_route_the_first_record_ends_the_run() -> None:
