@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from kseg.etl.config.job import Job
 from kseg.etl.errors import KsegError, Refused, listed
 from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.holder_process import known_dead
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.planning.group_reconciliation import GroupView, reconcile
+from kseg.etl.run.changed_plan import change_since
 from kseg.etl.run.data_freshness import Freshness
 
 
@@ -30,7 +32,7 @@ class Problem:
     run: str | None = None
 
 
-def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
+def run_problems(job: Job, state: JobState, now: datetime) -> Iterator[Problem]:
     """Chains whose last attempt failed. A chain whose lease is held by a live process is running: it is no problem."""
     chains = dict.fromkeys([INCREMENTAL, *(run.chain for run in state.unfinished_runs())])
     for chain in chains:
@@ -39,7 +41,7 @@ def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
             continue
         run = state.unfinished(chain)
         if run is not None:
-            yield _unfinished(run)
+            yield _unfinished(job, run)
             continue
         note = state.last_refused
         planning = note is not None and not note.run_id and note.chain == chain
@@ -48,8 +50,8 @@ def run_problems(state: JobState, now: datetime) -> Iterator[Problem]:
             yield Problem(note.code, f"the last run could not be planned: {note.message}", remedy, note.at.isoformat())
 
 
-def _unfinished(run: RunState) -> Problem:
-    goes_on = f"{_continues(run)}; or `kseg repair JOB --abandon {run.run_id}`"
+def _unfinished(job: Job, run: RunState) -> Problem:
+    goes_on = f"{_continues(job, run)}; or `kseg repair JOB --abandon {run.run_id}`"
     note = run.refused
     if note is None:
         text = f"run {run.run_id} ended without an error of its own ({run.phase}): it was killed, or its host died"
@@ -60,8 +62,12 @@ def _unfinished(run: RunState) -> Problem:
     )
 
 
-def _continues(run: RunState) -> str:
-    """The command that completes an unfinished run: the next ingest continues only runs of the incremental chain."""
+def _continues(job: Job, run: RunState) -> str:
+    """The command that completes an unfinished run. The next ingest continues only runs of the incremental chain, and
+    one that has landed with another job file only `--finish` completes."""
+    changed = run.accounted is None and change_since(job, run, copy=False) is not None
+    if changed and (run.landed or run.mode == REDRIVE):
+        return f"`kseg repair JOB --finish {run.run_id}` completes it as it was planned: the job file has changed since"
     if run.chain == INCREMENTAL:
         return f"run the job again: it continues run {run.run_id}"
     if run.mode == REDRIVE:

@@ -60,25 +60,28 @@ def run_redrive(
     prefix.
 
     Raises:
-        ConfigurationError: the job file names no dead-letter table, or `where` is not a valid condition.
+        ConfigurationError: the job file names no dead-letter table, and no redrive is unfinished; or `where` is not a
+            valid condition.
         Refused, AnotherRunActive: as for any run.
     """
-    if job.dead_letters is None:
-        raise _without_letters(job)
     with JobContext.open(job, progress, observe, ledger="required") as context:
-        access = context.targets.access(job.dead_letters)
-        if access is not None:
+        state = context.clients.read_state()
+        left = next((run for run in state.unfinished_runs() if run.mode == REDRIVE), None)
+        if left is None and job.dead_letters is None:
+            raise _without_letters(job)
+        access = context.targets.access(job.dead_letters) if job.dead_letters is not None else None
+        if access is not None and job.dead_letters is not None:
             _refuse_without_runs(access, job.dead_letters)
         if where is not None and access is not None:
             next(access.scan(ADDRESS, where=where), None)  # raises before anything else if the condition is invalid
         only = _run_of(context, access, run_id) if run_id is not None else None
-        state = context.clients.read_state()
-        left = next((run for run in state.unfinished_runs() if run.mode == REDRIVE), None)
         if left is not None:
             report = pursue(context, left.chain, _nothing, take_over=take_over)
             if report.status == "done":
                 report.notes.append("an unfinished redrive was completed: repeat the command for other dead letters")
                 return report
+            if job.dead_letters is None:
+                raise _without_letters(job)
         chain = request_run_id(state.ledger_id, job.name, secrets.token_hex(10))
         found = _decodable(context, access, chain, where, only)
         notes = list(found.notes)

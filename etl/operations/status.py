@@ -152,7 +152,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
             tables.add(job.quarantine)
         report.dead_letters = dead_letter_counts(context, state)
         report.problems = [
-            *run_problems(state, datetime.now(UTC)),
+            *run_problems(job, state, datetime.now(UTC)),
             *group_problem(view, state),
             *freshness_problem(fresh),
         ]

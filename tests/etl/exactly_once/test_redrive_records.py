@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import write_deltalake
 
-from kseg.etl.errors import Refused
+from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.operations import redrive
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
@@ -159,3 +159,47 @@ def test_what_has_no_row_while_it_lands_is_a_dead_letter_of_the_redrive(job: Any
     assert offsets(job) == list(range(7))
     assert status(job.job).dead_letters == {"redriven": 6}
     assert verify(job.job).ok
+
+
+FAIL = {"decode": {"on_error": "fail"}, "sink": {"dead_letters": None}}
+
+
+@pytest.mark.parametrize(
+    ("step", "remedy"), [("plan:after", "--finish"), ("land:first:committed", "--finish"), ("account:after", "redrive")]
+)
+def test_an_unfinished_redrive_is_named_with_its_way_out_after_a_change_to_fail(
+    step: str, remedy: str, job: Any
+) -> None:
+    job.ingest()
+    mend(job).die_redriving(step)
+    job.change(**FAIL)
+    (run,) = job.state.unfinished_runs()
+    (problem,) = status(job.job).problems
+    assert problem.run == run.run_id
+    if remedy == "redrive":
+        assert (problem.remedy or "").startswith(f"`kseg redrive JOB` completes run {run.run_id}")
+        assert job.redrive(take_over=True).status == "done"
+    else:
+        assert (problem.remedy or "").startswith(f"`kseg repair JOB --finish {run.run_id}` completes it as it was plan")
+        if step != "plan:after":
+            with pytest.raises(Refused, match=f"run {run.run_id} has landed in some of its tables") as refused:
+                job.redrive(take_over=True)
+            assert refused.value.code == "configuration-changed"
+            assert (refused.value.remedy or "").startswith(f"`kseg repair JOB --finish {run.run_id}` completes it")
+        job.finish(run.run_id, take_over=True)
+    assert (offsets(job), status(job.job).problems) == (list(range(7)), [])
+    with pytest.raises(ConfigurationError, match="nothing to redrive"):
+        job.redrive()
+    assert verify(job.job).ok
+
+
+def test_a_redrive_of_which_nothing_has_landed_is_abandoned_before_a_job_without_letters_is_refused(job: Any) -> None:
+    job.ingest()
+    mend(job).die_redriving("plan:after")
+    job.change(**FAIL)
+    with pytest.raises(ConfigurationError, match="nothing to redrive"):
+        job.redrive(take_over=True)
+    assert (list(job.state.unfinished_runs()), status(job.job).problems) == ([], [])
+    job.change(decode={"on_error": "dead_letter"}, sink=dict(DEAD_LETTERS))
+    assert job.redrive().status == "done"
+    assert offsets(job) == list(range(7))

@@ -92,9 +92,9 @@ def test_a_run_at_work_is_no_problem_and_one_that_was_killed_is(job: Any, childr
     child = children.run(job, at="land:first:before", signal="SIGSTOP")
     child.suspended()
     state = job.state
-    assert list(run_problems(state, datetime.now(UTC))) == []
+    assert list(run_problems(job.job, state, datetime.now(UTC))) == []
     child.kill()
-    (problem,) = run_problems(state, datetime.now(UTC))
+    (problem,) = run_problems(job.job, state, datetime.now(UTC))
     assert (problem.code, problem.run) == ("interrupted", state.unfinished().run_id)
     assert f"--abandon {problem.run}" in (problem.remedy or "")
 
@@ -102,7 +102,7 @@ def test_a_run_at_work_is_no_problem_and_one_that_was_killed_is(job: Any, childr
 def test_a_killed_backfill_is_completed_by_the_command_that_its_problem_names(job: Any, topic: str) -> None:
     """It said that the job continues it when it is run again, which ingests another chain's offsets."""
     job.die("plan:after", from_=[f"{topic}:0:0"], to=[f"{topic}:0:5"])
-    (problem,) = run_problems(job.state, datetime.now(UTC))
+    (problem,) = run_problems(job.job, job.state, datetime.now(UTC))
     assert (problem.remedy or "").startswith(f"`kseg repair JOB --finish {problem.run}` completes it")
     job.finish(problem.run)
     assert codes(status(job.job)) == []
