@@ -50,29 +50,24 @@ def decode_faults(
     return tuple(dict.fromkeys(found))
 
 
-def refuse_odd_numbers(
-    job: Job, rules: DecodingRules | None, schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS
-) -> None:
-    """Before a run is planned by these rules; None: those of new tables. schemas: as of `decode_faults`.
+def refuse_odd_numbers(job: Job, plan: ev.RunPlan, state: JobState) -> None:
+    """Check a plan's expectations before it is written, by the plan's rules: they decode all records of its run.
+
+    state: with the plan's own schemas.
 
     Raises ConfigurationError: numbers of an expectation are not read as the same ones everywhere, or no value is
     between the ends of one.
     """
-    rules = rules or NEWEST
-    if not _expects(job) or not rules.literals_by_source_text:
+    if not _expects(job) or not plan.rules.literals_by_source_text:
         return
-    if faults := decode_faults(job, schemas=schemas, rules=rules):
-        raise ConfigurationError(faults)
-
-
-def refuse_planned_numbers(job: Job, plan: ev.RunPlan, state: JobState) -> None:
-    """As `refuse_odd_numbers`, where the columns come from schemas that the plan has pinned. Call it before the plan is
-    written. state: with the plan's own schemas."""
-    if plan.schemas and _expects(job):
+    schemas = NO_SCHEMAS
+    if plan.schemas:
         # Not above: all formats of a registry, which most jobs do not have.
         from kseg.etl.run.schemas import framed_schemas
 
-        refuse_odd_numbers(job, plan.rules, framed_schemas(job, plan, state))
+        schemas = framed_schemas(job, plan, state)
+    if faults := decode_faults(job, schemas=schemas, rules=plan.rules):
+        raise ConfigurationError(faults)
 
 
 def _expects(job: Job) -> bool:

@@ -17,7 +17,7 @@ from kseg.etl.planning.losses import planned_losses
 from kseg.etl.planning.plan import Draft, PlanInputs, plan_incremental
 from kseg.etl.planning.preflight import preflight, read_without_lease
 from kseg.etl.planning.schemas import lineages_of
-from kseg.etl.run.check_decode import refuse_odd_numbers, refuse_planned_numbers
+from kseg.etl.run.check_decode import refuse_odd_numbers
 from kseg.etl.run.check_job import check_steps, not_checked, refuse_unreadable
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import foreseen_engine
@@ -84,9 +84,7 @@ class _DryRun:
 
     def _foresee(self, state: JobState, chain: str, planner: Planner) -> Foreseen:
         def read(state: JobState) -> PlanInputs:
-            inputs = preflight(self._inputs, state, chain, accept_group_offsets=self._accept)
-            refuse_odd_numbers(inputs.job, inputs.rules)
-            return inputs
+            return preflight(self._inputs, state, chain, accept_group_offsets=self._accept)
 
         return foresee(LiveView(self._context, read), state, chain, planner)
 
@@ -131,6 +129,7 @@ class _DryRun:
         if not planned:
             return RunReport(self._job, None, mode, "nothing-to-do", seconds=self._stopwatch.seconds())
         (plan,) = planned
+        refuse_odd_numbers(self._inputs.job, plan, draft.state)
         unchecked = [*_check_planned_rows(self._inputs.job, self._targets, plan, draft.state)]
         report = report_of(self._job, draft.state.runs[plan.run_id], status="dry-run")
         report.run_id = None
@@ -168,7 +167,6 @@ def _check_planned_rows(job: Job, targets: Targets, plan: ev.RunPlan, state: Job
     """
     if not plan.ranges:
         return
-    refuse_planned_numbers(job, plan, state)
     if transform_of(job).on_frame or (any(lineages_of(job)) and not plan.schemas):
         yield "not checked: whether the rows fit the tables"
         return

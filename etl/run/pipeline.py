@@ -216,11 +216,10 @@ def _check_planned(draft: Draft) -> None:
     if job.decode is None or not planned:
         return
     # Not above: it loads decoders, and a run with nothing to do uses none.
-    from kseg.etl.run.check_decode import refuse_odd_numbers, refuse_planned_numbers
+    from kseg.etl.run.check_decode import refuse_odd_numbers
 
-    refuse_odd_numbers(job, draft.inputs.rules)
     for plan in planned:
-        refuse_planned_numbers(job, plan, draft.state)
+        refuse_odd_numbers(job, plan, draft.state)
 
 
 def execute(

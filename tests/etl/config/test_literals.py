@@ -14,8 +14,10 @@ from kseg.etl.config.decoding import Decode
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.expectations import literal, parse_expectation
-from kseg.etl.decoding.rules import FIRST, NEWEST
+from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.values import RunPlan
 from kseg.etl.run.check_decode import decode_faults, refuse_odd_numbers
 from kseg.etl.transform.decode import decode_step
 
@@ -204,6 +206,12 @@ def expecting(load: Load, kind: str, condition: str) -> Job:
     return load(text_of("DECODE", "y").rpartition("decode:")[0] + f"decode: {decode}")
 
 
+def planned_by(rules: DecodingRules) -> RunPlan:
+    return RunPlan(
+        "run", "incremental", "incremental", "app", 1, "", "{}", None, {}, (), {}, decoding_rules=rules.version
+    )
+
+
 @pytest.mark.parametrize(("text", "kind", "number"), ODD)
 def test_a_number_that_is_read_in_several_ways_is_refused(load: Load, text: str, kind: str, number: Any) -> None:
     """Of a list, quoted or not, of a comparison, and of both ends; where a run is planned by the newest rules."""
@@ -216,8 +224,8 @@ def test_a_number_that_is_read_in_several_ways_is_refused(load: Load, text: str,
         )
         assert float(fault.message.rpartition("write ")[2]) == float(number)
         with pytest.raises(ConfigurationError):
-            refuse_odd_numbers(job, NEWEST)
-        refuse_odd_numbers(job, FIRST)
+            refuse_odd_numbers(job, planned_by(NEWEST), JobState(job.name, "ledger"))
+        refuse_odd_numbers(job, planned_by(FIRST), JobState(job.name, "ledger"))
         assert decode_faults(job, strict=False) == (), "a planned run goes on"
     assert decode_faults(expecting(load, "string", f"[2, {text}]")) == (), "it is a text"
 

@@ -51,17 +51,22 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture
 def expecting(log_files: Any, tmp_path: Path, registry: str) -> Callable[..., Any]:
-    """expecting(**conditions): a job over one record of the registry's schema, in log files."""
+    """expecting(**conditions): a job over one record of the registry's schema, in log files. columns: instead of the
+    schema's."""
     value = b"\0\0\0\0\1" + bytes([2 * 7, 2]) + b"a"
     log_files.write_partition(tmp_path / "log" / "orders-0", [[encode_batch([Record(None, value)])]])
 
-    def make(**conditions: Any) -> Any:
+    def make(columns: dict[str, str] | None = None, **conditions: Any) -> Any:
+        declared = {"format": "json", "schema": {"columns": columns}}
         document = {
             "version": 1,
             "name": "orders",
             "source": {"topics": ["orders"], "segments": "./log"},
             "registry": {"url": registry},
-            "decode": {"value": {"format": "avro", "schema": "registry"}, "expect": conditions},
+            "decode": {
+                "value": {"format": "avro", "schema": "registry"} if columns is None else declared,
+                "expect": conditions,
+            },
             "sink": {"path": "./lake/orders"},
             "ledger": "./ledger",
         }
@@ -93,3 +98,4 @@ def test_what_is_no_number_and_rows_of_the_first_rules_are_left_alone(
     assert plan_only(expecting(id=">= 1", note="between a010 and b")).status == "dry-run"
     monkeypatch.setattr(table_rules, "NEWEST", FIRST)
     assert plan_only(expecting(id=">= 010")).status == "dry-run"
+    assert plan_only(expecting({"id": "bigint"}, id=">= 010")).status == "dry-run", "the plan's rules decide"
