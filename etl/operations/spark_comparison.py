@@ -11,16 +11,17 @@ ranges are such a predicate, which needs no join. A predicate of a few terms ski
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import MARKED_RUN_ID, mark_of
 from kseg.etl.operations.expected_rows import ADDRESS_ALONE, ExpectedRows, Part
-from kseg.etl.operations.fingerprints import fingerprints, is_within, side_table
 from kseg.etl.operations.pruning import MAX_PREDICATE_TERMS, pruning
 from kseg.etl.operations.verdicts import (
     CLAIMS,
@@ -47,8 +48,13 @@ from kseg.etl.tasks.range_results import NoAccumulator, RangeResults
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+BROADCAST_ROWS: Final = 200_000
+"""Ranges and claims up to this number are broadcast; with more of them, Spark chooses the join strategy."""
 
 _ADDRESS: Final = ("topic", "partition", "offset")
+_RANGE: Final = ("topic", "partition", "start", "end")
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _ROWS_IN_A_PARTITION: Final = 250_000  # an address and a fingerprint each: some megabytes
@@ -134,11 +140,11 @@ class SparkComparison:
         frames = []
         for part in self.expected.parts:
             compared = columns if part.kind != ADDRESS_ALONE else []
-            made = fingerprints(self._read(part, columns), part.address, compared, "expected", kind=part.kind)
+            made = _fingerprints(self._read(part, columns), part.address, compared, "expected", kind=part.kind)
             frames.append(made.withColumn("exact", f.lit(part.kind != ADDRESS_ALONE)))
         if not frames:
-            none = side_table(self.context, [], [f"_{name}" for name in OWN_ADDRESS]).toDF(*OWN_ADDRESS)
-            made = fingerprints(none, OWN_ADDRESS, [], "expected", kind=ADDRESS_ALONE)
+            none = self._side_table("", [], *OWN_ADDRESS).toDF(*OWN_ADDRESS)
+            made = _fingerprints(none, OWN_ADDRESS, [], "expected", kind=ADDRESS_ALONE)
             frames = [made.withColumn("exact", f.lit(False))]
         frame = reduce(lambda one, other: one.unionByName(other), frames)
         if not self.expected.overlap:
@@ -159,9 +165,8 @@ class SparkComparison:
         if reading.routes:
             frame = frame.where(f.col(ROUTE_COLUMN).isin(*reading.routes))
         if reading.beyond:
-            wanted = ((*tp, *interval) for tp, of_tp in part.offsets.items() for interval in of_tp)
-            names = ("_kseg_a_topic", "_kseg_a_partition", "_kseg_a_start", "_kseg_a_end")
-            frame = frame.join(side_table(context, wanted, names), is_within(part.address, "_kseg_a"), "left_semi")
+            wanted = self._side_table("a", _ranges(part.offsets), *_RANGE)
+            frame = frame.join(wanted, _is_within(part.address, "a"), "left_semi")
         return frame
 
     @cached_property
@@ -190,10 +195,8 @@ class SparkComparison:
         pruned = self._table.where(pruning(offsets, self.address))
         if sum(len(tuple(of_tp)) for of_tp in offsets.values()) <= MAX_PREDICATE_TERMS:
             return pruned  # by a term for each range
-        ranges = ((tp.topic, tp.partition, *interval) for tp, of_tp in offsets.items() for interval in of_tp)
-        names = ("_kseg_in_topic", "_kseg_in_partition", "_kseg_in_start", "_kseg_in_end")
-        known = side_table(self.context, ranges, names)
-        return pruned.join(known, is_within(self.address, "_kseg_in"), "left_semi")
+        known = self._side_table("in", _ranges(offsets), *_RANGE)
+        return pruned.join(known, _is_within(self.address, "in"), "left_semi")
 
     def _by_address(self, columns: list[str]) -> DataFrame:
         """One row for each address: how many runs have rows there, by claim, and the fingerprints of standing rows."""
@@ -202,10 +205,10 @@ class SparkComparison:
         expected, address = self.expected, self.address
         told, kind = self._claimed(self._in_ranges()), f.lit(expected.kind_of_others)
         if expected.kinds:
-            known = side_table(self.context, expected.kinds.items(), ("_kseg_d_run", "_kseg_d_kind"))
+            known = self._side_table("d", expected.kinds.items(), "run", "kind")
             told = told.join(known, f.col("_kseg_d_run") == f.col(RUN_COLUMN), "left")
             kind = f.coalesce(f.col("_kseg_d_kind").cast("int"), kind)
-        rows = fingerprints(told, address, columns, "actual", "_kseg_claim", RUN_COLUMN, kind=kind)
+        rows = _fingerprints(told, address, columns, "actual", "_kseg_claim", RUN_COLUMN, kind=kind)
         # One shuffle by address serves both aggregations and the join after them.
         rows = rows.select(
             *_ADDRESS,
@@ -239,22 +242,16 @@ class SparkComparison:
 
         address = self.address
         claims = ((c.topic, c.partition, c.start, c.end, c.run_id, CLAIMS[c.status]) for c in self.landed.claims())
-        names = ("_kseg_c_topic", "_kseg_c_partition", "_kseg_c_start", "_kseg_c_end", "_kseg_c_run", "_kseg_c_claim")
-        known = side_table(self.context, claims, names)
-        condition = is_within(address, "_kseg_c") & (f.col("_kseg_c_run") == f.col(RUN_COLUMN))
+        known = self._side_table("c", claims, *_RANGE, "run", "claim")
+        condition = _is_within(address, "c") & (f.col("_kseg_c_run") == f.col(RUN_COLUMN))
         told = actual.join(known, condition, "left")
         older = older_claims(self.landed)
         claim = f.col("_kseg_c_claim")
         mark = f.coalesce(f.regexp_extract(RUN_COLUMN, f"^{MARKED_RUN_ID}$", 1), f.lit(""))
         if older:
-            at = side_table(
-                self.context,
-                older,
-                ("_kseg_o_topic", "_kseg_o_partition", "_kseg_o_start", "_kseg_o_end", "_kseg_o_claim"),
-            )
-            told = told.join(at, is_within(address, "_kseg_o"), "left")
+            told = told.join(self._side_table("o", older, *_RANGE, "claim"), _is_within(address, "o"), "left")
             runs = [(run.run_id,) for run in self.state.runs.values() if not run.archived]
-            known_runs = side_table(self.context, runs, ("_kseg_k_run",))
+            known_runs = self._side_table("k", runs, "run")
             told = told.join(known_runs, f.col("_kseg_k_run") == f.col(RUN_COLUMN), "left")
             ledgers = (self.state.ledger_id, *self.state.lost_ledgers)
             mine = [mark_of(ledger, self.state.job) for ledger in ledgers]
@@ -264,6 +261,18 @@ class SparkComparison:
         told = told.withColumn("_kseg_claim", f.coalesce(claim, of_others, f.lit(FOREIGN)))
         return told.where(f.col("_kseg_claim") != NOT_COMPARED)
 
+    def _side_table(self, prefix: str, values: Iterable[Sequence[Any]], *names: str) -> DataFrame:
+        """Values of the ledger as a small DataFrame, with columns named `_kseg_<prefix>_<name>`. Topics and runs are
+        strings, others are longs."""
+        from pyspark.sql import functions as f
+
+        columns = list(zip(*values, strict=True)) or [()] * len(names)
+        types = [pa.string() if name in ("topic", "run") else pa.int64() for name in names]
+        arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+        table = pa.table(arrays, names=[f"_kseg_{prefix}_{name}" for name in names])
+        frame = self.context.spark.session(delta=True).createDataFrame(table)
+        return f.broadcast(frame) if table.num_rows <= BROADCAST_ROWS else frame
+
     def _with_copies(self, joined: DataFrame) -> DataFrame:
         """Add `copies`, the number of runs whose rows are due at the address: nearly always one."""
         from pyspark.sql import functions as f
@@ -271,12 +280,8 @@ class SparkComparison:
         several = [(c.topic, c.partition, c.start, c.end, c.copies) for c in self.landed.copies()]
         if not several:
             return joined.withColumn("copies", f.lit(1))
-        known = side_table(
-            self.context,
-            several,
-            ("_kseg_n_topic", "_kseg_n_partition", "_kseg_n_start", "_kseg_n_end", "_kseg_n_copies"),
-        )
-        joined = joined.join(known, is_within(OWN_ADDRESS, "_kseg_n"), "left")
+        known = self._side_table("n", several, *_RANGE, "copies")
+        joined = joined.join(known, _is_within(OWN_ADDRESS, "n"), "left")
         return joined.withColumn("copies", f.coalesce("_kseg_n_copies", f.lit(1)))
 
     def _verdict(self) -> Column:
@@ -323,6 +328,73 @@ def _groups(judged: DataFrame) -> list[Group]:
         )
         for row in rows.collect()
     ]
+
+
+def _fingerprints(
+    frame: DataFrame, address: AddressColumns, columns: list[str], name: str, *keep: str, kind: Column | int = 0
+) -> DataFrame:
+    """Address and fingerprint of each row, and the columns to keep beside them.
+
+    columns: a missing one counts as null. kind: the kind of each row (`expected_rows.Part`). Fingerprints of different
+    kinds differ; those of `ADDRESS_ALONE` are all equal.
+    """
+    from pyspark.sql import functions as f
+
+    where = [f.col(a).alias(b) for a, b in zip(address, OWN_ADDRESS, strict=True)]
+    # Spark's hashes skip nulls, so ("a", null) and (null, "a") would be equal without the columns' numbers.
+    types = {field.name.lower(): field.dataType for field in frame.schema}
+    there = {c: f.col(f"`{c}`") if c.lower() in types else None for c in columns}
+    values = [_hashable(column, types[c.lower()]) for c, column in there.items() if column is not None]
+    nulls = [f.lit(True) if column is None else column.isNull() for column in there.values()]
+    kind = f.lit(kind) if isinstance(kind, int) else kind
+    fingerprint = f.struct(
+        f.when(kind != ADDRESS_ALONE, f.xxhash64(kind, *values, *nulls)).otherwise(f.lit(0)).alias("one"),
+        f.when(kind != ADDRESS_ALONE, f.xxhash64(f.lit(1), kind, *nulls, *values)).otherwise(f.lit(0)).alias("two"),
+    )
+    return frame.select(*where, fingerprint.alias(name), *keep)
+
+
+def _hashable(value: Column, kind: DataType) -> Column:
+    """A value for Spark's hash functions, which reject maps, skip nulls inside of values, and ignore array lengths."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, MapType):
+        entries = f.array_sort(f.map_entries(value))
+        return _of_items(entries, lambda x: [x["key"], x["value"].isNull(), _hashable(x["value"], kind.valueType)])
+    if isinstance(kind, ArrayType):
+        return _of_items(value, lambda x: [x.isNull(), _hashable(x, kind.elementType)])
+    if isinstance(kind, StructType) and kind.fields:
+        children = [value.getField(field.name) for field in kind.fields]
+        hashed = [_hashable(child, field.dataType) for child, field in zip(children, kind.fields, strict=True)]
+        return _struct([*hashed, *(child.isNull() for child in children)])
+    return value
+
+
+def _of_items(items: Column, parts: Any) -> Column:
+    from pyspark.sql import functions as f
+
+    return _struct([f.size(items), f.transform(items, lambda x: _struct(parts(x)))])
+
+
+def _struct(parts: list[Column]) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.struct(*(part.alias(f"c{number}") for number, part in enumerate(parts)))
+
+
+def _ranges(offsets: Mapping[TopicPartition, OffsetSet]) -> Iterator[tuple[str, int, int, int]]:
+    return ((*tp, *interval) for tp, of_tp in offsets.items() for interval in of_tp)
+
+
+def _is_within(address: AddressColumns, prefix: str) -> Column:
+    """Whether an address lies in the range of a side table's row."""
+    from pyspark.sql import functions as f
+
+    topic, partition, start, end = (f.col(f"_kseg_{prefix}_{name}") for name in _RANGE)
+    offset = f.col(address.offset)
+    same = (topic == f.col(address.topic)) & (partition == f.col(address.partition))
+    return same & (offset >= start) & (offset < end)
 
 
 def rows_by_run(runs: DataFrame) -> Mapping[str | None, int]:
