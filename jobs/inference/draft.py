@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from kseg.client.registry.config import SECRETS, RegistryConfig
+from kseg.client.registry.errors import SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
+from kseg.client.registry.schemas import Schema
 from kseg.etl.errors import listed
 from kseg.jobs.api.properties import may_be_secret
-from kseg.jobs.inference.finer_times import documents_with_finer_times
 from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown, uses_registry
 from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import columns_of
@@ -24,9 +25,12 @@ from kseg.jobs.records.registry_options import PREFIX
 from kseg.segment_reader.decode.jit import is_cached
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.errors import PayloadSchemaError
+from kseg.segment_reader.payload.framing import SchemaKey, frames_of
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.kernel import decode
 from kseg.segment_reader.payload.json.shape import JsonOptions
+from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_schema
 
 MOST_COLUMNS = 500
 
@@ -119,7 +123,7 @@ def _framed(found: Recognised, payloads: list[bytes | None], registry: Mapping[s
         types = {schema.type for schema in schemas.values()}
         if types != {"JSON"}:
             return Payload(found, schema_type=types.pop() if len(types) == 1 else None)
-        return Payload(found, schema_type="JSON", finer=documents_with_finer_times(payloads, schemas, client))
+        return Payload(found, schema_type="JSON", finer=_documents_with_finer_times(payloads, schemas, client))
 
 
 def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
@@ -156,3 +160,38 @@ def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int, op
         counts = Counter(Status(int(status[row])).name for row in bad)
         said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         yield f"{len(bad):,} sampled value(s) cannot be decoded ({said}), the first: {first}"
+
+
+def _documents_with_finer_times(
+    payloads: Sequence[bytes | None], schemas: Mapping[SchemaKey, Schema], registry: SchemaRegistry
+) -> int:
+    """How many of these framed documents can be decoded only if digits below a microsecond are cut off.
+
+    schemas: of the frames. Raises SchemaRegistryError.
+    """
+    some = pa.array([payload for payload in payloads if payload is not None], pa.binary())
+    frames, count = frames_of(some), 0
+    for number, key in enumerate(frames.schemas):
+        rows = np.flatnonzero(frames.which == number)
+        if key in schemas and (read := _usable(schemas[key], registry)) is not None:
+            count += _finer(read, some.take(pa.array(rows)), int(frames.skip[rows[0]]))
+    return count
+
+
+def _usable(schema: Schema, registry: SchemaRegistry) -> JsonSchemaType | None:
+    """None: a run says what is wrong with it."""
+    try:
+        resolved = registry.resolve(schema)
+        return read_json_schema(schema.text, {name: used.text for name, used in resolved.references})
+    except (SchemaNotFound, PayloadSchemaError):
+        return None
+
+
+def _finer(read: JsonSchemaType, documents: pa.BinaryArray, skip: int) -> int:
+    exact, cut = (
+        json_decoder(read.type, JsonOptions(formats=read.formats, nanoseconds=how), engine="reference")
+        .decode(documents, skip=skip)
+        .status
+        for how in ("fail", "truncate")
+    )
+    return int(np.count_nonzero((exact == Status.INEXACT) & (cut == Status.DECODED)))
