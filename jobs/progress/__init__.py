@@ -11,16 +11,26 @@ Progress counts what ended tasks have read (`etl.telemetry.progress` explains wh
 from __future__ import annotations
 
 import sys
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, Self
 
+from kseg.etl.telemetry.progress import NullProgress
 from kseg.jobs.progress.lines import LineProgress
-from kseg.jobs.progress.silent import SilentProgress
 
 if TYPE_CHECKING:
     from kseg.jobs.progress.bars import BarProgress
 
 Form = Literal["partitions", "total", "lines", "none"]
 FORMS: tuple[Form, ...] = ("partitions", "total", "lines", "none")
+
+
+class SilentProgress(NullProgress):
+    """Shows neither progress nor messages; the result has the important messages."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def progress_for(
