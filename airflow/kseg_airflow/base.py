@@ -36,7 +36,7 @@ from kseg_airflow.links import DeltaVersionLink, DriverLogLink, RunReportLink
 from kseg_airflow.outcomes import Outcome
 from kseg_airflow.previous import Asked, Previous, mark_of, not_shared, previous_driver
 from kseg_airflow.retention import retention_days, tidy
-from kseg_airflow.run_folder import Record, RunFolder, asked_hash, default_run_dir, mark_stopped
+from kseg_airflow.run_folder import DriverRecord, RunFolder, asked_hash, default_run_dir, mark_stopped
 from kseg_airflow.submit import Submission, submitter_of
 from kseg_airflow.triggers import KsegRunTrigger
 from kseg_airflow.watching import outcome_so_far, show_rest, wait_for_submission, watch, where
@@ -259,7 +259,7 @@ class KsegOperator(BaseOperator):
             )
             self._handle = handle = submitter_of(self.submit)(submission)
             folder.keep(
-                Record(
+                DriverRecord(
                     attempt=attempt,
                     handle=handle.to_json(),
                     asked=asked.hash,
@@ -400,13 +400,13 @@ class KsegOperator(BaseOperator):
                     self._stop(folder, record, this_try(context))
             raise
 
-    def _stop(self, folder: RunFolder, record: Record, follower: str) -> None:
+    def _stop(self, folder: RunFolder, record: DriverRecord, follower: str) -> None:
         # Airflow gives a resumed task `execution_timeout` once more, which may be shorter than `kill_grace`.
         if folder.stop_by(follower, record.handle):
             handle_of(record.handle).stop_detached(self.kill_grace)
 
 
-def _left_by_the_dead(record: Record, owner: str) -> bool:
+def _left_by_the_dead(record: DriverRecord, owner: str) -> bool:
     return any(handle_of(values).proven_dead(owner) for values in record.drivers)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from kseg_airflow.compat import AirflowException, clear_of, logical_identity, this_try
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.outcomes import DONE, Outcome
-from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.run_folder import DriverRecord, RunFolder
 from kseg_airflow.watching import outcome_so_far
 
 
@@ -88,7 +88,7 @@ def previous_driver(folder: RunFolder, asked: Asked, grace: float, log: Any) -> 
     return None
 
 
-def _why(record: Record) -> str:
+def _why(record: DriverRecord) -> str:
     return "was stopped" if record.stopped else "had other arguments"
 
 

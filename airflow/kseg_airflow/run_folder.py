@@ -47,7 +47,7 @@ def default_run_dir() -> str:
 
 
 @dataclass(slots=True)
-class Record:
+class DriverRecord:
     """The last driver of a task instance.
 
     handle: where it runs, for `handles.handle_of`. asked: hash of the command, without arguments that differ by try.
@@ -125,17 +125,17 @@ class RunFolder:
         except FileNotFoundError:
             return False
 
-    def record(self) -> Record | None:
+    def record(self) -> DriverRecord | None:
         """The last driver's record; None if no driver was started."""
         found = read_json(self.path / "record.json")
         if found is None:
             return None
-        known = {name: found[name] for name in Record.__slots__ if name in found}
-        record = Record(**known)
+        known = {name: found[name] for name in DriverRecord.__slots__ if name in found}
+        record = DriverRecord(**known)
         record.stopped = record.stopped or (self.path / f"try-{record.attempt}" / _STOPPED).exists()
         return record
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: DriverRecord) -> None:
         """Replace the record."""
         write_private(self.path / "record.json", json.dumps(asdict(record), indent=2) + "\n")
 
@@ -150,7 +150,7 @@ class RunFolder:
             self.keep(replace(record, taken=True))
             self.remove_secrets()
 
-    def taken(self, record: Record) -> dict[str, Any] | None:
+    def taken(self, record: DriverRecord) -> dict[str, Any] | None:
         """The success that a task has read; None if there is none."""
         return read_json(self.path / f"try-{record.attempt}" / _TAKEN) if record.taken else None
 

@@ -1,4 +1,4 @@
-"""The states of a group member, as transition tables: (state, event) -> state. Any other step raises IllegalStep.
+"""The states of a group member, as transition tables: (state, event) -> state. Any other step raises IllegalMemberStep.
 
 CLASSIC: the classic protocol (Java's AbstractCoordinator):
 
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 
 
-class IllegalStep(RuntimeError):
+class IllegalMemberStep(RuntimeError):
     """An event that cannot happen in this state: a bug in this client, never an error of the cluster."""
 
 
@@ -139,10 +139,10 @@ class Machine(Generic[S, E]):
         self.state = start
 
     def step(self, event: E) -> S:
-        """Apply an event; returns the new state. Raises IllegalStep if the table has no such step."""
+        """Apply an event; returns the new state. Raises IllegalMemberStep if the table has no such step."""
         new = self._table.get((self.state, event))
         if new is None:
-            raise IllegalStep(f"{event.name} cannot happen to a member that is {self.state.value}")
+            raise IllegalMemberStep(f"{event.name} cannot happen to a member that is {self.state.value}")
         self.state = new
         return new
 

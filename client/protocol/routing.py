@@ -13,7 +13,7 @@ from enum import Enum
 from kseg.client.protocol.error_codes import ErrorCode
 
 
-class Target(Enum):
+class RequestTarget(Enum):
     """The broker that a request is sent to."""
 
     ANY = "any broker"
@@ -49,7 +49,7 @@ class Route:
     API that shows whether a request was carried out. `note`: exceptions, for the documentation.
     """
 
-    target: Target
+    target: RequestTarget
     safety: RetrySafety = RetrySafety.SAFE
     done_already: tuple[ErrorCode, ...] = ()
     verify_with: str = ""
@@ -57,4 +57,4 @@ class Route:
 
 
 #: Requests between brokers and controllers, which this client encodes and decodes, but does not send.
-NOT_SENT = Route(Target.ANY, RetrySafety.UNSAFE)
+NOT_SENT = Route(RequestTarget.ANY, RetrySafety.UNSAFE)

@@ -198,7 +198,9 @@ class Request(Message, Generic[R_co]):
         class DeleteGroupsRequest(
             Request["DeleteGroupsResponse"], key=42, versions="0-2", flexible="2+", client_waits="1+"
         ):
-            ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(E.GROUP_ID_NOT_FOUND,))
+            ROUTE = Route(
+                RequestTarget.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(E.GROUP_ID_NOT_FOUND,)
+            )
             PERMISSIONS = permissions("DELETE group")
             ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP")
 

@@ -35,7 +35,13 @@ from kseg.client.retry import Deadline
 from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
 from kseg.client.wire.connection import MAX_FRAME, Connection
 from kseg.client.wire.failures import LastFailures
-from kseg.client.wire.negotiation import SilentBrokers, Versions, assumed_versions, may_be_too_old, negotiate_versions
+from kseg.client.wire.negotiation import (
+    BrokerVersions,
+    SilentBrokers,
+    assumed_versions,
+    may_be_too_old,
+    negotiate_versions,
+)
 from kseg.client.wire.other_protocols import other_protocol
 from kseg.client.wire.throttle import Throttle
 from kseg.client.wire.trace import Tap
@@ -77,7 +83,7 @@ class BrokerConnection:
     ) -> None:
         self.endpoint = endpoint
         self.label = str(endpoint)
-        self.versions = Versions({}, {})
+        self.versions = BrokerVersions({}, {})
         self.closed = False
         self.throttle = throttle or Throttle()
         self._silent = SilentBrokers() if silent is None else silent

@@ -38,7 +38,7 @@ _REMEMBERED_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class BrokerVersions:
     """The versions that a connection's broker supports, by API key (lowest, highest), and its features by name.
 
     `ranges` also has APIs that this client does not know. `finalized_features`: the cluster's levels.
@@ -65,7 +65,7 @@ class Asker(Protocol):
     def call(self, request: Any, version: int, *, deadline: Deadline) -> Any: ...
 
 
-def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
+def negotiate_versions(connection: Asker, deadline: Deadline) -> BrokerVersions:
     """Request a broker's versions, with the highest version of ApiVersions that both sides support.
 
     Raises RequestTimedOut or BrokerUnavailable if there is no response, with a hint at possible causes; ProtocolFault;
@@ -93,7 +93,7 @@ def negotiate_versions(connection: Asker, deadline: Deadline) -> Versions:
         raise ProtocolFault("ApiVersions response lists no API", broker=connection.label)
     # Epoch -1: the broker does not know the finalized features yet.
     finalized = response.finalized_features if response.finalized_features_epoch >= 0 else []
-    return Versions(
+    return BrokerVersions(
         ranges={entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
         finalized_features={feature.name: feature.max_version_level for feature in finalized},
         supported_features={
@@ -110,9 +110,9 @@ def _ask(connection: Asker, version: int, deadline: Deadline) -> ApiVersionsResp
     return response
 
 
-def assumed_versions(release: str) -> Versions:
+def assumed_versions(release: str) -> BrokerVersions:
     """The versions that brokers of a release before 0.10 support, including those of earlier releases."""
-    return Versions(versions_before_negotiation(release), {}, assumed=True)
+    return BrokerVersions(versions_before_negotiation(release), {}, assumed=True)
 
 
 class SilentBrokers:

@@ -236,7 +236,7 @@ AnyStep = Annotated[
 ]
 
 
-class Target(NamedTuple):
+class TargetName(NamedTuple):
     """One table: by its absolute path (or URL), or by its name in a catalog."""
 
     path: str | None
@@ -245,11 +245,11 @@ class Target(NamedTuple):
     def __str__(self) -> str:
         return self.path or self.table or ""
 
-    def of(self, topic: str) -> Target:
+    def of(self, topic: str) -> TargetName:
         """The table that a topic's rows land in, `{topic}` filled in. Raises ConfigurationError."""
         if not is_topic_name(topic):  # a path could lead out of the lake
             raise ConfigurationError.of("sink", f"{topic[:300]!a} is not a topic name", "use Kafka's names")
-        return Target(*(text and text.replace(TOPIC_PLACEHOLDER, topic) for text in self))
+        return TargetName(*(text and text.replace(TOPIC_PLACEHOLDER, topic) for text in self))
 
 
 class Route(Section):
@@ -265,8 +265,8 @@ class Route(Section):
     columns: DecidesRowsIfGiven[SomeColumns | None] = None
 
     @property
-    def target(self) -> Target:
-        return Target(self.path, self.table)
+    def target(self) -> TargetName:
+        return TargetName(self.path, self.table)
 
 
 class QuarantineTable(Section):
@@ -308,11 +308,11 @@ class Sink(Section):
         return {place: one for place, one in derived if isinstance(one, DerivedPartition)}
 
     @property
-    def targets(self) -> dict[str, Target]:
+    def targets(self) -> dict[str, TargetName]:
         """Targets by route, `*` for all others; `{topic}` not filled in."""
         if self.routes is not None:
             return {topic: route.target for topic, route in self.routes.items()}
-        return {CATCH_ALL: Target(self.path, self.table)}
+        return {CATCH_ALL: TargetName(self.path, self.table)}
 
     @property
     def dead_letters_path(self) -> str | None:
@@ -366,7 +366,7 @@ class Sink(Section):
         named = self.targets.values() if self.routed else (self.target(topic) for topic in topics)
         return tuple(dict.fromkeys(str(target) for target in named))
 
-    def target(self, topic: str) -> Target:
+    def target(self, topic: str) -> TargetName:
         """The table that a topic's rows land in, of a sink that is not `routed`. Raises ConfigurationError where no
         route takes the topic."""
         named: Sink | Route | None = self
@@ -376,7 +376,7 @@ class Sink(Section):
             raise ConfigurationError.of(
                 "sink.routes", f"there is no route for topic {topic}", 'add one, or a route "*" for all other topics'
             )
-        target = Target(named.path, named.table)
+        target = TargetName(named.path, named.table)
         if target.table and TOPIC_PLACEHOLDER in target.table and not fits_table_name(topic):
             raise ConfigurationError.of(
                 "sink", f"topic {topic} is not valid in the table name {target.table}", "give it its own route"

@@ -11,7 +11,7 @@ from kseg.client.protocol.suggestion import did_you_mean
 from kseg.client.protocol.topic_names import is_topic_name
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER
-from kseg.etl.config.sections import CATCH_ALL, Sink, Source, Target
+from kseg.etl.config.sections import CATCH_ALL, Sink, Source, TargetName
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ def nearest(topic: str, view: View) -> str:
     return did_you_mean(topic, topics) or f"the source reads {', '.join(topics)}"
 
 
-def sound_targets(view: View) -> list[tuple[str, Target]]:
+def sound_targets(view: View) -> list[tuple[str, TargetName]]:
     sink = view.sink
     if sink.routes is not None:
         return [(topic, route.target) for topic, route in sink.routes.items() if view.sound("sink", "routes", topic)]
-    return [(CATCH_ALL, Target(sink.path, sink.table))] if sink.path or sink.table else []
+    return [(CATCH_ALL, TargetName(sink.path, sink.table))] if sink.path or sink.table else []
 
 
 def place_of(view: View, route: str, key: str) -> PathKey:
@@ -77,7 +77,7 @@ def topics_of_route(view: View, route: str) -> tuple[str, ...]:
     return tuple(topic for topic in view.source.named_topics or () if topic not in own)
 
 
-def target_paths(view: View, route: str, target: Target) -> list[str]:
+def target_paths(view: View, route: str, target: TargetName) -> list[str]:
     """The folders this route leads to; the template itself where the topics are not known yet."""
     if target.path is None:
         return []

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.rescue import with_rescued
-from kseg.segment_reader.payload.row_schema import Record, aligned, to_arrow
+from kseg.segment_reader.payload.row_schema import RowRecord, aligned, to_arrow
 
 
 class AlignedDecoder:
@@ -15,7 +15,7 @@ class AlignedDecoder:
     rescue: its rows have one more column, of rescued fields, which stays as it is.
     """
 
-    def __init__(self, own: PayloadDecoder, writer: Record, reader: Record, *, rescue: bool = False) -> None:
+    def __init__(self, own: PayloadDecoder, writer: RowRecord, reader: RowRecord, *, rescue: bool = False) -> None:
         self._own, self._writer, self._reader, self._rescue = own, writer, reader, rescue
         kind = to_arrow(reader)
         self.type = with_rescued(kind) if rescue else kind

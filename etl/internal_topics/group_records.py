@@ -31,7 +31,7 @@ from kseg.etl.internal_topics.records_by_key import Change, Marker, changes
 Slot = tuple[str, int] | bytes
 
 
-class Record(NamedTuple):
+class KeyedRecord(NamedTuple):
     """A record that counts, or waits for its transaction: its offset, its messages (client.protocol.embedded)."""
 
     offset: int
@@ -43,15 +43,15 @@ class Record(NamedTuple):
 class GroupRecords:
     """What counts by key; what waits by producer and key; `notes` about records that are newer than this release."""
 
-    held: dict[Slot, Record] = field(default_factory=dict)
-    pending: dict[int, dict[Slot, Record]] = field(default_factory=dict)
+    held: dict[Slot, KeyedRecord] = field(default_factory=dict)
+    pending: dict[int, dict[Slot, KeyedRecord]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def of(self, key_type: type[TypedMessage]) -> list[Record]:
+    def of(self, key_type: type[TypedMessage]) -> list[KeyedRecord]:
         """What counts of one type of key, in the order of the log."""
         return sorted((one for one in self.held.values() if isinstance(one.key, key_type)), key=lambda one: one.offset)
 
-    def commits(self) -> dict[tuple[str, int], Record]:
+    def commits(self) -> dict[tuple[str, int], KeyedRecord]:
         """The offsets that count, by topic and partition."""
         return {slot: one for slot, one in self.held.items() if isinstance(slot, tuple)}
 
@@ -99,7 +99,7 @@ def _apply(place: KeyPlace, records: GroupRecords, change: Change) -> None:
     target = records.held
     if change.producer_id is not None:
         target = records.pending.setdefault(change.producer_id, {})
-    target[slot] = Record(change.offset, decoded.key, decoded.value)
+    target[slot] = KeyedRecord(change.offset, decoded.key, decoded.value)
 
 
 def _slot(key: bytes, message: TypedMessage) -> Slot:

@@ -12,7 +12,7 @@ from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.group_kinds import GroupKind, kind_of
-from kseg.etl.internal_topics.group_records import GroupRecords, Record, as_commit, group_records
+from kseg.etl.internal_topics.group_records import GroupRecords, KeyedRecord, as_commit, group_records
 from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
 
@@ -158,7 +158,7 @@ def _pending(records: GroupRecords, kind: GroupKind, retention_ms: int) -> Itera
 
 
 def _offset(
-    slot: tuple[str, int], one: Record, kind: GroupKind, retention_ms: int, producer_id: int | None = None
+    slot: tuple[str, int], one: KeyedRecord, kind: GroupKind, retention_ms: int, producer_id: int | None = None
 ) -> GroupOffset:
     value = as_commit(one.value)
     expires = kind.expires_from(slot[0], value.commit_timestamp)

@@ -80,7 +80,7 @@ AnyEvent = (
     | events.Abandoned
     | bases.BasePinned
     | events.BoundaryPinned
-    | events.BoundaryUnproved
+    | events.BoundaryNotPinned
     | events.OffsetsGivenUp
     | events.OffsetsReclaimed
     | events.GroupOffsetsAccepted

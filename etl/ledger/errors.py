@@ -10,7 +10,7 @@ from __future__ import annotations
 from kseg.etl.errors import AddressValue, AnotherRunActive, KsegError
 
 
-class IllegalStep(KsegError):
+class IllegalEvent(KsegError):
     """An event that is not allowed in the ledger's state, such as `accounted` for an abandoned run.
 
     Nothing was written. There is a bug, or a process without a lease tried to write.

@@ -283,7 +283,7 @@ class BoundaryPinned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundaryUnproved(Event):
+class BoundaryNotPinned(Event):
     """Partitions whose boundary was not pinned (`on_data_loss: record`).
 
     Their boundary would be at the log's start, and retention may have deleted earlier records of the interval.
@@ -406,8 +406,8 @@ __all__ = [
     "AccountCleared",
     "AccountFailed",
     "Accounted",
+    "BoundaryNotPinned",
     "BoundaryPinned",
-    "BoundaryUnproved",
     "ByPartition",
     "Equation",
     "Event",

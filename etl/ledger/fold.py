@@ -1,6 +1,6 @@
 """The state machine of the ledger: `fold` applies events to a state, and rejects an event that is not allowed in it.
 
-The order of a run's events (any other order is an IllegalStep):
+The order of a run's events (any other order is an IllegalEvent):
 
     planned ──► landed* ──► accounted ──► offsets_committed ──► finished
        │  ▲        │            │                                  ▲
@@ -30,7 +30,7 @@ from datetime import datetime
 
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned, with_pinned
-from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.expired_letters import LettersExpired, with_expired
 from kseg.etl.ledger.kept_offsets import gone_with, landed_with, with_attempt
 from kseg.etl.ledger.order import MAY_FOLLOW, overlap_of
@@ -56,7 +56,7 @@ def fold(state: JobState, entries: Iterable[Entry]) -> JobState:
     """The state after these events; `state` is not changed.
 
     Raises:
-        IllegalStep: an event is not allowed after those before it.
+        IllegalEvent: an event is not allowed after those before it.
         LeaseLost: an event was written under a lease that was no longer the chain's last.
     """
     building = _Building(state)
@@ -151,7 +151,7 @@ class _Building:
                 self._base_pinned(event)
             case ev.BoundaryPinned():
                 self._boundary_pinned(event)
-            case ev.BoundaryUnproved():
+            case ev.BoundaryNotPinned():
                 for tp, log_start in event.log_starts.items():
                     self.unproved[tp, event.time_ms] = log_start
             case ev.OffsetsGivenUp():
@@ -443,6 +443,6 @@ class _Building:
             raise self._illegal(event, "a summary has to be before all other events")
         self._take(replace(event.state, version=self.state.version, ledger_id=self.state.ledger_id))
 
-    def _illegal(self, event: ev.Event, message: str) -> IllegalStep:
+    def _illegal(self, event: ev.Event, message: str) -> IllegalEvent:
         text = f"{event.KIND} is not allowed here: {message}"
-        return IllegalStep(text, job=self.state.job, chain=event.chain, run=event.run_id or None)
+        return IllegalEvent(text, job=self.state.job, chain=event.chain, run=event.run_id or None)

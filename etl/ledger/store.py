@@ -32,7 +32,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger.conditional_put import check_races, check_refuses, refuse_unsafe
-from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.object_store import is_local
@@ -168,7 +168,7 @@ class Ledger:
             The state after the events; if there was nothing to do, the state that was read.
 
         Raises:
-            IllegalStep, LeaseLost: the events are not allowed in that state; nothing was written.
+            IllegalEvent, LeaseLost: the events are not allowed in that state; nothing was written.
             RetriableFailure: other writers were faster until the deadline, or the store does not respond.
             Refused, ConfigurationError: as in `read`.
             anything that decide raises.
@@ -308,7 +308,7 @@ class Ledger:
         _check_complete(rows, state.sequence, last, lambda what: self._damaged(job, what))
         try:
             return self._remember(fold(state, [row.entry for row in rows]))
-        except (IllegalStep, LeaseLost) as error:
+        except (IllegalEvent, LeaseLost) as error:
             raise self._damaged(job, f"its events contradict each other: {error}") from error
 
     def _rows_after(self, table: DeltaTable, job: str, sequence: int) -> list[codec.Row]:

@@ -322,7 +322,7 @@ class BackfillPlanner:
         if pinned:
             draft.add(ev.BoundaryPinned(time_ms=millis, offsets=pinned))
         if noted:
-            draft.add(ev.BoundaryUnproved(time_ms=millis, log_starts=noted))
+            draft.add(ev.BoundaryNotPinned(time_ms=millis, log_starts=noted))
         return offsets
 
     def _closed(self, draft: Draft, millis: int, *, ends: bool) -> dict[TopicPartition, Decision]:

@@ -16,7 +16,7 @@ def planned_losses(events: Iterable[ev.Event]) -> Iterator[str]:
     for event in events:
         if isinstance(event, ev.OffsetsGivenUp) and event.reason == "retention":
             yield f"lost: the log no longer has {listed(event.ranges)}, which no run has read"
-        if isinstance(event, ev.BoundaryUnproved):
+        if isinstance(event, ev.BoundaryNotPinned):
             starts = listed(f"{tp} {offset}" for tp, offset in sorted(event.log_starts.items()))
             yield (
                 f"possibly lost: records at or after {format_millis(event.time_ms)} may have been removed before the "

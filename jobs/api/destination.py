@@ -28,7 +28,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.protocol.registry import API_BY_NAME
-from kseg.client.protocol.routing import Target
+from kseg.client.protocol.routing import RequestTarget
 from kseg.client.protocol.schema import Message
 from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection
@@ -93,24 +93,24 @@ def by_default(api: str, request: Message) -> list[Destination]:
     Raises ConfigurationError where the fields do not tell it (AlterReplicaLogDirs goes to the broker with the replica).
     """
     asked = API_BY_NAME[api].request.ROUTE.target
-    if asked in (Target.LEADER, Target.REPLICA):
+    if asked in (RequestTarget.LEADER, RequestTarget.REPLICA):
         return _leaders_of(api, request) or [
             _ask_back(api, "names no partition", "leader:TOPIC:PARTITION or broker:ID")
         ]
-    if asked is Target.GROUP_COORDINATOR:
+    if asked is RequestTarget.GROUP_COORDINATOR:
         groups = [Destination("group", name=name) for name in _names(request, "group")]
         return groups or [_ask_back(api, "names no group", "group:ID or broker:ID")]
-    if asked is Target.TRANSACTION_COORDINATOR:
+    if asked is RequestTarget.TRANSACTION_COORDINATOR:
         # Without a transactional id a producer id may come from any broker.
         ids = [Destination("transaction", name=name) for name in _names(request, "transactional")]
         return ids or [Destination("any")]
     if api == "AlterReplicaLogDirs":
         _ask_back(api, "belongs to the broker that holds the replica", "broker:ID")
-    if asked is Target.NAMED_BROKER:
+    if asked is RequestTarget.NAMED_BROKER:
         return _brokers(request) or [Destination("any")]
-    if asked is Target.ALL_BROKERS:
+    if asked is RequestTarget.ALL_BROKERS:
         return [Destination("all")]
-    return [Destination("controller" if asked is Target.CONTROLLER else "any")]
+    return [Destination("controller" if asked is RequestTarget.CONTROLLER else "any")]
 
 
 def connect(cluster: Cluster, destination: Destination, deadline: Deadline) -> BrokerConnection:

@@ -251,7 +251,7 @@ KINDS: Final[Mapping[str, Explanation]] = {
         "this run lost its lease to another one: it was taken over, or it was suspended for longer than `run.lease`",
         "nothing to do: the other run continues; nothing landed twice",
     ),
-    "IllegalStep": Explanation(
+    "IllegalEvent": Explanation(
         "a step that the ledger's rules do not allow after what it has; nothing was written",
         "report it with the log file: this is an error in kseg, or an older release worked on the same ledger",
     ),

@@ -43,7 +43,7 @@ class NullHeaderKey(ValueError):
 
 
 @dataclass(frozen=True)
-class Field:
+class BytesColumn:
     """A binary column: whether a row has a value, and where it lies."""
 
     valid: Bytes
@@ -51,7 +51,7 @@ class Field:
     data: Bytes
 
     @classmethod
-    def of(cls, column: pa.Array | None, rows: int) -> Field:
+    def of(cls, column: pa.Array | None, rows: int) -> BytesColumn:
         """None: a column of nulls. Text is taken as its UTF-8 bytes."""
         if column is None:
             return cls(np.zeros(rows, np.uint8), np.zeros(rows + 1, np.int64), np.zeros(1, np.uint8))
@@ -75,17 +75,17 @@ class Columns:
 
     rows: int
     millis: Ints
-    key: Field
-    value: Field
+    key: BytesColumn
+    value: BytesColumn
     header_at: Ints
-    name: Field
-    content: Field
+    name: BytesColumn
+    content: BytesColumn
 
     @classmethod
     def of(cls, key: pa.Array | None, value: pa.Array | None, headers: pa.Array | None, millis: Ints) -> Columns:
         """`headers`: list of structs of a name and a content. Raises NullHeaderKey."""
         rows = len(millis)
-        header_at, name, content = np.zeros(rows + 1, np.int64), Field.of(None, 0), Field.of(None, 0)
+        header_at, name, content = np.zeros(rows + 1, np.int64), BytesColumn.of(None, 0), BytesColumn.of(None, 0)
         if headers is not None:
             # A null list counts nothing; flatten() leaves out what lies behind null rows.
             counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
@@ -98,8 +98,8 @@ class Columns:
             if names.null_count:
                 first = int(np.argmin(np.asarray(names.is_valid())))
                 raise NullHeaderKey(int(np.searchsorted(header_at, first, side="right")) - 1)
-            name, content = Field.of(names, len(flat)), Field.of(contents, len(flat))
-        return cls(rows, np.ascontiguousarray(millis, np.int64), Field.of(key, rows), Field.of(value, rows),
+            name, content = BytesColumn.of(names, len(flat)), BytesColumn.of(contents, len(flat))
+        return cls(rows, np.ascontiguousarray(millis, np.int64), BytesColumn.of(key, rows), BytesColumn.of(value, rows),
                    header_at, name, content)  # fmt: skip
 
     @cached_property

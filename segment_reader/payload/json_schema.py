@@ -32,7 +32,7 @@ from kseg.segment_reader.payload.json_schema_choices import (
     choice_of,
     member_names,
 )
-from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType
+from kseg.segment_reader.payload.row_schema import Array, JsonText, Map, RowField, RowRecord, RowType
 
 _CONNECT = ("org.apache.kafka.connect.data.", "io.debezium.time.")
 _CHOICES = ("oneOf", "anyOf")
@@ -62,10 +62,10 @@ class JsonSchemaType:
     choices: Mapping[str, Choice] = field(default_factory=dict)
 
     @property
-    def columns(self) -> Record:
+    def columns(self) -> RowRecord:
         """The same columns as a tree of fields, in which JSON text is a type of its own."""
         made = _columns(self.type, "", self.formats)
-        assert isinstance(made, Record)
+        assert isinstance(made, RowRecord)
         return made
 
 
@@ -91,7 +91,7 @@ def read_json_schema(text: str, references: Mapping[str, str] | None = None, *, 
 def _columns(kind: pa.DataType, path: str, formats: Mapping[str, str]) -> RowType:
     if pa.types.is_struct(kind):
         below = ((child, f"{path}.{quoted(child.name)}" if path else quoted(child.name)) for child in kind)
-        return Record(tuple(Field(child.name, _columns(child.type, its, formats)) for child, its in below))
+        return RowRecord(tuple(RowField(child.name, _columns(child.type, its, formats)) for child, its in below))
     if pa.types.is_map(kind):
         return Map(kind.key_type, _columns(kind.item_type, f"{path}[]", formats))
     if pa.types.is_list(kind):

@@ -24,7 +24,7 @@ import pyarrow as pa
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError
 from kseg.segment_reader.payload.errors import InvalidSchema, TooLargeForOneBatch, UnsupportedSchema
-from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, RowType, aligned, to_arrow
+from kseg.segment_reader.payload.row_schema import Array, JsonText, Map, RowField, RowRecord, RowType, aligned, to_arrow
 
 RESCUED: Final = "_kseg_rescued"
 
@@ -57,7 +57,7 @@ class RescuingDecoder:
     The text has the writer's other fields. own: the decoder to rows of the writer's type.
     """
 
-    def __init__(self, own: PayloadDecoder, writer: Record, reader: Record) -> None:
+    def __init__(self, own: PayloadDecoder, writer: RowRecord, reader: RowRecord) -> None:
         self._own, self._writer, self._reader = own, writer, reader
         self.type = with_rescued(to_arrow(reader))
 
@@ -78,7 +78,7 @@ def unknown_paths(writer: RowType, reader: RowType, path: str = "") -> Iterator[
     `row_schema.merged` must accept the two types.
     """
     match writer, reader:
-        case Record(), Record():
+        case RowRecord(), RowRecord():
             known = {field.key: field.type for field in reader.fields}
             for field in writer.fields:
                 below = f"{path}.{quoted(field.name)}" if path else quoted(field.name)
@@ -97,7 +97,7 @@ def has_unknown(writer: RowType, reader: RowType) -> bool:
     return next(unknown_paths(writer, reader), None) is not None
 
 
-def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringArray:
+def rescued(rows: pa.StructArray, writer: RowRecord, reader: RowRecord) -> pa.StringArray:
     """For each row of the writer's type, the fields that the reader's type lacks, as JSON; null if there are none.
 
     Raises TooLargeForOneBatch: this is more than 2 GiB of text.
@@ -120,7 +120,7 @@ def rescued(rows: pa.StructArray, writer: Record, reader: Record) -> pa.StringAr
 def _values_of(kind: RowType) -> int:
     """How many values a row of this type has, if every list and every map has one element."""
     match kind:
-        case Record():
+        case RowRecord():
             return 1 + sum(_values_of(field.type) for field in kind.fields)
         case Array():
             return _values_of(kind.items)
@@ -134,7 +134,7 @@ def _values_of(kind: RowType) -> int:
 
 def _unknown(values: pa.Array, writer: RowType, reader: RowType) -> list[str | None]:
     match writer, reader:
-        case Record(), Record():
+        case RowRecord(), RowRecord():
             known = {field.key: field.type for field in reader.fields}
             members = []
             for field, child in zip(writer.fields, values.flatten(), strict=True):
@@ -164,7 +164,7 @@ def _list_of(parts: Sequence[str | None]) -> str | None:
 
 def _whole(values: pa.Array, kind: RowType) -> list[str]:
     match kind:
-        case Record():
+        case RowRecord():
             made = _objects([_member(field, child) for field, child in _children(kind, values)], values, none="{}")
             texts = [text or "null" for text in made]
         case Array():
@@ -179,11 +179,11 @@ def _whole(values: pa.Array, kind: RowType) -> list[str]:
     return texts
 
 
-def _children(record: Record, values: pa.StructArray) -> Iterable[tuple[Field, pa.Array]]:
+def _children(record: RowRecord, values: pa.StructArray) -> Iterable[tuple[RowField, pa.Array]]:
     return zip(record.fields, values.flatten(), strict=True)
 
 
-def _member(field: Field, values: pa.Array) -> list[str | None]:
+def _member(field: RowField, values: pa.Array) -> list[str | None]:
     """A field as a member of a JSON object; None if the member is left out."""
     texts: list[str | None] = list(_whole(values, field.type))
     if field.unwritten is not None:

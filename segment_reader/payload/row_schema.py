@@ -30,7 +30,7 @@ _WORDS = {kind: word for word, kind in reversed(PRIMITIVES.items())}
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RowField:
     """number: None if fields are matched by name.
 
     unwritten: only for a writer's field, for its rescued values: the JSON text of a value that is not written, like
@@ -49,8 +49,8 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    fields: tuple[Field, ...]
+class RowRecord:
+    fields: tuple[RowField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class UnknownText:
     """A string of a stored schema from before JSON text had a type of its own: the first writer's type becomes its."""
 
 
-RowType: TypeAlias = "pa.DataType | Record | Array | Map | JsonText | UnknownText"
+RowType: TypeAlias = "pa.DataType | RowRecord | Array | Map | JsonText | UnknownText"
 
 
 def from_arrow(kind: pa.DataType) -> RowType:
     """The type of rows whose fields have no numbers and whose strings are no JSON text."""
     if pa.types.is_struct(kind):
-        return Record(tuple(Field(child.name, from_arrow(child.type)) for child in kind))
+        return RowRecord(tuple(RowField(child.name, from_arrow(child.type)) for child in kind))
     if pa.types.is_map(kind):
         return Map(kind.key_type, from_arrow(kind.item_type))
     return Array(from_arrow(kind.value_type)) if pa.types.is_list(kind) else kind
@@ -88,7 +88,7 @@ def from_arrow(kind: pa.DataType) -> RowType:
 
 def to_arrow(kind: RowType) -> pa.DataType:
     match kind:
-        case Record():
+        case RowRecord():
             return pa.struct([pa.field(field.name, to_arrow(field.type)) for field in kind.fields])
         case Array():
             return pa.list_(to_arrow(kind.items))
@@ -102,7 +102,7 @@ def to_arrow(kind: RowType) -> pa.DataType:
 # --- as text
 
 
-def schema_text(schema: Record) -> str:
+def schema_text(schema: RowRecord) -> str:
     """The schema as JSON, in which scalar types have the names of Spark's DDL; but strings are `text` or `json`.
 
     Older texts have `string` for both.
@@ -110,20 +110,20 @@ def schema_text(schema: Record) -> str:
     return json.dumps(_document(schema), ensure_ascii=False, separators=(",", ":"))
 
 
-def parse_schema(text: str) -> Record:
+def parse_schema(text: str) -> RowRecord:
     """Parse the text of `schema_text`. Raises InvalidSchema."""
     try:
         schema = _parsed(json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError, PayloadSchemaError):
         schema = None
-    if not isinstance(schema, Record):
+    if not isinstance(schema, RowRecord):
         raise InvalidSchema("", "the table's columns are those of another format")
     return schema
 
 
 def _document(kind: RowType) -> Any:
     match kind:
-        case Record():
+        case RowRecord():
             return {"columns": [_field(field) for field in kind.fields]}
         case Array():
             return {"array": _document(kind.items)}
@@ -136,7 +136,7 @@ def _document(kind: RowType) -> Any:
     return "text" if pa.types.is_string(kind) else _word(kind)
 
 
-def _field(field: Field) -> dict[str, Any]:
+def _field(field: RowField) -> dict[str, Any]:
     number = {} if field.number is None else {"number": field.number}
     return {"name": field.name, "type": _document(field.type), **number}
 
@@ -148,7 +148,9 @@ def _word(kind: pa.DataType) -> str:
 def _parsed(document: Any) -> RowType:
     match document:
         case {"columns": [*fields]}:
-            return Record(tuple(Field(each["name"], _parsed(each["type"]), each.get("number")) for each in fields))
+            return RowRecord(
+                tuple(RowField(each["name"], _parsed(each["type"]), each.get("number")) for each in fields)
+            )
         case {"array": items}:
             return Array(_parsed(items))
         case {"map": [str(keys), values]}:
@@ -167,7 +169,7 @@ def _parsed(document: Any) -> RowType:
 # --- merging
 
 
-def merged(reader: Record, writer: Record, *, add_fields: bool = True, widen: bool = False) -> Record:
+def merged(reader: RowRecord, writer: RowRecord, *, add_fields: bool = True, widen: bool = False) -> RowRecord:
     """The reader's columns with the writer's additional ones; the same object if there are none.
 
     add_fields: False: fields that the reader lacks are left out. widen: the reader's types become the writer's if these
@@ -185,7 +187,7 @@ class _Merge:
     add_fields: bool
     widen: bool
 
-    def record(self, reader: Record, writer: Record, place: str) -> Record:
+    def record(self, reader: RowRecord, writer: RowRecord, place: str) -> RowRecord:
         fields = list(reader.fields)
         numbers = {field.key: number for number, field in enumerate(fields)}
         names = {field.name for field in fields}
@@ -194,16 +196,16 @@ class _Merge:
             number = numbers.get(field.key)
             if number is not None:
                 before = fields[number]
-                fields[number] = Field(before.name, self.of(before.type, field.type, below), before.number)
+                fields[number] = RowField(before.name, self.of(before.type, field.type, below), before.number)
             elif self.add_fields:
                 if field.name in names:
                     raise IncompatibleSchemas(below, below, "the column of this name is a field of another number")
                 fields.append(field)
-        return Record(tuple(fields))
+        return RowRecord(tuple(fields))
 
     def of(self, reader: RowType, writer: RowType, place: str) -> RowType:
         match reader, writer:
-            case Record(), Record():
+            case RowRecord(), RowRecord():
                 return self.record(reader, writer, place)
             case Array(), Array():
                 return Array(self.of(reader.items, writer.items, f"{place}[]"))
@@ -238,10 +240,10 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     return bool(wide == narrow or (wide == pa.float64() and narrow == pa.float32()))
 
 
-def narrowed(writer: Record, reader: Record) -> Record:
+def narrowed(writer: RowRecord, reader: RowRecord) -> RowRecord:
     """The writer's columns without those that the reader lacks. Both must be compatible (see `merged`)."""
     known = {field.key: field.type for field in reader.fields}
-    return Record(
+    return RowRecord(
         tuple(
             dataclasses.replace(field, type=_narrowed(field.type, known[field.key]))
             for field in writer.fields
@@ -252,7 +254,7 @@ def narrowed(writer: Record, reader: Record) -> Record:
 
 def _narrowed(writer: RowType, reader: RowType) -> RowType:
     match writer, reader:
-        case Record(), Record():
+        case RowRecord(), RowRecord():
             return narrowed(writer, reader)
         case Array(), Array():
             return Array(_narrowed(writer.items, reader.items))
@@ -274,7 +276,7 @@ def aligned(rows: pa.Array, writer: RowType, reader: RowType) -> pa.Array:
         return rows
     rows = rows.take(pa.array(np.arange(len(rows)))) if rows.offset else rows
     match writer, reader:
-        case Record(), Record():
+        case RowRecord(), RowRecord():
             parts = zip(writer.fields, rows.flatten(), strict=True)
             columns = _columns({field.key: (field.type, part) for field, part in parts}, reader, len(rows))
             return pa.StructArray.from_arrays(columns, fields=list(to_arrow(reader)), mask=rows.is_null())
@@ -287,7 +289,7 @@ def aligned(rows: pa.Array, writer: RowType, reader: RowType) -> pa.Array:
     return rows.cast(to_arrow(reader))
 
 
-def _columns(parts: Mapping[int | str, tuple[RowType, pa.Array]], reader: Record, n: int) -> list[pa.Array]:
+def _columns(parts: Mapping[int | str, tuple[RowType, pa.Array]], reader: RowRecord, n: int) -> list[pa.Array]:
     return [
         aligned(parts[field.key][1], parts[field.key][0], field.type)
         if field.key in parts

@@ -11,7 +11,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string, uint16, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
@@ -134,7 +134,7 @@ class UnregisterBrokerRequest(
     The broker.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.BROKER_ID_NOT_REGISTERED,))
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.BROKER_ID_NOT_REGISTERED,))
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{CONTROLLER} BROKER_ID_NOT_REGISTERED")
 

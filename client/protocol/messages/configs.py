@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, float64, int8, int16, int32, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
@@ -36,7 +36,7 @@ class DescribeConfigsRequest(
     Null keys request all of a resource's.
     """
 
-    ROUTE = Route(Target.NAMED_BROKER)
+    ROUTE = Route(RequestTarget.NAMED_BROKER)
     PERMISSIONS = permissions("DESCRIBE_CONFIGS topic, DESCRIBE_CONFIGS group, DESCRIBE_CONFIGS cluster")
     ERRORS = error_policy(_CONFIGS)
 
@@ -97,7 +97,7 @@ class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2
     The whole new configuration of each resource.
     """
 
-    ROUTE = Route(Target.NAMED_BROKER)
+    ROUTE = Route(RequestTarget.NAMED_BROKER)
     PERMISSIONS = permissions("ALTER_CONFIGS topic, ALTER_CONFIGS group, ALTER_CONFIGS cluster")
     ERRORS = error_policy(_CONFIGS)
 
@@ -141,7 +141,7 @@ class IncrementalAlterConfigsRequest(
     Changes per resource.
     """
 
-    ROUTE = Route(Target.NAMED_BROKER)
+    ROUTE = Route(RequestTarget.NAMED_BROKER)
     PERMISSIONS = permissions("ALTER_CONFIGS topic, ALTER_CONFIGS group, ALTER_CONFIGS cluster")
     ERRORS = error_policy(f"{_CONFIGS} UNKNOWN_SERVER_ERROR")
 
@@ -183,7 +183,7 @@ class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], key=74,
     The types to list; an empty list asks for all of them.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE_CONFIGS cluster")
     ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED UNSUPPORTED_VERSION")
 
@@ -210,7 +210,7 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=4
     Filters that an entry must match: type 0 exactly `match`, 1 the default entry, 2 any with this entity type.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE_CONFIGS cluster")
     ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED INVALID_REQUEST")
 
@@ -260,7 +260,7 @@ class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, ver
     Changes per entity.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("ALTER_CONFIGS cluster")
     ERRORS = error_policy(CONTROLLER)
 
@@ -315,7 +315,7 @@ class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions=
     The new levels; kind 1 only raises, 2 lowers if no metadata is lost, 3 lowers in any case. Level 0 removes.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{CONTROLLER} FEATURE_UPDATE_FAILED INVALID_UPDATE_VERSION")
 

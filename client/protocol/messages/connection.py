@@ -5,7 +5,7 @@ from __future__ import annotations
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Message, Request, Response, Struct
 
 
@@ -43,7 +43,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-4",
     Requests the version ranges of all APIs.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("UNSUPPORTED_VERSION INVALID_REQUEST")
 
@@ -96,7 +96,7 @@ class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0
     """
 
     # An interrupted exchange begins again, over a new connection.
-    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    ROUTE = Route(RequestTarget.SAME_CONNECTION, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE")
 
@@ -120,7 +120,7 @@ class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versi
     """
 
     # An interrupted exchange begins again, over a new connection.
-    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    ROUTE = Route(RequestTarget.SAME_CONNECTION, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("", otherwise="none: it is sent before authentication")
     ERRORS = error_policy("SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM")
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
@@ -26,7 +26,7 @@ class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], k
     The member, its subscription, and the partitions that it owns.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, READ group")
     ERRORS = error_policy(
         f"{GROUP} INVALID_REQUEST UNSUPPORTED_ASSIGNOR GROUP_MAX_SIZE_REACHED "
@@ -83,7 +83,7 @@ class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], key
     Groups by id.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
     ERRORS = error_policy(DESCRIBED_GROUP)
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import LEADER
 
@@ -66,7 +66,7 @@ class FetchRequest(
     Where to read, how many bytes, and how long the broker waits for them.
     """
 
-    ROUTE = Route(Target.REPLICA)
+    ROUTE = Route(RequestTarget.REPLICA)
     PERMISSIONS = permissions("READ topic")
     ERRORS = error_policy(
         _FETCH,
@@ -234,7 +234,7 @@ class ListOffsetsRequest(
     A time (or one of the special values) per partition.
     """
 
-    ROUTE = Route(Target.LEADER)
+    ROUTE = Route(RequestTarget.LEADER)
     PERMISSIONS = permissions("DESCRIBE topic")
     ERRORS = error_policy(
         f"{LEADER} LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED "
@@ -298,7 +298,7 @@ class OffsetForLeaderEpochRequest(
     An epoch per partition.
     """
 
-    ROUTE = Route(Target.LEADER)
+    ROUTE = Route(RequestTarget.LEADER)
     PERMISSIONS = permissions("DESCRIBE topic")
     ERRORS = error_policy(f"{LEADER} TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED", _READ_FAILED)
 

@@ -10,7 +10,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
@@ -31,7 +31,7 @@ class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", fle
     """
 
     # Without a member id, the member that the first request created stays until its session times out.
-    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(
         f"{GROUP} INCONSISTENT_GROUP_PROTOCOL INVALID_SESSION_TIMEOUT GROUP_MAX_SIZE_REACHED UNSUPPORTED_VERSION",
@@ -86,7 +86,7 @@ class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", fle
     From the leader: all members' assignments.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(f"{GROUP} INCONSISTENT_GROUP_PROTOCOL", MEMBER)
 
@@ -123,7 +123,7 @@ class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", fle
     The member.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(GROUP, MEMBER)
 
@@ -151,7 +151,7 @@ class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", f
     The members that leave.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_MEMBER_ID,))
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_MEMBER_ID,))
     PERMISSIONS = permissions("READ group")
     ERRORS = error_policy(
         f"{GROUP} FENCED_INSTANCE_ID",
@@ -193,7 +193,7 @@ class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", f
     Empty filters match everything.
     """
 
-    ROUTE = Route(Target.ALL_BROKERS)
+    ROUTE = Route(RequestTarget.ALL_BROKERS)
     PERMISSIONS = permissions(
         "DESCRIBE group, DESCRIBE cluster", otherwise="DESCRIBE on cluster, or on group: others are left out"
     )
@@ -238,7 +238,7 @@ class DescribeGroupsRequest(
     Groups by id.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE group")
     ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND")
 
@@ -288,7 +288,9 @@ class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-2
     Groups by id.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.GROUP_ID_NOT_FOUND,))
+    ROUTE = Route(
+        RequestTarget.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.GROUP_ID_NOT_FOUND,)
+    )
     PERMISSIONS = permissions("DELETE group")
     ERRORS = error_policy(f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP")
 

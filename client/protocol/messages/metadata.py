@@ -10,7 +10,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import ABORTABLE
 
@@ -35,7 +35,7 @@ class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexi
     The topics; null means all (from v1).
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE topic, CREATE cluster")
     ERRORS = error_policy(
         "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND "
@@ -108,7 +108,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, version
     What to include.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(
         "CLUSTER_AUTHORIZATION_FAILED MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ENDPOINT_TYPE "
@@ -148,7 +148,7 @@ class DescribeTopicPartitionsRequest(
     Topics by name, where to continue, and the maximum number of partitions to return.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE topic")
     ERRORS = error_policy(
         "UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION INVALID_REQUEST"
@@ -222,7 +222,7 @@ class FindCoordinatorRequest(
     One key up to v3, many from v4.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE group, DESCRIBE transactional id")
     ERRORS = error_policy(
         "COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS GROUP_AUTHORIZATION_FAILED "

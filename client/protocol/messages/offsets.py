@@ -10,7 +10,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
@@ -43,7 +43,7 @@ class OffsetCommitRequest(
     Offsets per partition, and who commits them.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(
         f"{GROUP} UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID REQUEST_TIMED_OUT "
@@ -127,7 +127,7 @@ class OffsetFetchRequest(
     Groups (one up to v7), and their topics.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
     ERRORS = error_policy(
         f"{GROUP} UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID TOPIC_AUTHORIZATION_FAILED "
@@ -222,7 +222,7 @@ class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0",
     Partitions by topic.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ topic, DELETE group")
     ERRORS = error_policy(
         f"{GROUP} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP GROUP_SUBSCRIBED_TO_TOPIC "

@@ -10,7 +10,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
@@ -26,7 +26,7 @@ class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2
     Null asks for all partitions.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.ELECTION_NOT_NEEDED,))
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.ELECTION_NOT_NEEDED,))
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(
         f"{CONTROLLER} PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE "
@@ -75,7 +75,7 @@ class AlterPartitionReassignmentsRequest(
     The target replicas per partition.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(
         f"{CONTROLLER} INVALID_REPLICA_ASSIGNMENT INVALID_REPLICATION_FACTOR "
@@ -131,7 +131,7 @@ class ListPartitionReassignmentsRequest(
     Null asks for all topics.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(f"{CONTROLLER} UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -181,7 +181,7 @@ class AlterReplicaLogDirsRequest(
     Per target directory, given by its absolute path: the partitions to move there.
     """
 
-    ROUTE = Route(Target.NAMED_BROKER)
+    ROUTE = Route(RequestTarget.NAMED_BROKER)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(
         "LOG_DIR_NOT_FOUND KAFKA_STORAGE_ERROR REPLICA_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION "
@@ -234,7 +234,7 @@ class DescribeLogDirsRequest(
     Null asks for all partitions.
     """
 
-    ROUTE = Route(Target.ALL_BROKERS)
+    ROUTE = Route(RequestTarget.ALL_BROKERS)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(
         "CLUSTER_AUTHORIZATION_FAILED",

@@ -10,7 +10,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import ByteString, array, int16, int32, int64, record_set, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import ABORTABLE, TRANSACTION
 
@@ -46,7 +46,7 @@ class ProduceRequest(
     """
 
     # With a producer id the leader drops duplicates; without one the records would be there twice.
-    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE, note="yes for batches with a producer id")
+    ROUTE = Route(RequestTarget.LEADER, RetrySafety.UNSAFE, note="yes for batches with a producer id")
     PERMISSIONS = permissions("WRITE topic, WRITE transactional id, IDEMPOTENT_WRITE cluster")
     ERRORS = error_policy(
         "CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID NOT_LEADER_OR_FOLLOWER "
@@ -161,7 +161,7 @@ class InitProducerIdRequest(
     """
 
     # The epoch is raised once more, which fences that of the lost response like all older ones.
-    ROUTE = Route(Target.TRANSACTION_COORDINATOR, RetrySafety.SAME_EFFECT)
+    ROUTE = Route(RequestTarget.TRANSACTION_COORDINATOR, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("WRITE transactional id, IDEMPOTENT_WRITE cluster")
     ERRORS = error_policy(
         f"{TRANSACTION} CLUSTER_AUTHORIZATION_FAILED INVALID_TRANSACTION_TIMEOUT INVALID_REQUEST", ABORTABLE

@@ -21,7 +21,7 @@ from kseg.client.protocol.fields import (
     uuid,
 )
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
@@ -37,7 +37,7 @@ class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions=
     Partition 0 of __cluster_metadata.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy(f"{_QUORUM} BROKER_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION")
 
@@ -106,7 +106,7 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1
     The voter and where it listens.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.DUPLICATE_VOTER,))
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.DUPLICATE_VOTER,))
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{_QUORUM} DUPLICATE_VOTER")
 
@@ -137,7 +137,7 @@ class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, version
     The voter.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.VOTER_NOT_FOUND,))
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.VOTER_NOT_FOUND,))
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{_QUORUM} VOTER_NOT_FOUND")
 
@@ -162,7 +162,7 @@ class UpdateRaftVoterRequest(
     The voter as it is now.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("", otherwise="CLUSTER_ACTION on cluster")
     ERRORS = error_policy(f"{_QUORUM} VOTER_NOT_FOUND")
 

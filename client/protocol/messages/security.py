@@ -10,7 +10,7 @@ from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, byte_string, int8, int16, int32, int64, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER
 
@@ -35,7 +35,7 @@ class DescribeAclsRequest(
     One filter; null matches all names, principals or hosts.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED SECURITY_DISABLED INVALID_REQUEST")
 
@@ -85,7 +85,7 @@ class CreateAclsRequest(
     Entries to add; pattern type 3 is a literal name, 4 a prefix.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{CONTROLLER} SECURITY_DISABLED")
 
@@ -125,7 +125,7 @@ class DeleteAclsRequest(
     """
 
     # The second response lists nothing removed.
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT)
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT)
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(f"{CONTROLLER} SECURITY_DISABLED")
 
@@ -178,7 +178,7 @@ class DescribeUserScramCredentialsRequest(
     Null or an empty list asks for all users.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("DESCRIBE cluster")
     ERRORS = error_policy("CLUSTER_AUTHORIZATION_FAILED RESOURCE_NOT_FOUND DUPLICATE_RESOURCE INVALID_REQUEST")
 
@@ -219,7 +219,7 @@ class AlterUserScramCredentialsRequest(
     What to remove and what to set. A password is salted on the client's side and never sent.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.RESOURCE_NOT_FOUND,))
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.RESOURCE_NOT_FOUND,))
     PERMISSIONS = permissions("ALTER cluster")
     ERRORS = error_policy(
         f"{CONTROLLER} RESOURCE_NOT_FOUND DUPLICATE_RESOURCE UNSUPPORTED_SASL_MECHANISM UNACCEPTABLE_CREDENTIAL"
@@ -267,7 +267,7 @@ class CreateDelegationTokenRequest(
     """
 
     # There would be two tokens, and nobody would expire the first.
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="DescribeDelegationToken")
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="DescribeDelegationToken")
     PERMISSIONS = permissions("", otherwise="CREATE_TOKENS on user, for another one's token")
     ERRORS = error_policy(_TOKEN)
 
@@ -310,7 +310,7 @@ class RenewDelegationTokenRequest(
     The token by its secret, and its new lifetime in ms from now.
     """
 
-    ROUTE = Route(Target.CONTROLLER)
+    ROUTE = Route(RequestTarget.CONTROLLER)
     PERMISSIONS = permissions("", otherwise="to own the token, or to be one of its renewers")
     ERRORS = error_policy(_TOKEN)
 
@@ -338,7 +338,7 @@ class ExpireDelegationTokenRequest(
     """
 
     ROUTE = Route(
-        Target.CONTROLLER,
+        RequestTarget.CONTROLLER,
         RetrySafety.SAME_EFFECT,
         done_already=(
             ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
@@ -372,7 +372,7 @@ class DescribeDelegationTokenRequest(
     Null requests the tokens of all owners that the requester may see.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     PERMISSIONS = permissions("", otherwise="to own the token, DESCRIBE on it, or DESCRIBE_TOKENS on user")
     ERRORS = error_policy(_TOKEN)
 

@@ -22,7 +22,7 @@ from kseg.client.protocol.fields import (
     uuid,
 )
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 
 _SHARE_SESSION: Final = error_policy(
@@ -44,7 +44,7 @@ class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", f
     """
 
     # Records that were acquired with the lost response stay locked until their acquisition lock expires.
-    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
+    ROUTE = Route(RequestTarget.LEADER, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(f"{_SHARE} CORRUPT_MESSAGE", _SHARE_SESSION)
 
@@ -140,7 +140,7 @@ class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versi
     """
 
     # As for ShareFetch: the records stay locked until their acquisition lock expires.
-    ROUTE = Route(Target.LEADER, RetrySafety.UNSAFE)
+    ROUTE = Route(RequestTarget.LEADER, RetrySafety.UNSAFE)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(_SHARE, _SHARE_SESSION)
 

@@ -20,7 +20,7 @@ from kseg.client.protocol.fields import (
     uuid,
 )
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
@@ -38,7 +38,7 @@ class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"], key=76,
     Epoch 0 joins, -1 leaves; null topics: nothing has changed since the last heartbeat.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, READ group")
     ERRORS = error_policy(f"{GROUP} TOPIC_AUTHORIZATION_FAILED GROUP_MAX_SIZE_REACHED INVALID_REQUEST", NEW_MEMBER)
 
@@ -78,7 +78,7 @@ class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, v
     Groups by id.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
     ERRORS = error_policy(DESCRIBED_GROUP)
 
@@ -135,7 +135,7 @@ class DescribeShareGroupOffsetsRequest(
     Groups; null topics ask for all of a group's.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
     ERRORS = error_policy(_SHARE_OFFSETS)
 
@@ -197,7 +197,7 @@ class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"], k
     New start offsets.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ topic, READ group")
     ERRORS = error_policy(_SHARE_OFFSETS)
 
@@ -247,7 +247,7 @@ class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"],
     """
 
     ROUTE = Route(
-        Target.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+        RequestTarget.GROUP_COORDINATOR, RetrySafety.SAME_EFFECT, done_already=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
     )
     PERMISSIONS = permissions("READ topic, DELETE group")
     ERRORS = error_policy(_SHARE_OFFSETS)

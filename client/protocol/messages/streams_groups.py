@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, struct, uint16
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import Route, Target
+from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
@@ -20,7 +20,7 @@ class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key
     Who the member is, its topology, its tasks; null: nothing has changed since the last heartbeat.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, READ group")
     ERRORS = error_policy(
         f"{GROUP} GROUP_ID_NOT_FOUND INVALID_REQUEST GROUP_MAX_SIZE_REACHED "
@@ -151,7 +151,7 @@ class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"], key=8
     Groups by id.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE topic, DESCRIBE group")
     ERRORS = error_policy(DESCRIBED_GROUP)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int8, int16, int32, string, uuid
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response
 
 
@@ -18,7 +18,7 @@ class GetTelemetrySubscriptionsRequest(
     The client instance id: zero in the first request, then the one that the broker assigned.
     """
 
-    ROUTE = Route(Target.ANY)
+    ROUTE = Route(RequestTarget.ANY)
     ERRORS = error_policy("INVALID_REQUEST UNSUPPORTED_VERSION THROTTLING_QUOTA_EXCEEDED")
 
     client_instance_id: UUID = uuid("0+")
@@ -44,7 +44,7 @@ class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0
     OTLP bytes, compressed as `compression_type` says; `terminating` marks the last ones.
     """
 
-    ROUTE = Route(Target.SAME_CONNECTION, RetrySafety.UNSAFE)
+    ROUTE = Route(RequestTarget.SAME_CONNECTION, RetrySafety.UNSAFE)
     ERRORS = error_policy(
         "INVALID_REQUEST INVALID_RECORD UNKNOWN_SUBSCRIPTION_ID TELEMETRY_TOO_LARGE "
         "UNSUPPORTED_COMPRESSION_TYPE THROTTLING_QUOTA_EXCEEDED",

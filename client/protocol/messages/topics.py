@@ -10,7 +10,7 @@ from uuid import UUID
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, uuid
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import CONTROLLER, LEADER
 
@@ -35,7 +35,7 @@ class CreateTopicsRequest(
     Topics to create.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
     PERMISSIONS = permissions("CREATE topic, CREATE cluster")
     ERRORS = error_policy(
         f"{_TOPIC_CHANGE} TOPIC_ALREADY_EXISTS INVALID_PARTITIONS INVALID_REPLICATION_FACTOR "
@@ -113,7 +113,7 @@ class DeleteTopicsRequest(
     """
 
     # Another client may have created a topic of that name meanwhile.
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
     PERMISSIONS = permissions("DELETE topic")
     ERRORS = error_policy(
         f"{_TOPIC_CHANGE} TOPIC_DELETION_DISABLED",
@@ -157,7 +157,7 @@ class CreatePartitionsRequest(
     The new number of partitions of each topic, existing ones included.
     """
 
-    ROUTE = Route(Target.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
+    ROUTE = Route(RequestTarget.CONTROLLER, RetrySafety.VERIFY_FIRST, verify_with="Metadata")
     PERMISSIONS = permissions("ALTER topic")
     ERRORS = error_policy(
         f"{_TOPIC_CHANGE} INVALID_PARTITIONS INVALID_REPLICA_ASSIGNMENT REASSIGNMENT_IN_PROGRESS",
@@ -205,7 +205,9 @@ class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0
     """
 
     # Offset -1 is the current high watermark: a second request may delete records that came after the first.
-    ROUTE = Route(Target.LEADER, RetrySafety.VERIFY_FIRST, verify_with="ListOffsets", note="yes up to a given offset")
+    ROUTE = Route(
+        RequestTarget.LEADER, RetrySafety.VERIFY_FIRST, verify_with="ListOffsets", note="yes up to a given offset"
+    )
     PERMISSIONS = permissions("DELETE topic")
     ERRORS = error_policy(f"{LEADER} OFFSET_OUT_OF_RANGE TOPIC_AUTHORIZATION_FAILED POLICY_VIOLATION REQUEST_TIMED_OUT")
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kseg.client.protocol.error_policy import error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
 from kseg.client.protocol.permissions import permissions
-from kseg.client.protocol.routing import RetrySafety, Route, Target
+from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
 from kseg.client.protocol.shared_errors import ABORTABLE, COORDINATOR, TRANSACTION
 
@@ -28,7 +28,7 @@ class AddPartitionsToTxnRequest(
     One transaction's partitions up to v3, many transactions' from v4.
     """
 
-    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    ROUTE = Route(RequestTarget.TRANSACTION_COORDINATOR)
     PERMISSIONS = permissions("WRITE topic, WRITE transactional id")
     ERRORS = error_policy(
         f"{TRANSACTION} TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION OPERATION_NOT_ATTEMPTED", ABORTABLE
@@ -99,7 +99,7 @@ class AddOffsetsToTxnRequest(
     The transaction and the group.
     """
 
-    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    ROUTE = Route(RequestTarget.TRANSACTION_COORDINATOR)
     PERMISSIONS = permissions("READ group, WRITE transactional id")
     ERRORS = error_policy(f"{TRANSACTION} GROUP_AUTHORIZATION_FAILED INVALID_GROUP_ID", ABORTABLE)
 
@@ -138,7 +138,7 @@ class TxnOffsetCommitRequest(
     Offsets per partition, and the transaction they belong to.
     """
 
-    ROUTE = Route(Target.GROUP_COORDINATOR)
+    ROUTE = Route(RequestTarget.GROUP_COORDINATOR)
     PERMISSIONS = permissions("READ topic, READ group, WRITE transactional id")
     ERRORS = error_policy(
         f"{TRANSACTION} GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED "
@@ -212,7 +212,7 @@ class EndTxnRequest(
     The transaction, and how it ends.
     """
 
-    ROUTE = Route(Target.TRANSACTION_COORDINATOR, RetrySafety.VERIFY_FIRST, verify_with="DescribeTransactions")
+    ROUTE = Route(RequestTarget.TRANSACTION_COORDINATOR, RetrySafety.VERIFY_FIRST, verify_with="DescribeTransactions")
     PERMISSIONS = permissions("WRITE transactional id")
     ERRORS = error_policy(TRANSACTION, ABORTABLE)
 
@@ -243,7 +243,7 @@ class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, version
     """
 
     # Between brokers; an administrator ends a hanging transaction with it (KIP-664).
-    ROUTE = Route(Target.LEADER)
+    ROUTE = Route(RequestTarget.LEADER)
     PERMISSIONS = permissions("CLUSTER_ACTION cluster")
     ERRORS = error_policy(
         "CORRUPT_MESSAGE INVALID_PRODUCER_EPOCH UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER "
@@ -298,7 +298,7 @@ class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"], key=6
     Transactional ids.
     """
 
-    ROUTE = Route(Target.TRANSACTION_COORDINATOR)
+    ROUTE = Route(RequestTarget.TRANSACTION_COORDINATOR)
     PERMISSIONS = permissions("DESCRIBE transactional id")
     ERRORS = error_policy(f"{COORDINATOR} TRANSACTIONAL_ID_NOT_FOUND TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
 
@@ -340,7 +340,7 @@ class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versi
     Filters; an empty list and -1 match everything.
     """
 
-    ROUTE = Route(Target.ALL_BROKERS)
+    ROUTE = Route(RequestTarget.ALL_BROKERS)
     PERMISSIONS = permissions("", otherwise="DESCRIBE on transactional id; others are left out")
     ERRORS = error_policy(
         "COORDINATOR_LOAD_IN_PROGRESS INVALID_REGULAR_EXPRESSION TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -375,7 +375,7 @@ class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, ver
     Partitions by topic.
     """
 
-    ROUTE = Route(Target.LEADER)
+    ROUTE = Route(RequestTarget.LEADER)
     PERMISSIONS = permissions("READ topic")
     ERRORS = error_policy(
         "NOT_LEADER_OR_FOLLOWER UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION"

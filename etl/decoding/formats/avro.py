@@ -166,10 +166,10 @@ def _rescuing(decoder: PayloadDecoder, writer: RowType, reader: RowType) -> Payl
     The reader's type may have fields that the writer's type lacks.
     """
     from kseg.segment_reader.payload.rescue import RescuingDecoder, has_unknown
-    from kseg.segment_reader.payload.row_schema import Record
+    from kseg.segment_reader.payload.row_schema import RowRecord
 
-    if not (isinstance(writer, Record) and isinstance(reader, Record) and has_unknown(writer, reader)):
+    if not (isinstance(writer, RowRecord) and isinstance(reader, RowRecord) and has_unknown(writer, reader)):
         return decoder
     written = {field.key for field in writer.fields}
-    kept = Record(tuple(field for field in reader.fields if field.key in written))
+    kept = RowRecord(tuple(field for field in reader.fields if field.key in written))
     return RescuingDecoder(decoder, writer, kept)

@@ -18,7 +18,7 @@ def rows_type(kind: pa.DataType, rescue: bool) -> pa.DataType:
 
 
 class OfColumns:
-    """Base of formats without their own schema resolution. A writer has `columns`, a `row_schema.Record`."""
+    """Base of formats without their own schema resolution. A writer has `columns`, a `row_schema.RowRecord`."""
 
     rescue = False
 
@@ -66,7 +66,7 @@ class OfColumns:
 
 
 class HasColumns(Protocol):
-    """A writer's schema. columns: of its rows, a `row_schema.Record`."""
+    """A writer's schema. columns: of its rows, a `row_schema.RowRecord`."""
 
     @property
     def columns(self) -> Any: ...

@@ -150,11 +150,11 @@ def _record(message: Any) -> Any:
     from kseg.segment_reader.payload import row_schema
     from kseg.segment_reader.payload.protobuf.columns import Column, Document, Struct, columns_of, unwritten_text
 
-    def record(struct: Struct) -> row_schema.Record:
-        return row_schema.Record(tuple(map(field, struct.columns)))
+    def record(struct: Struct) -> row_schema.RowRecord:
+        return row_schema.RowRecord(tuple(map(field, struct.columns)))
 
-    def field(column: Column) -> row_schema.Field:
-        return row_schema.Field(column.name, of(column), column.field.number, unwritten_text(column))
+    def field(column: Column) -> row_schema.RowField:
+        return row_schema.RowField(column.name, of(column), column.field.number, unwritten_text(column))
 
     def of(column: Column) -> row_schema.RowType:
         if not isinstance(column.node, Struct | Document):

@@ -8,12 +8,12 @@ from typing import Any
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Map,
     Primitive,
-    Record,
     Schema,
     Union,
 )
@@ -24,7 +24,7 @@ def encode_default(value: Any, schema: Schema) -> bytes:
     match schema:
         case Union():
             return _branch(value, schema)
-        case Record():
+        case AvroRecord():
             if not isinstance(value, dict):
                 raise ValueError(f"{value!r} is no object")
             parts = []

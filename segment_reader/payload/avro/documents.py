@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 from kseg.segment_reader.payload.avro.resolution import resolve, smallest
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Map,
     Primitive,
-    Record,
     Schema,
     Union,
     is_null,
@@ -37,7 +37,7 @@ class DocumentTexts:
     """The texts of documents. Not picklable: it keeps what it has made for each schema."""
 
     def __init__(self) -> None:
-        self._records: dict[int, tuple[Record, Form]] = {}
+        self._records: dict[int, tuple[AvroRecord, Form]] = {}
 
     def of(self, data: bytes, schema: Schema) -> str:
         """Raises BadPayload: the bytes have the schema's structure, and a value is wrong."""
@@ -58,7 +58,7 @@ class DocumentTexts:
 
     def _form(self, schema: Schema) -> Form:
         match schema:
-            case Record():
+            case AvroRecord():
                 return self._record(schema)
             case Array():
                 item, smallest_item = self._form(schema.items), smallest(schema.items)
@@ -74,7 +74,7 @@ class DocumentTexts:
                 return lambda reader: texts[_symbol(reader, len(texts))]
         return _scalar(schema)
 
-    def _record(self, record: Record) -> Form:
+    def _record(self, record: AvroRecord) -> Form:
         if id(record) not in self._records:
             names = [_quoted(field.name) for field in record.fields]
             forms: list[Form] = []

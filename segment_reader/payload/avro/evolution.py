@@ -26,15 +26,15 @@ from kseg.segment_reader.payload.avro.recursion import is_recursive, records_in,
 from kseg.segment_reader.payload.avro.resolution import is_other_member, resolve
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroField,
+    AvroRecord,
     Enum,
-    Field,
     Fixed,
     Kind,
     Logical,
     Map,
     Named,
     Primitive,
-    Record,
     Schema,
     Union,
     describe,
@@ -79,7 +79,7 @@ class _Merge:
         # A type that is used twice stays one type.
         self._done: dict[tuple[int, ...], Named] = {}
         self._shared = SharedTypes({})
-        self._above: list[Record] = []  # the reader's records around what is merged
+        self._above: list[AvroRecord] = []  # the reader's records around what is merged
         self._again: dict[int, list[str]] = {}  # what writers call them where they begin again, by identity
         self._recursive = False
 
@@ -94,7 +94,7 @@ class _Merge:
         if is_null(writer):
             return reader
         match reader, writer:
-            case Record(), Record() if self._any_name or _alike(reader, writer):
+            case AvroRecord(), AvroRecord() if self._any_name or _alike(reader, writer):
                 if reader in self._above:
                     self._again.setdefault(id(reader), []).append(writer.name)
                     return reader
@@ -114,13 +114,13 @@ class _Merge:
                     return _value(writer, reader, place)
         raise _conflict(reader, writer, place)
 
-    def _record(self, reader: Record, writer: Record, place: str) -> Record:
+    def _record(self, reader: AvroRecord, writer: AvroRecord, place: str) -> AvroRecord:
         key = (id(reader), id(writer), *self._above_in(reader))
         if key in self._done:
             known = self._done[key]
-            assert isinstance(known, Record)
+            assert isinstance(known, AvroRecord)
             return known
-        result = Record(reader.name)
+        result = AvroRecord(reader.name)
         if self._recursive:
             self._above.append(reader)
             with self._shared.open(writer, result):
@@ -142,7 +142,7 @@ class _Merge:
         self._done[key] = result
         return result
 
-    def _fields(self, reader: Record, writer: Record, place: str) -> list[Field]:
+    def _fields(self, reader: AvroRecord, writer: AvroRecord, place: str) -> list[AvroField]:
         fields = list(reader.fields)
         numbers = {field.name: number for number, field in enumerate(fields)}
         written = {field.name for field in writer.fields}
@@ -151,17 +151,17 @@ class _Merge:
             number = _column(field, fields, numbers, written, taken)
             if number is None:
                 if self._add_fields:
-                    fields.append(Field(field.name, self._shared.of(field.schema), field.default, field.aliases))
+                    fields.append(AvroField(field.name, self._shared.of(field.schema), field.default, field.aliases))
                 continue
             taken.add(number)
             before = fields[number]
             schema = self.of(before.schema, field.schema, f"{place}.{before.name}")
             aliases = _with(before.aliases, before.name, field.name)
             if schema is not before.schema or aliases != before.aliases:
-                fields[number] = Field(before.name, schema, before.default, aliases)
+                fields[number] = AvroField(before.name, schema, before.default, aliases)
         return fields
 
-    def _above_in(self, reader: Record) -> Iterable[int]:
+    def _above_in(self, reader: AvroRecord) -> Iterable[int]:
         """The records around it that it contains: where they begin again depends on them."""
         inner = records_in(reader) if self._above else {}
         return (id(record) for record in self._above if id(record) in inner)
@@ -204,7 +204,7 @@ class _Merge:
 
 
 def _column(
-    field: Field, fields: list[Field], numbers: dict[str, int], written: set[str], taken: set[int]
+    field: AvroField, fields: list[AvroField], numbers: dict[str, int], written: set[str], taken: set[int]
 ) -> int | None:
     """Which of the reader's fields a writer's field is."""
     if field.name in numbers:
@@ -276,7 +276,7 @@ def _same_name(one: Schema, other: Schema) -> bool:
 
 
 def _same_alias(one: Schema, other: Schema) -> bool:
-    if not isinstance(one, Record | Enum | Fixed) or not isinstance(other, Record | Enum | Fixed):
+    if not isinstance(one, AvroRecord | Enum | Fixed) or not isinstance(other, AvroRecord | Enum | Fixed):
         return False
     return _same_type(one, other) and (other.name in one.aliases or one.name in other.aliases)
 
@@ -285,7 +285,7 @@ def _same_type(one: Schema, other: Schema) -> bool:
     match one, other:
         case Primitive(), Primitive():
             return (one.kind, one.logical) == (other.kind, other.logical)
-        case (Record() | Enum() | Fixed(), Record() | Enum() | Fixed()):
+        case (AvroRecord() | Enum() | Fixed(), AvroRecord() | Enum() | Fixed()):
             return type(one) is type(other) and _alike(one, other)
     return type(one) is type(other)
 

@@ -44,12 +44,12 @@ from kseg.segment_reader.payload.avro.nodes import (
 from kseg.segment_reader.payload.avro.resolution import Resolution, smallest
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Map,
     Primitive,
-    Record,
     Schema,
     Union,
 )
@@ -134,7 +134,7 @@ class _Builder:
         self.constants = bytearray()
         self.levels = 1
         self.nesting = 0
-        self._calls: list[tuple[int, Record]] = []  # instructions whose target is not known yet
+        self._calls: list[tuple[int, AvroRecord]] = []  # instructions whose target is not known yet
 
     def add(self, code: int, slot: Slot | None = None, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Returns the instruction's number."""
@@ -298,7 +298,7 @@ class _Builder:
                 self.add(op.SKIP_FIXED, a=schema.size)
             case Union():
                 self._branches(len(schema.branches), lambda n: self._skip(schema.branches[n]))
-            case Record():
+            case AvroRecord():
                 self._calls.append((self.add(op.CALL), schema))
             case Array():
                 self._skip_list([schema.items], smallest(schema.items))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kseg.segment_reader.payload.avro.schema import Array, Field, Map, Record, Schema, Union
+from kseg.segment_reader.payload.avro.schema import Array, AvroField, AvroRecord, Map, Schema, Union
 
 
-def records_in(schema: Schema) -> dict[int, Record]:
+def records_in(schema: Schema) -> dict[int, AvroRecord]:
     """The records of a schema, itself included, by identity."""
-    found: dict[int, Record] = {}
+    found: dict[int, AvroRecord] = {}
     pending: list[Schema] = [schema]
     while pending:
         match pending.pop():
-            case Record() as record if id(record) not in found:
+            case AvroRecord() as record if id(record) not in found:
                 found[id(record)] = record
                 pending += [field.schema for field in record.fields]
             case Array(items=below) | Map(values=below):
@@ -27,7 +27,7 @@ def records_in(schema: Schema) -> dict[int, Record]:
     return found
 
 
-def contains_itself(record: Record) -> bool:
+def contains_itself(record: AvroRecord) -> bool:
     return any(id(record) in records_in(field.schema) for field in record.fields)
 
 
@@ -35,9 +35,9 @@ def is_recursive(schema: Schema) -> bool:
     """Whether a record of the schema contains itself."""
     done: set[int] = set()
     open_: set[int] = set()
-    pending: list[tuple[Record, Iterator[Record]]] = []
+    pending: list[tuple[AvroRecord, Iterator[AvroRecord]]] = []
 
-    def begin(record: Record) -> None:
+    def begin(record: AvroRecord) -> None:
         open_.add(id(record))
         pending.append((record, iter(_next_records([field.schema for field in record.fields]))))
 
@@ -57,13 +57,13 @@ def is_recursive(schema: Schema) -> bool:
     return False
 
 
-def _next_records(schemas: Sequence[Schema]) -> list[Record]:
+def _next_records(schemas: Sequence[Schema]) -> list[AvroRecord]:
     """The records that begin in these types, without those inside of them."""
-    found: list[Record] = []
+    found: list[AvroRecord] = []
     pending = list(schemas)
     while pending:
         match pending.pop():
-            case Record() as record:
+            case AvroRecord() as record:
                 found.append(record)
             case Array(items=below) | Map(values=below):
                 pending.append(below)
@@ -72,7 +72,9 @@ def _next_records(schemas: Sequence[Schema]) -> list[Record]:
     return found
 
 
-def tied(fields: Sequence[Field], old: Record, new: Record, around: Sequence[Record] = ()) -> list[Field]:
+def tied(
+    fields: Sequence[AvroField], old: AvroRecord, new: AvroRecord, around: Sequence[AvroRecord] = ()
+) -> list[AvroField]:
     """The fields of a record that takes the place of another one, which they may contain: they contain the new one.
 
     Records between the two are copies. around: records in which the two are, which are left as they are: if one of them
@@ -82,21 +84,21 @@ def tied(fields: Sequence[Field], old: Record, new: Record, around: Sequence[Rec
 
 
 class _Tie:
-    def __init__(self, old: Record, new: Record, around: Sequence[Record]) -> None:
+    def __init__(self, old: AvroRecord, new: AvroRecord, around: Sequence[AvroRecord]) -> None:
         self._old, self._new, self._around = old, new, around
-        self._made: dict[int, Record] = {}
+        self._made: dict[int, AvroRecord] = {}
 
-    def fields(self, fields: Sequence[Field]) -> list[Field]:
+    def fields(self, fields: Sequence[AvroField]) -> list[AvroField]:
         made = []
         for field in fields:
             schema = self._of(field.schema)
             same = schema is field.schema
-            made.append(field if same else Field(field.name, schema, field.default, field.aliases))
+            made.append(field if same else AvroField(field.name, schema, field.default, field.aliases))
         return made
 
     def _of(self, schema: Schema) -> Schema:
         match schema:
-            case Record():
+            case AvroRecord():
                 return self._record(schema)
             case Array(items=below):
                 items = self._of(below)
@@ -109,13 +111,13 @@ class _Tie:
                 return schema if all(a is b for a, b in zip(made, branches, strict=True)) else Union(made)
         return schema
 
-    def _record(self, record: Record) -> Record:
+    def _record(self, record: AvroRecord) -> AvroRecord:
         if record is self._old:
             return self._new
         if id(record) in self._made:
             return self._made[id(record)]
         if record is self._new or record in self._around or id(self._old) not in records_in(record):
             return record
-        copy = self._made[id(record)] = Record(record.name, record.aliases)
+        copy = self._made[id(record)] = AvroRecord(record.name, record.aliases)
         copy.fields += self.fields(record.fields)
         return copy

@@ -51,15 +51,15 @@ from kseg.segment_reader.payload.avro.recursion import tied
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
     Array,
+    AvroField,
+    AvroRecord,
     Enum,
-    Field,
     Fixed,
     Kind,
     Logical,
     Map,
     Named,
     Primitive,
-    Record,
     Schema,
     Union,
     describe,
@@ -128,7 +128,7 @@ _WIDER: Final = {
 class _Resolver:
     def __init__(self, missing: Missing) -> None:
         self._missing = missing
-        self._above: list[Record] = []  # the reader's records around what is resolved
+        self._above: list[AvroRecord] = []  # the reader's records around what is resolved
 
     def resolve(self, writer: Schema, reader: Schema, at: str, to: str) -> Node:
         """at, to: where the two stand, for errors."""
@@ -139,7 +139,7 @@ class _Resolver:
         if isinstance(reader, Union):
             return self._member(writer, reader, at, to)
         match writer, reader:
-            case Record(), Record() if _named_alike(writer, reader):
+            case AvroRecord(), AvroRecord() if _named_alike(writer, reader):
                 if reader in self._above:
                     return Document(writer)
                 return self._structure(writer, reader, at or simple_name(writer.name), to or simple_name(reader.name))
@@ -192,14 +192,14 @@ class _Resolver:
             raise cause  # of the branch that was meant
         raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
 
-    def _structure(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
+    def _structure(self, writer: AvroRecord, reader: AvroRecord, at: str, to: str) -> Structure:
         self._above.append(reader)
         try:
             return self._steps(writer, reader, at, to)
         finally:
             self._above.pop()
 
-    def _steps(self, writer: Record, reader: Record, at: str, to: str) -> Structure:
+    def _steps(self, writer: AvroRecord, reader: AvroRecord, at: str, to: str) -> Structure:
         columns = _columns(writer, reader)
         there = frozenset(columns.values())
         absent: list[tuple[int, Constant | None]] = [
@@ -218,7 +218,7 @@ class _Resolver:
                 steps.append(Step(field.name, node, column))
         return Structure(tuple(field.name for field in reader.fields), tuple(steps), tuple(absent))
 
-    def _default(self, field: Field, at: str, to: str) -> Constant | None:
+    def _default(self, field: AvroField, at: str, to: str) -> Constant | None:
         if self._missing is Missing.NULL:
             return None
         if field.default is NO_DEFAULT:
@@ -232,7 +232,7 @@ class _Resolver:
 
 def narrowed(writer: Schema, reader: Schema) -> Schema:
     """The reader's record with the fields that the writer's has, or with its first one if that is none."""
-    if not (isinstance(writer, Record) and isinstance(reader, Record) and _named_alike(writer, reader)):
+    if not (isinstance(writer, AvroRecord) and isinstance(reader, AvroRecord) and _named_alike(writer, reader)):
         return reader
     kept = sorted(_columns(writer, reader).values()) or [0]
     if len(kept) >= len(reader.fields):
@@ -242,7 +242,7 @@ def narrowed(writer: Schema, reader: Schema) -> Schema:
     return made
 
 
-def _columns(writer: Record, reader: Record) -> dict[str, int]:
+def _columns(writer: AvroRecord, reader: AvroRecord) -> dict[str, int]:
     """Numbers of the reader's fields that the writer has, by the writer's names."""
     written = {field.name for field in writer.fields}
     names = {field.name for field in reader.fields}
@@ -280,7 +280,7 @@ def _distance(writer: Schema, reader: Schema) -> int:
     match writer, reader:
         case Primitive(), Primitive():
             return int(writer.logical is not reader.logical) if writer.kind is reader.kind else 4
-        case (Record() | Enum() | Fixed(), Record() | Enum() | Fixed()) if type(writer) is type(reader):
+        case (AvroRecord() | Enum() | Fixed(), AvroRecord() | Enum() | Fixed()) if type(writer) is type(reader):
             if writer.name == reader.name:
                 return 0
             if writer.name in reader.aliases:
@@ -402,7 +402,7 @@ def _smallest(schema: Schema, known: dict[int, int], depth: int) -> int:
             return {Kind.NULL: 0, Kind.FLOAT: 4, Kind.DOUBLE: 8}.get(kind, 1)
         case Fixed():
             return schema.size
-        case Record():
+        case AvroRecord():
             if id(schema) not in known:
                 known[id(schema)] = 0
                 if depth < MAX_DEPTH:

@@ -94,7 +94,7 @@ class Primitive:
 
 
 @dataclass(eq=False, slots=True)
-class Field:
+class AvroField:
     """default: JSON, or NO_DEFAULT."""
 
     name: str
@@ -104,12 +104,12 @@ class Field:
 
 
 @dataclass(eq=False, slots=True)
-class Record:
+class AvroRecord:
     """name, aliases: full names."""
 
     name: str
     aliases: tuple[str, ...] = ()
-    fields: list[Field] = field(default_factory=list)
+    fields: list[AvroField] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -145,7 +145,7 @@ class Union:
     branches: tuple[Schema, ...]
 
 
-Named: TypeAlias = Record | Enum | Fixed
+Named: TypeAlias = AvroRecord | Enum | Fixed
 Schema: TypeAlias = Primitive | Named | Array | Map | Union
 
 
@@ -179,7 +179,7 @@ def describe(schema: Schema) -> str:
             return kind.value
         case Primitive(kind, logical, precision, scale):
             return f"{_logical_words(logical, precision, scale)} on {kind.value}"
-        case Record():
+        case AvroRecord():
             return f"record {schema.name}"
         case Enum():
             return f"enum {schema.name}"
@@ -288,9 +288,9 @@ def _union(nodes: Sequence[Any], at: _Context) -> Union:
     return Union(tuple(branches))
 
 
-def _record(node: Mapping[str, Any], at: _Context) -> Record:
+def _record(node: Mapping[str, Any], at: _Context) -> AvroRecord:
     name, aliases = _names(node, at)
-    record = Record(name, aliases)
+    record = AvroRecord(name, aliases)
     _define(record, at)
     at = replace(at, namespace=name.rpartition(".")[0], place=at.place or simple_name(name))
     fields = _attribute(node, "fields", at)
@@ -307,7 +307,7 @@ def _record(node: Mapping[str, Any], at: _Context) -> Record:
         seen.add(own)
         schema = _parse(_attribute(item, "type", below), below)
         field_aliases = tuple(_strings(item, "aliases", below))
-        record.fields.append(Field(own, schema, item.get("default", NO_DEFAULT), field_aliases))
+        record.fields.append(AvroField(own, schema, item.get("default", NO_DEFAULT), field_aliases))
     return record
 
 

@@ -12,14 +12,14 @@ from typing import Any
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
     Array,
+    AvroField,
+    AvroRecord,
     Enum,
-    Field,
     Fixed,
     Logical,
     Map,
     Named,
     Primitive,
-    Record,
     Schema,
     simple_name,
 )
@@ -46,7 +46,7 @@ class _Writer:
                 return {"type": "array", "items": self.node(schema.items, namespace)}
             case Map():
                 return {"type": "map", "values": self.node(schema.values, namespace)}
-            case Record() | Enum() | Fixed():
+            case AvroRecord() | Enum() | Fixed():
                 if id(schema) in self._names:
                     return _reference(self._names[id(schema)], namespace)
                 return self._define(schema)
@@ -67,7 +67,7 @@ class _Writer:
         if aliases:
             document["aliases"] = [_reference(alias, own) for alias in aliases]
         match schema:
-            case Record():
+            case AvroRecord():
                 return {"type": "record", **document, "fields": [self._field(field, own) for field in schema.fields]}
             case Enum():
                 document |= {"type": "enum", "symbols": list(schema.symbols)}
@@ -79,7 +79,7 @@ class _Writer:
             **_logical(schema.logical, schema.precision, schema.scale),
         }
 
-    def _field(self, field: Field, namespace: str) -> dict[str, Any]:
+    def _field(self, field: AvroField, namespace: str) -> dict[str, Any]:
         document: dict[str, Any] = {"name": field.name, "type": self.node(field.schema, namespace)}
         if field.default is not NO_DEFAULT:
             document["default"] = field.default

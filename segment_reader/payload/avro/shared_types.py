@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroField,
+    AvroRecord,
     Enum,
-    Field,
     Fixed,
     Map,
     Named,
     Primitive,
-    Record,
     Schema,
     Union,
 )
@@ -31,7 +31,7 @@ def named_types(schema: Schema) -> dict[str, Named]:
     pending: list[Schema] = [schema]
     while pending:
         own = pending.pop()
-        if isinstance(own, Record | Enum | Fixed):
+        if isinstance(own, AvroRecord | Enum | Fixed):
             if id(own) in visited:
                 continue
             visited.add(id(own))
@@ -49,7 +49,7 @@ class SharedTypes:
         self._made: dict[int, tuple[Named, Named]] = {}
 
     @contextmanager
-    def open(self, schema: Record, made: Record) -> Iterator[None]:
+    def open(self, schema: AvroRecord, made: AvroRecord) -> Iterator[None]:
         """While a record is made of this one, what contains it contains the one that is made."""
         before = self._made.get(id(schema))
         self._made[id(schema)] = schema, made
@@ -80,12 +80,12 @@ class SharedTypes:
         if known is not None and same_type(known, schema):
             self._made[id(schema)] = schema, known
             return known
-        if not isinstance(schema, Record) or depth >= MAX_DEPTH:  # deeper ones have no column type
+        if not isinstance(schema, AvroRecord) or depth >= MAX_DEPTH:  # deeper ones have no column type
             return schema
-        copy = Record(schema.name, schema.aliases)
+        copy = AvroRecord(schema.name, schema.aliases)
         self._made[id(schema)] = schema, copy
         copy.fields += [
-            Field(field.name, self._of(field.schema, depth + 1), field.default, field.aliases)
+            AvroField(field.name, self._of(field.schema, depth + 1), field.default, field.aliases)
             for field in schema.fields
         ]
         return copy
@@ -111,10 +111,10 @@ def _own(schema: Schema) -> tuple[object, ...]:
     match schema:
         case Primitive():
             return Primitive, schema
-        case Record():
+        case AvroRecord():
             # as text, since to Python the defaults 1, 1.0 and true are equal
             fields = [(field.name, field.aliases, repr(field.default)) for field in schema.fields]
-            return Record, schema.name, schema.aliases, fields
+            return AvroRecord, schema.name, schema.aliases, fields
         case Enum():
             return Enum, schema.name, schema.aliases, schema.symbols, schema.default
         case Fixed():
@@ -127,7 +127,7 @@ def _own(schema: Schema) -> tuple[object, ...]:
 
 def _parts(schema: Schema) -> Iterator[Schema]:
     match schema:
-        case Record():
+        case AvroRecord():
             yield from (field.schema for field in schema.fields)
         case Array():
             yield schema.items

@@ -15,13 +15,13 @@ from kseg.segment_reader.payload import row_schema
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Logical,
     Map,
     Primitive,
-    Record,
     Schema,
     Union,
     is_null,
@@ -91,25 +91,27 @@ def row_type(schema: Schema) -> row_schema.RowType:
     return _row_type(schema, ())
 
 
-def _row_type(schema: Schema, above: tuple[Record, ...]) -> row_schema.RowType:
+def _row_type(schema: Schema, above: tuple[AvroRecord, ...]) -> row_schema.RowType:
     match schema:
         case Array():
             return row_schema.Array(_row_type(schema.items, above))
         case Map():
             return row_schema.Map(pa.string(), _row_type(schema.values, above))
-        case Record() if schema in above:
+        case AvroRecord() if schema in above:
             return row_schema.JsonText()
-        case Record():
+        case AvroRecord():
             inner = (*above, schema)
-            fields = (row_schema.Field(field.name, _row_type(field.schema, inner)) for field in schema.fields)
-            return row_schema.Record(tuple(fields))
+            fields = (row_schema.RowField(field.name, _row_type(field.schema, inner)) for field in schema.fields)
+            return row_schema.RowRecord(tuple(fields))
         case Union():
             branches = members(schema)
             one = joined(branches) if branches else Primitive(Kind.NULL)
             if one is not None:
                 return _row_type(one, above)
             kinds = enumerate(_row_type(branch, above) for branch in branches)
-            return row_schema.Record(tuple(row_schema.Field(f"member{n}", kind, unwritten="null") for n, kind in kinds))
+            return row_schema.RowRecord(
+                tuple(row_schema.RowField(f"member{n}", kind, unwritten="null") for n, kind in kinds)
+            )
     return row_schema.from_arrow(arrow_type(schema))
 
 
@@ -144,7 +146,7 @@ class _Builder:
     def _of_logical(self, logical: Logical | None, plain: pa.DataType) -> pa.DataType:
         return plain if logical is None or logical is Logical.DECIMAL else self._logicals[logical]
 
-    def build(self, schema: Schema, place: str, above: tuple[Record, ...]) -> pa.DataType:
+    def build(self, schema: Schema, place: str, above: tuple[AvroRecord, ...]) -> pa.DataType:
         self._columns += 1
         if self._columns > MAX_COLUMNS:
             raise UnsupportedSchema(place, f"the schema has more than {MAX_COLUMNS:,} columns")
@@ -161,7 +163,7 @@ class _Builder:
                 return pa.list_(self.build(schema.items, f"{place}[]", above))
             case Map():
                 return pa.map_(pa.string(), self.build(schema.values, f"{place}{{}}", above))
-            case Record():
+            case AvroRecord():
                 if schema in above:
                     return pa.string()
                 place = place or simple_name(schema.name)

@@ -44,12 +44,12 @@ from kseg.segment_reader.payload.avro.nodes import (
 from kseg.segment_reader.payload.avro.resolution import smallest
 from kseg.segment_reader.payload.avro.schema import (
     Array,
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Map,
     Primitive,
-    Record,
     Schema,
     Union,
 )
@@ -252,7 +252,7 @@ class ValueReader:
                 self._skip(schema.branches[self.branch(len(schema.branches))], depth)
             case _ if depth >= MAX_DEPTH:
                 raise BadPayload(Status.TOO_DEEP, f"values are nested more than {MAX_DEPTH} deep")
-            case Record():
+            case AvroRecord():
                 for field in schema.fields:
                     self._skip(field.schema, depth + 1)
             case Array():

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.errors import UnsupportedSchema
 from kseg.segment_reader.payload.far_times import OutOfRangeTimes
-from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Message
+from kseg.segment_reader.payload.protobuf.schema import Enum, Kind, Message, ProtobufField
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED32, FIXED64, VARINT
 
 #: Of all levels. A few messages that contain each other many times can name more columns than memory holds.
@@ -148,7 +148,7 @@ Node: TypeAlias = Scalar | Wrapper | Time | Document | Presence | Struct
 class Column:
     """A field. node: of one value. key: of a map's, whose values are `node`. position: in the struct."""
 
-    field: Field
+    field: ProtobufField
     node: Node
     type: pa.DataType
     position: int
@@ -227,7 +227,7 @@ class _Builder:
         kind = pa.struct([(column.name, column.type) for column in columns])
         return Struct(message.simple_name, kind, tuple(columns), {column.field.number: column for column in columns})
 
-    def _column(self, own: Field, position: int, place: str, above: tuple[Message, ...]) -> Column:
+    def _column(self, own: ProtobufField, position: int, place: str, above: tuple[Message, ...]) -> Column:
         if own.message is not None and own.message.map_entry and own.repeated:
             key, value = own.message.fields
             node = self._node(value, f"{place}{{}}", above)
@@ -237,7 +237,7 @@ class _Builder:
         kind = pa.list_(type_of(node)) if own.repeated else type_of(node)
         return Column(own, node, kind, position)
 
-    def _node(self, own: Field, place: str, above: tuple[Message, ...]) -> Node:
+    def _node(self, own: ProtobufField, place: str, above: tuple[Message, ...]) -> Node:
         if own.message is None:
             return Scalar(own.kind, own.enum)
         name = own.message.name

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.plain import BadPayload
-from kseg.segment_reader.payload.protobuf.schema import Enum, Field, Kind, Message, Schema
+from kseg.segment_reader.payload.protobuf.schema import Enum, Kind, Message, ProtobufField, Schema
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader
 
 _REQUIRED, _REPEATED = 2, 3  # labels
@@ -136,7 +136,7 @@ class _Builder:
             raise InvalidSchema(name, "an enum without values")
         self._enums[name] = Enum(name, symbols, closed=features.enum == _CLOSED)
 
-    def _fields(self, message: Message, data: Reader, features: _Features) -> Iterator[Field]:
+    def _fields(self, message: Message, data: Reader, features: _Features) -> Iterator[ProtobufField]:
         parts, numbers = _parts(data), dict(_numbers(data))
         features = features.and_those_of(_last(parts, 8), 21)
         name, type_name = _text(parts, 1), _text(parts, 6).removeprefix(".")
@@ -160,7 +160,7 @@ class _Builder:
         repeated = label == _REPEATED
         oneof = numbers.get(9)
         implicit = features.presence == _IMPLICIT and oneof is None and inner is None
-        yield Field(
+        yield ProtobufField(
             name=name,
             number=numbers[3],
             kind=kind,

@@ -50,7 +50,7 @@ class Enum:
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class ProtobufField:
     """One field. message, enum: its type, where it has one (set when all messages are known).
 
     presence: whether a message can be without it, so that it is null then. oneof: its oneof's index in the message.
@@ -73,7 +73,7 @@ class Message:
 
     name: str
     map_entry: bool = False
-    fields: list[Field] = field(default_factory=list)
+    fields: list[ProtobufField] = field(default_factory=list)
     nested: list[Message] = field(default_factory=list)
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_process import wait_for
 from kseg_airflow.assets import table_uri
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.run_folder import DriverRecord, RunFolder
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
@@ -72,7 +72,7 @@ class Gated:
     def gate(self) -> Path:
         return self.folder / "gate"
 
-    def record(self) -> Record:
+    def record(self) -> DriverRecord:
         identity = {"dag_id": self.name, "task_id": "ingest", "run_id": self.run, "map_index": -1}
         record = RunFolder.of(str(self.folder / "runs"), identity).record()
         assert record is not None

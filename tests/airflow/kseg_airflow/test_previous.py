@@ -27,7 +27,7 @@ from kseg_airflow.drivers.yarn import YarnDriver
 from kseg_airflow.operators import KsegCommandOperator
 from kseg_airflow.previous import mark_of
 from kseg_airflow.processes import session_members
-from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.run_folder import DriverRecord, RunFolder
 from kseg_airflow.submission import Submission
 from kseg_airflow.submit import local
 from kseg_airflow.triggers import KsegRunTrigger
@@ -119,7 +119,7 @@ class Tries:
         ti = SimpleNamespace(dag_id="orders", task_id="tidy", run_id="by_hand", map_index=-1)
         return {"ti": ti}
 
-    def record(self) -> Record:
+    def record(self) -> DriverRecord:
         record = self.run_folder.record()
         assert record is not None
         return record

@@ -13,7 +13,7 @@ import pytest
 
 from kseg_airflow.drivers.local import LocalDriver, start
 from kseg_airflow.retention import retention_days, tidy
-from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.run_folder import DriverRecord, RunFolder
 
 DAY = 86_400
 
@@ -23,7 +23,7 @@ def task(run_dir: Path, run: str, script: str = "true", *, days: float = 0, take
     folder = RunFolder.of(str(run_dir), {"dag_id": "orders", "run_id": run, "task_id": "ingest"})
     with folder.locked():
         driver = start(["/bin/sh", "-c", script], folder.try_folder(1), env=dict(os.environ))
-        folder.keep(Record(1, driver.to_json(), "asked", "", taken=taken))
+        folder.keep(DriverRecord(1, driver.to_json(), "asked", "", taken=taken))
     if "sleep" not in script:
         deadline = time.monotonic() + 300
         while driver.alive() or not (folder.path / "try-1" / "exit").exists() or may_write_yet(folder.path / "try-1"):
@@ -126,7 +126,7 @@ def test_another_tasks_folder_that_cannot_be_tidied_is_a_warning(tmp_path: Path)
     deleted = RunFolder.of(str(tmp_path), {"dag_id": "orders", "run_id": "deleted", "task_id": "ingest"})
     with deleted.locked():
         batch = {"kind": "livy", "batch_id": 7, "conn_id": "kseg_deleted", "name": "n", "mark": "m"}
-        deleted.keep(Record(1, batch, "asked", ""))
+        deleted.keep(DriverRecord(1, batch, "asked", ""))
     age(deleted.path, 31)
     old = task(tmp_path, "old", days=31)
     told: list[str] = []

@@ -17,7 +17,7 @@ from airflow_process import wait_for
 from gated import Gated, gated_dag
 from kseg_airflow.assets import table_uri
 from kseg_airflow.processes import session_members
-from kseg_airflow.run_folder import Record, RunFolder
+from kseg_airflow.run_folder import DriverRecord, RunFolder
 
 if TYPE_CHECKING:
     from airflow_rest import RunningAirflow
@@ -38,7 +38,7 @@ def test_a_killed_driver_is_replaced_by_the_next_try_which_takes_the_run_up(
     task = gated("prov_killed", True)
     old = RunFolder(task.folder / "runs" / "prov_killed" / "of-last-year" / "ingest")
     with old.locked():
-        old.keep(Record(1, {"kind": "pause", "until": "2026-01-01T00:00:00+00:00"}, "asked", "", taken=True))
+        old.keep(DriverRecord(1, {"kind": "pause", "until": "2026-01-01T00:00:00+00:00"}, "asked", "", taken=True))
     os.utime(old.path / "record.json", (0, 0))
     driver = task.begin()
     told = driver.run_file()

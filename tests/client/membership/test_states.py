@@ -21,7 +21,7 @@ from kseg.client.membership.states import (
     ClassicState,
     ConsumerEvent,
     ConsumerState,
-    IllegalStep,
+    IllegalMemberStep,
     Machine,
 )
 from kseg.client.protocol.error_codes import ErrorCode
@@ -51,7 +51,7 @@ def test_a_step_that_is_not_in_the_table_raises_and_changes_nothing():
         else:
             refused += 1
             assert not machine.allows(event)
-            with pytest.raises(IllegalStep, match=f"{event.name} .* {state.value}"):
+            with pytest.raises(IllegalMemberStep, match=f"{event.name} .* {state.value}"):
                 machine.step(event)
             assert machine.state is state
     assert refused > len(STEPS) / 2

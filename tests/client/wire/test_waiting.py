@@ -18,7 +18,7 @@ from kseg.client.retry import Deadline
 from kseg.client.wire.broker import BrokerConnection, Endpoint
 from kseg.client.wire.connection import Connection
 from kseg.client.wire.failures import LastFailures
-from kseg.client.wire.negotiation import Versions
+from kseg.client.wire.negotiation import BrokerVersions
 from kseg.client.wire.transport import Transport
 from kseg.client.wire.waiting import Waiter, is_writable
 
@@ -32,7 +32,7 @@ class Pair:
         ours, self.peer = socket.socketpair()
         transport = Transport(ours, "h:1", LastFailures(), (("h", 1), ("h", 1)))
         self.connection = BrokerConnection(Endpoint("h", 1), CONFIG, transport, Connection("t", broker="h:1"))
-        self.connection.versions = Versions({HeartbeatRequest.KEY: (0, 3)}, {})
+        self.connection.versions = BrokerVersions({HeartbeatRequest.KEY: (0, 3)}, {})
 
     def ask(self) -> None:
         self.connection.send(HeartbeatRequest(group_id="g", member_id="m"), 0, deadline=Deadline.after(5))

@@ -13,7 +13,7 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
-from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, Target
+from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, TargetName
 from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.origin import LogFiles
@@ -171,10 +171,10 @@ def test_a_percentage_of_records_is_exact(load: Load, most: str, records: int) -
 def test_routes_lead_topics_to_tables(load: Load, tmp_path: Path) -> None:
     routes = {"orders": {"path": "./a"}, "*": {"path": "./lake/{topic}"}}
     sink = load({"source": {"pattern": "o"}, "sink": {"routes": routes}, "ledger": "./ledger"}).sink
-    assert sink.target("orders") == Target(f"{tmp_path}/a", None)
-    assert sink.target("other") == Target(f"{tmp_path}/lake/other", None)
+    assert sink.target("orders") == TargetName(f"{tmp_path}/a", None)
+    assert sink.target("other") == TargetName(f"{tmp_path}/lake/other", None)
     only = load({"sink": {"routes": {"orders": {"table": "main.sales.orders"}}}}).sink
-    assert only.target("orders") == Target(None, "main.sales.orders")
+    assert only.target("orders") == TargetName(None, "main.sales.orders")
     with pytest.raises(ConfigurationError, match="there is no route for topic other"):
         only.target("other")
 
@@ -182,7 +182,7 @@ def test_routes_lead_topics_to_tables(load: Load, tmp_path: Path) -> None:
 @pytest.mark.parametrize("topic", ["../../evil", "..", "a/b", "\x1b[2J"])
 def test_a_topic_that_kafka_does_not_allow_leads_to_no_table(topic: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a topic name"):
-        Target("/lake/{topic}", None).of(topic)
+        TargetName("/lake/{topic}", None).of(topic)
 
 
 def test_a_placeholder_stands_without_routes_too(load: Load) -> None:

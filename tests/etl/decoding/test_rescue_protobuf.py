@@ -21,7 +21,7 @@ from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
 from kseg.etl.decoding.formats.registry import kept_text
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.row_schema import Array, Map, Record, RowType
+from kseg.segment_reader.payload.row_schema import Array, Map, RowRecord, RowType
 from protobuf_schemas import Schemas
 
 RESCUED = "_kseg_rescued"
@@ -71,7 +71,7 @@ def key_text(key: Any) -> str:
     return json.dumps(key) if isinstance(key, bool) else str(key)
 
 
-def unknown(message: Any, writer: Record, reader: Record) -> Any:
+def unknown(message: Any, writer: RowRecord, reader: RowRecord) -> Any:
     kept = {field.number: field.type for field in reader.fields}
     found: dict[str, Any] = {}
     for column in writer.fields:
@@ -89,14 +89,14 @@ def unknown(message: Any, writer: Record, reader: Record) -> Any:
 
 def part_of(value: Any, writer: RowType, reader: RowType) -> Any:
     match writer, reader:
-        case Record(), Record():
+        case RowRecord(), RowRecord():
             return unknown(value, writer, reader)
-        case Array(Record() as item), Array(Record() as kept):
+        case Array(RowRecord() as item), Array(RowRecord() as kept):
             parts = [unknown(each, item, kept) for each in value]
             while parts and parts[-1] is NOTHING:
                 parts.pop()
             return [None if part is NOTHING else part for part in parts] or NOTHING
-        case Map(_, Record() as item), Map(_, Record() as kept):
+        case Map(_, RowRecord() as item), Map(_, RowRecord() as kept):
             found = {key_text(key): unknown(value[key], item, kept) for key in value}
             return {key: part for key, part in found.items() if part is not NOTHING} or NOTHING
     return NOTHING
@@ -104,9 +104,9 @@ def part_of(value: Any, writer: RowType, reader: RowType) -> Any:
 
 def reduced(kind: RowType, random: Random) -> Any:
     match kind:
-        case Record(fields):
+        case RowRecord(fields):
             kept = [field for field in fields if random.random() < 0.6] or fields[:1]
-            return Record(tuple(replace(field, type=reduced(field.type, random)) for field in kept))
+            return RowRecord(tuple(replace(field, type=reduced(field.type, random)) for field in kept))
         case Array(items):
             return Array(reduced(items, random))
         case Map(keys, values):

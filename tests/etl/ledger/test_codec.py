@@ -74,7 +74,7 @@ EVENTS = [
     ev.Abandoned(**SIGNED, tables={"t": ev.TableState("id", 9, 0)}, reason="x"),
     BasePinned(**SIGNED, bases={TP: 7}, reason="accepted"),
     ev.BoundaryPinned(**SIGNED, time_ms=-1, offsets={TP: 0}),
-    ev.BoundaryUnproved(**SIGNED, time_ms=-1, log_starts={TP: 7}),
+    ev.BoundaryNotPinned(**SIGNED, time_ms=-1, log_starts={TP: 7}),
     ev.OffsetsGivenUp(**SIGNED, ranges=RANGES, reason="gap"),
     ev.OffsetsReclaimed(**SIGNED, ranges=RANGES, reason="x"),
     ev.GroupOffsetsAccepted(**SIGNED, group="g", offsets=OFFSETS),

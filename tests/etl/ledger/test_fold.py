@@ -10,7 +10,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
-from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState
@@ -89,7 +89,7 @@ def test_each_phase_allows_its_steps_and_no_other(folding, words, phase):
         try:
             fold(folding.state, [entry])
             legal.add(event.KIND)
-        except IllegalStep as error:
+        except IllegalEvent as error:
             assert error.address["run"] == "r1"  # noqa: PT017
     assert legal == LEGAL[phase]
 
@@ -97,7 +97,7 @@ def test_each_phase_allows_its_steps_and_no_other(folding, words, phase):
 def test_an_illegal_step_changes_nothing(folding, words):
     bring_to(folding, words, "landing")
     before = folding.state
-    with pytest.raises(IllegalStep):
+    with pytest.raises(IllegalEvent):
         folding.add(words.landed("r1", table="u"), words.step(ev.Finished, "r1"))
     assert folding.state == before
     assert set(folding.state.runs["r1"].landed) == {"t"}
@@ -140,7 +140,7 @@ def test_an_empty_plan_is_a_run_too(folding, words):
 
 def test_a_failed_account_lasts_until_it_is_cleared(folding, words):
     plan = bring_to(folding, words, "account-failed")
-    with pytest.raises(IllegalStep):
+    with pytest.raises(IllegalEvent):
         folding.add(words.accounted(plan))
     folding.add(words.step(ev.AccountCleared, "r1", reason="on_gap: record"))
     assert folding.add(words.accounted(plan)).frontier(words.tp) == 10
@@ -149,25 +149,25 @@ def test_a_failed_account_lasts_until_it_is_cleared(folding, words):
 class TestPlans:
     def test_one_unfinished_run_a_chain(self, folding, words):
         folding.add(words.plan(folding.state, "r1", (0, 10)))
-        with pytest.raises(IllegalStep, match="r1 of this chain has not ended"):
+        with pytest.raises(IllegalEvent, match="r1 of this chain has not ended"):
             folding.add(words.plan(folding.state, "r2", (10, 20)))
 
     def test_numbers_have_no_gap_and_an_abandoned_run_keeps_its_own(self, folding, words):
-        with pytest.raises(IllegalStep, match="app transaction"):
+        with pytest.raises(IllegalEvent, match="app transaction"):
             folding.add(words.plan(folding.state, "r1", (0, 10), app_version=2))
         bring_to(folding, words, "abandoned")
         assert folding.state.incremental_sequence == 1
         assert folding.add(words.plan(folding.state, "r2", (0, 10))).runs["r2"].sequence == 2
 
     def test_another_ledgers_app_transaction_shows(self, folding, words):
-        with pytest.raises(IllegalStep, match="app transaction"):
+        with pytest.raises(IllegalEvent, match="app transaction"):
             folding.add(words.plan(folding.state, "r1", (0, 10), app_id="kseg/other/orders"))
 
     def test_no_two_runs_plan_one_offset(self, folding, words):
         folding.add(words.plan(folding.state, "r1", (0, 10)))
         folding.add(words.lease(chain="b"))
         for mode in ("interval", "backfill-missing", "backfill-replace", "backfill-append"):
-            with pytest.raises(IllegalStep, match="planned by a run that has not ended"):
+            with pytest.raises(IllegalEvent, match="planned by a run that has not ended"):
                 folding.add(words.plan(folding.state, "b", (9, 12), mode=mode))
         folding.add(words.plan(folding.state, "b", (10, 12), mode="interval"))
         assert folding.state.open_in(words.tp, 0, 15) == OffsetSet.single(12, 15)
@@ -177,14 +177,14 @@ class TestPlans:
     def test_an_accounted_run_keeps_its_offsets_reserved_until_it_ends(self, folding, words):
         bring_to(folding, words, "accounted")
         folding.add(words.lease(chain="b"))
-        with pytest.raises(IllegalStep, match="planned by a run that has not ended"):
+        with pytest.raises(IllegalEvent, match="planned by a run that has not ended"):
             folding.add(words.plan(folding.state, "b", (0, 3), mode="backfill-replace"))
 
     @pytest.mark.parametrize("mode", ["incremental", "interval", "backfill-missing"])
     def test_what_has_landed_is_not_planned_again(self, folding, words, mode):
         folding.add(*words.whole_run(folding.state, "r1", (0, 10)))
         folding.add(words.lease(chain="b"))
-        with pytest.raises(IllegalStep, match=r"\[9, 10\)} has landed"):
+        with pytest.raises(IllegalEvent, match=r"\[9, 10\)} has landed"):
             folding.add(words.plan(folding.state, "r2" if mode == "incremental" else "b", (9, 12), mode=mode))
 
     @pytest.mark.parametrize("mode", ["backfill-replace", "backfill-append"])
@@ -196,13 +196,13 @@ class TestPlans:
         assert state.frontier(words.tp) == 12
 
     def test_ranges_of_one_plan_do_not_overlap(self, folding, words):
-        with pytest.raises(IllegalStep, match="overlap"):
+        with pytest.raises(IllegalEvent, match="overlap"):
             folding.add(words.plan(folding.state, "r1", (0, 10), (9, 12)))
         folding.add(words.plan(folding.state, "r1", (0, 10), (10, 12), (1, 0, 10)))
 
     def test_a_run_id_is_used_once(self, folding, words):
         folding.add(*words.whole_run(folding.state, "r1", (0, 10)))
-        with pytest.raises(IllegalStep, match="there is a run of this id"):
+        with pytest.raises(IllegalEvent, match="there is a run of this id"):
             folding.add(words.plan(folding.state, "r1", (10, 20)))
 
     def test_an_abandoned_backfill_runs_again_under_the_next_version(self, folding, words):
@@ -219,7 +219,7 @@ class TestPlans:
     )
     def test_mode_and_chain_agree(self, folding, words, mode, chain):
         folding.add(words.lease(chain="r1"), words.lease(chain="other"))
-        with pytest.raises(IllegalStep):
+        with pytest.raises(IllegalEvent):
             folding.add(words.plan(folding.state, "r1", (0, 10), mode=mode, chain=chain))
 
 
@@ -231,7 +231,7 @@ class TestAccounts:
     def test_an_account_that_is_off_is_no_account(self, folding, words, counts):
         plan = bring_to(folding, words, "landing")
         account = replace(words.accounted(plan), ranges=(ev.RangeAccount("orders", 0, 0, 10, counts),))
-        with pytest.raises(IllegalStep, match="is off"):
+        with pytest.raises(IllegalEvent, match="is off"):
             folding.add(account)
 
     def test_all_five_kinds_count(self, folding, words):
@@ -244,7 +244,7 @@ class TestAccounts:
     def test_an_account_covers_the_plan_exactly(self, folding, words, ranges):
         plan = bring_to(folding, words, "landing")
         accounts = tuple(ev.RangeAccount("orders", 0, s, e, ev.RangeCounts(data=e - s)) for s, e in ranges)
-        with pytest.raises(IllegalStep, match="other ranges"):
+        with pytest.raises(IllegalEvent, match="other ranges"):
             folding.add(replace(words.accounted(plan), ranges=accounts))
 
     def test_it_may_be_split_otherwise_than_the_plan(self, folding, words):
@@ -304,7 +304,7 @@ class TestReconfiguring:
         plan = bring_to(folding, words, "planned")
         shorter = (replace(plan.ranges[0], end=9),)
         change = words.step(ev.Reconfigured, "r1", config_hash="n", pinned_config="", ranges=shorter, tables={})
-        with pytest.raises(IllegalStep, match="not those that were planned"):
+        with pytest.raises(IllegalEvent, match="not those that were planned"):
             folding.add(change)
 
 
@@ -329,7 +329,7 @@ class TestLeases:
 
     def test_attempts_are_counted_without_a_gap(self, folding, words):
         for attempt in (1, 3):
-            with pytest.raises(IllegalStep, match="lease number"):
+            with pytest.raises(IllegalEvent, match="lease number"):
                 folding.add(words.lease(owner="you", attempt=attempt))
 
     def test_a_lease_lives_from_its_last_renewal(self, folding):
@@ -358,11 +358,11 @@ class TestPartitions:
 
     def test_a_base_is_pinned_once_and_only_acceptance_moves_it_down(self, folding, words):
         folding.add(self.pin(words, 0))
-        with pytest.raises(IllegalStep, match="pinned at 0"):
+        with pytest.raises(IllegalEvent, match="pinned at 0"):
             folding.add(self.pin(words, 5))
         other = TopicPartition("orders", 1)
         folding.add(words.step(BasePinned, "", bases={other: 100}, reason="group"))
-        with pytest.raises(IllegalStep):
+        with pytest.raises(IllegalEvent):
             folding.add(words.step(BasePinned, "", bases={other: 50}, reason="group"))
         assert folding.add(words.step(BasePinned, "", bases={other: 50}, reason="accepted")).frontier(other) == 50
 
@@ -381,7 +381,7 @@ class TestPartitions:
     def test_a_boundary_is_pinned_once(self, folding, words):
         pin = words.step(ev.BoundaryPinned, "", time_ms=1000, offsets={words.tp: 7})
         assert folding.add(pin, pin).boundary(words.tp, 1000) == 7
-        with pytest.raises(IllegalStep, match="pinned at 7"):
+        with pytest.raises(IllegalEvent, match="pinned at 7"):
             folding.add(words.step(ev.BoundaryPinned, "", time_ms=1000, offsets={words.tp: 8}))
 
     def test_offsets_given_up_count_for_the_frontier_and_are_listed_apart(self, folding, words):
@@ -433,7 +433,7 @@ def test_a_sequence_number_is_the_last_transitions(folding):
 
 @pytest.mark.parametrize(
     "error",
-    [LeaseLost("taken", owner="you", job="orders", chain="incremental"), IllegalStep("no", job="orders", run="r1")],
+    [LeaseLost("taken", owner="you", job="orders", chain="incremental"), IllegalEvent("no", job="orders", run="r1")],
 )
 def test_errors_cross_processes_whole(error):
     again = pickle.loads(pickle.dumps(error))

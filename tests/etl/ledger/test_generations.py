@@ -10,7 +10,7 @@ from kseg.etl.ledger import codec
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
-from kseg.etl.ledger.errors import IllegalStep
+from kseg.etl.ledger.errors import IllegalEvent
 from kseg.etl.ledger.generations import generation_read
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -92,7 +92,7 @@ def test_a_truncation_below_an_earlier_one_counts_for_all_generations(words, fol
 
 def test_a_run_that_has_yet_to_land_reopened_offsets_comes_first(words, folding):
     folding.add(words.plan(folding.state, "r1", (0, 20)))
-    with pytest.raises(IllegalStep, match="run r1 has planned"):
+    with pytest.raises(IllegalEvent, match="run r1 has planned"):
         folding.add(accepted(p0=12))
     folding.add(accepted(p0=20))  # below it, the run reads what it was planned for
 
@@ -119,7 +119,7 @@ def test_an_accounted_run_abandoned_after_it_leaves_what_was_landed_since(words,
 
 def test_a_plan_of_an_older_generation_is_rejected(words, folding):
     folding.add(accepted(p0=0))
-    with pytest.raises(IllegalStep, match="accepted meanwhile"):
+    with pytest.raises(IllegalEvent, match="accepted meanwhile"):
         folding.add(words.plan(folding.state, "r1", (0, 20)))
     folding.add(words.plan(folding.state, "r1", (0, 20), generations={TP: 1}))
 

@@ -16,7 +16,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import codec
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
-from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.fold import Entry, fold
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
@@ -82,7 +82,7 @@ class JobLife(RuleBasedStateMachine):
         entries = [Entry(event, self.now, self.state.sequence + 1) for event in events]
         try:
             self.state = fold(self.state, entries)
-        except IllegalStep:
+        except IllegalEvent:
             return False
         self.entries += entries
         return True

@@ -16,7 +16,7 @@ from kseg.etl.errors import ConfigurationError, KsegError, Refused, RetriableFai
 from kseg.etl.ledger import codec, opening
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
-from kseg.etl.ledger.errors import IllegalStep, LeaseLost
+from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.maintenance import compact, retain, summarise
 from kseg.etl.ledger.store import Ledger
 
@@ -159,7 +159,7 @@ class TestTransitions:
         assert leased.read("orders").sequence == 1
 
     def test_illegal_events_are_not_written(self, leased, words):
-        with pytest.raises(IllegalStep):
+        with pytest.raises(IllegalEvent):
             leased.transition("orders", lambda state: [boundary(words, 1), words.step(ev.Finished, "r1")])
         with pytest.raises(LeaseLost):
             leased.transition("orders", lambda state: [boundary(words, 1, owner="you")])

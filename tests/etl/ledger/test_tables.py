@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.errors import IllegalStep
+from kseg.etl.ledger.errors import IllegalEvent
 from kseg.etl.ledger.table_shaped import TableShaped
 
 
@@ -26,7 +26,7 @@ def test_a_table_that_got_its_shape_is_planned_with_its_new_state(folding, words
     state = folding.add(words.step(TableShaped, "r1", table="t", state=shaped))
     assert (state.tables, state.runs["r1"].plan.tables) == ({"t": shaped}, {"t": shaped, "u": None})
     folding.add(words.landed("r1"))
-    with pytest.raises(IllegalStep, match="it has landed in t"):
+    with pytest.raises(IllegalEvent, match="it has landed in t"):
         folding.add(words.step(TableShaped, "r1", table="t", state=shaped))
 
 

@@ -151,7 +151,7 @@ class TestWhereTheLogNoLongerBeginsAtItsStart:
         write(topic, 0, *hourly(0, 49))
         cut(topic, 0, 12)
         job = job_of(topic)
-        pin(job, ev.BoundaryUnproved(time_ms=at(0), log_starts={Partition(topic, 0): 12}))
+        pin(job, ev.BoundaryNotPinned(time_ms=at(0), log_starts={Partition(topic, 0): 12}))
         assert boundaries(job, 0) == [(12, 24)]
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kseg.client.protocol.registry import API_BY_NAME
-from kseg.client.protocol.routing import Target
+from kseg.client.protocol.routing import RequestTarget
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api import destination
 from kseg.jobs.api.calling import _any_version
@@ -131,7 +131,11 @@ def test_a_request_that_names_nothing_is_asked_back(api: str) -> None:
 
 
 def test_every_api_that_leaders_are_asked_for_says_where_its_partitions_stand() -> None:
-    asked = {name for name, api in API_BY_NAME.items() if api.request.ROUTE.target in (Target.LEADER, Target.REPLICA)}
+    asked = {
+        name
+        for name, api in API_BY_NAME.items()
+        if api.request.ROUTE.target in (RequestTarget.LEADER, RequestTarget.REPLICA)
+    }
     assert asked == {*destination._LEADER, "WriteTxnMarkers"}
 
 
@@ -141,17 +145,17 @@ CLIENTS = [api for api in API_BY_NAME.values() if api.scope == "client"]
 @pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)
 def test_every_api_has_somebody_to_ask_or_asks_back(api: Any) -> None:
     plain = {
-        Target.ANY: "any",
-        Target.CONTROLLER: "controller",
-        Target.ALL_BROKERS: "all",
-        Target.SAME_CONNECTION: "any",
+        RequestTarget.ANY: "any",
+        RequestTarget.CONTROLLER: "controller",
+        RequestTarget.ALL_BROKERS: "all",
+        RequestTarget.SAME_CONNECTION: "any",
     }
     asked = api.request.ROUTE.target
     if asked in plain:
         assert by_default(api.name, api.request()) == [Destination(plain[asked])]
     elif api.name in ("InitProducerId", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"):
         assert by_default(api.name, api.request()) == [Destination("any")]
-    elif asked is not Target.TRANSACTION_COORDINATOR:
+    elif asked is not RequestTarget.TRANSACTION_COORDINATOR:
         with pytest.raises(ConfigurationError, match="its destination is unknown"):
             by_default(api.name, api.request())
 

@@ -14,7 +14,7 @@ from kseg.segment_reader.payload.errors import InvalidSchema, PayloadSchemaError
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.shape import JsonOptions
 from kseg.segment_reader.payload.json_schema import JsonSchemaType, read_json_schema
-from kseg.segment_reader.payload.row_schema import Array, Field, JsonText, Map, Record, to_arrow
+from kseg.segment_reader.payload.row_schema import Array, JsonText, Map, RowField, RowRecord, to_arrow
 
 TEXT = ("string", "json")
 A = {"title": "A", "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -259,12 +259,12 @@ def test_columns_of_json_text_are_told_apart_from_plain_text() -> None:
         }
     )
     fields = (
-        Field("a", pa.string()),
-        Field("b c", JsonText()),
-        Field("l", Array(JsonText())),
-        Field("m", Map(pa.string(), JsonText())),
+        RowField("a", pa.string()),
+        RowField("b c", JsonText()),
+        RowField("l", Array(JsonText())),
+        RowField("m", Map(pa.string(), JsonText())),
     )
-    assert made.columns == Record((Field("f", Record(fields)),))
+    assert made.columns == RowRecord((RowField("f", RowRecord(fields)),))
     assert to_arrow(made.columns) == made.type
 
 

@@ -13,10 +13,10 @@ from kseg.segment_reader.payload.ddl import type_name
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchema
 from kseg.segment_reader.payload.row_schema import (
     Array,
-    Field,
     JsonText,
     Map,
-    Record,
+    RowField,
+    RowRecord,
     RowType,
     UnknownText,
     aligned,
@@ -33,11 +33,11 @@ SCALARS += [pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.int8(), pa.floa
 JSON = JsonText()
 
 
-def record(**fields: Any) -> Record:
-    return Record(tuple(Field(name, kind) for name, kind in fields.items()))
+def record(**fields: Any) -> RowRecord:
+    return RowRecord(tuple(RowField(name, kind) for name, kind in fields.items()))
 
 
-def records(inner: st.SearchStrategy[RowType]) -> st.SearchStrategy[Record]:
+def records(inner: st.SearchStrategy[RowType]) -> st.SearchStrategy[RowRecord]:
     return st.dictionaries(st.sampled_from("abcdef`ä"), inner, min_size=1, max_size=4).map(lambda d: record(**d))
 
 
@@ -49,7 +49,7 @@ TYPES = st.recursive(
 
 
 @given(records(TYPES))
-def test_columns_come_back_from_their_text_and_their_arrow_type(schema: Record) -> None:
+def test_columns_come_back_from_their_text_and_their_arrow_type(schema: RowRecord) -> None:
     assert parse_schema(schema_text(schema)) == schema
     assert to_arrow(from_arrow(to_arrow(schema))) == to_arrow(schema)
     assert merged(schema, schema) is schema
@@ -73,13 +73,13 @@ def test_fields_are_added_at_any_depth_behind_those_that_are_there() -> None:
 
 
 def test_fields_with_numbers_are_found_by_them() -> None:
-    reader = Record((Field("id", LONG, 1), Field("note", TEXT, 2)))
-    renamed = Record((Field("remark", TEXT, 2), Field("more", INT, 7)))
-    made = Record((Field("id", LONG, 1), Field("note", TEXT, 2), Field("more", INT, 7)))
+    reader = RowRecord((RowField("id", LONG, 1), RowField("note", TEXT, 2)))
+    renamed = RowRecord((RowField("remark", TEXT, 2), RowField("more", INT, 7)))
+    made = RowRecord((RowField("id", LONG, 1), RowField("note", TEXT, 2), RowField("more", INT, 7)))
     assert merged(reader, renamed) == made
     assert parse_schema(schema_text(made)) == made
     with pytest.raises(IncompatibleSchemas, match=r"note: .*another number"):
-        merged(reader, Record((Field("note", TEXT, 3),)))
+        merged(reader, RowRecord((RowField("note", TEXT, 3),)))
     rows = pa.array([{"remark": "a", "more": 1}], to_arrow(renamed))
     assert aligned(rows, renamed, reader).to_pylist() == [{"id": None, "note": "a"}]
 

@@ -14,7 +14,7 @@ import pytest
 from kseg.segment_reader.payload.avro.decoder import avro_decoder
 from kseg.segment_reader.payload.avro.evolution import columns_of, merged
 from kseg.segment_reader.payload.avro.resolution import resolve
-from kseg.segment_reader.payload.avro.schema import Record, Schema, Union, parse_schema
+from kseg.segment_reader.payload.avro.schema import AvroRecord, Schema, Union, parse_schema
 from kseg.segment_reader.payload.avro.schema_json import schema_text
 from kseg.segment_reader.payload.avro.types import arrow_type
 from kseg.segment_reader.payload.errors import IncompatibleSchemas
@@ -220,7 +220,7 @@ def test_members_of_a_union_of_several_types_are_told_apart_by_their_names() -> 
     union = """{"type": "record", "name": "R", "fields": [{"name": "at", "type":
         ["string", {"type": "record", "name": "%s", "fields": [{"name": "x", "type": "int"}]}]}]}"""
     both = merged(parse_schema(union % "A"), parse_schema(union % "B"), any_name=True)
-    assert isinstance(both, Record)
+    assert isinstance(both, AvroRecord)
     assert isinstance(both.fields[0].schema, Union)
     assert [getattr(branch, "name", None) for branch in both.fields[0].schema.branches][-2:] == ["A", "B"]
 

@@ -16,7 +16,7 @@ from kseg.segment_reader.payload.avro.decoder import avro_decoder
 from kseg.segment_reader.payload.avro.evolution import merged
 from kseg.segment_reader.payload.avro.recursion import contains_itself, is_recursive
 from kseg.segment_reader.payload.avro.resolution import Missing, narrowed
-from kseg.segment_reader.payload.avro.schema import Record, Schema, parse_schema
+from kseg.segment_reader.payload.avro.schema import AvroRecord, Schema, parse_schema
 from kseg.segment_reader.payload.avro.schema_json import schema_text
 from kseg.segment_reader.payload.avro.types import arrow_type, row_type
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
@@ -83,7 +83,7 @@ def test_a_record_is_a_struct_down_to_where_it_begins_again() -> None:
         parsed = schema(one)
         assert to_arrow(row_type(parsed)) == arrow_type(parsed)
         assert is_recursive(parsed)
-        assert isinstance(parsed, Record)
+        assert isinstance(parsed, AvroRecord)
         assert contains_itself(parsed)
         assert schema_text(parse_schema(schema_text(parsed))) == schema_text(parsed)
     assert not is_recursive(schema(record("Twice", a=record("One", x="int"), b="One")))
@@ -273,7 +273,7 @@ def test_a_record_of_another_name_is_read_where_one_of_several_around_it_begins_
     value = {"value": "a", "team": {"head": {"value": "b"}, "part": {"size": 3}}}
     (row,) = read(writer, written(writer, value), reader=after).rows.to_pylist()
     assert row["team"] == {"head": '{"value":"b"}', "part": '{"size":3}'}
-    assert isinstance(after, Record)
+    assert isinstance(after, AvroRecord)
     assert after.aliases == ("Head",)
 
 

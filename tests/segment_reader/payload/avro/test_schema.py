@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kseg.segment_reader.payload.avro.schema import (
+    AvroRecord,
     Enum,
     Fixed,
     Kind,
     Logical,
     Primitive,
-    Record,
     Schema,
     Union,
     describe,
@@ -34,7 +34,7 @@ def record(*fields: Any, **more: Any) -> dict[str, Any]:
 
 def field_of(kind: Any) -> Schema:
     order = parsed(record({"name": "f", "type": kind}))
-    assert isinstance(order, Record)
+    assert isinstance(order, AvroRecord)
     return order.fields[0].schema
 
 
@@ -51,7 +51,7 @@ def test_names_are_resolved_in_the_namespace_that_encloses_them() -> None:
             aliases=["Purchase"],
         )
     )
-    assert isinstance(order, Record)
+    assert isinstance(order, AvroRecord)
     kinds = [field.schema for field in order.fields]
     assert (order.name, order.aliases) == ("shop.Order", ("shop.Purchase",))
     assert kinds[0] is kinds[1] is kinds[2]
@@ -65,7 +65,7 @@ def test_names_are_resolved_in_the_namespace_that_encloses_them() -> None:
 def test_a_dot_in_front_of_a_name_is_no_namespace() -> None:
     inner = {"type": "enum", "name": ".Kind", "symbols": []}
     order = parsed(record({"name": "a", "type": inner}, {"name": "b", "type": ".Kind"}, namespace="shop"))
-    assert isinstance(order, Record)
+    assert isinstance(order, AvroRecord)
     assert order.fields[1].schema is order.fields[0].schema
 
 
@@ -74,7 +74,7 @@ def test_names_are_those_that_java_accepts() -> None:
     field = {"name": "größe", "type": "Kind", "aliases": ["first-name"]}
     kind = {"type": "enum", "name": "Kind", "symbols": ["ÄRGER", "_1"], "aliases": ["old-kind"]}
     order = parsed(record({"name": "a", "type": kind}, field, namespace="my-app.events"))
-    assert isinstance(order, Record)
+    assert isinstance(order, AvroRecord)
     assert (order.name, order.fields[1].name, order.fields[1].aliases) == (
         "my-app.events.Order",
         "größe",
@@ -84,7 +84,7 @@ def test_names_are_those_that_java_accepts() -> None:
     assert order.fields[1].schema.aliases == ("my-app.events.old-kind",)  # type: ignore[union-attr]
     assert schema_text(parse_schema(schema_text(order))) == schema_text(order)
     used = parse_schema("my-app.events.Order", [schema_text(order)])
-    assert isinstance(used, Record)
+    assert isinstance(used, AvroRecord)
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a-b", "a b", "a.", "€"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.segment_reader.payload.avro.schema import Record, Schema, parse_schema
+from kseg.segment_reader.payload.avro.schema import AvroRecord, Schema, parse_schema
 from kseg.segment_reader.payload.avro.schema_json import schema_text
 from kseg.segment_reader.payload.avro.shared_types import SharedTypes, named_types, same_type
 
@@ -60,8 +60,8 @@ def test_known_types_are_reused_within_new_ones() -> None:
     known = parsed(record("Known", record("Inner", "int"), ENUM, FIXED))
     new = parsed(record("New", record("Inner", "long"), ["null", ENUM], {"type": "map", "values": FIXED}, "Inner"))
     made = SharedTypes(named_types(known)).of(new)
-    assert isinstance(made, Record)
-    assert isinstance(known, Record)
+    assert isinstance(made, AvroRecord)
+    assert isinstance(known, AvroRecord)
     assert schema_text(made) == schema_text(new)
     assert made.fields[0].schema is made.fields[3].schema
     assert made.fields[0].schema is not known.fields[0].schema
