@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kseg.etl.decoding.formats.registry import in_samples
 from kseg.jobs.invocation.cluster_options import cluster_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kseg.jobs.inference.job_text import Draft
 
 
-FORMATS: Final = ("json", "string", "bytes", "short", "int", "long", "float", "double", "uuid")
+FORMATS: Final = tuple(name for name, _ in in_samples())
 
 
 @click.command(
@@ -82,6 +83,7 @@ def init(
     from kseg.jobs.api.properties import client_properties
     from kseg.jobs.inference.draft import draft_of, kafka_section
     from kseg.jobs.inference.job_text import job_name
+    from kseg.jobs.inference.payloads import has_documents, words_of
     from kseg.jobs.inference.sampling import sample
     from kseg.jobs.records.place import check_cluster, topics_exist
     from kseg.jobs.records.registry_options import of_cluster, registry_properties, without_registry
@@ -108,8 +110,9 @@ def init(
         format=format,
         partition_by=partition_by,
     )
-    if format == "json" and not drafted.draft.value.columns:
-        raise bad_argument("--format", "no sampled value is a JSON object with a field", "leave it out")
+    if format is not None and has_documents(format) and not drafted.draft.value.columns:
+        found = f"no sampled value has fields: {words_of(format)} are expected"
+        raise bad_argument("--format", found, "leave it out")
     if partition_by:
         _check_partitions(partition_by, drafted.draft)
     with writing_to("-o"):

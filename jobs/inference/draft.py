@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +15,18 @@ from kseg.client.registry.config import SECRETS, RegistryConfig
 from kseg.client.registry.errors import SchemaNotFound
 from kseg.client.registry.registry import SchemaRegistry
 from kseg.client.registry.schemas import Schema
+from kseg.etl.decoding.formats.registry import FORMATS
+from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import listed
 from kseg.jobs.api.properties import may_be_secret
-from kseg.jobs.inference.job_text import Draft, Payload, job_text, shown, uses_registry
+from kseg.jobs.inference.job_text import Draft, Payload, job_text, rescues, shown, uses_registry
 from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import columns_of
-from kseg.jobs.inference.payloads import Recognised, recognise
+from kseg.jobs.inference.payloads import FRAMED, Recognised, recognise
 from kseg.jobs.inference.sampling import Sample
 from kseg.jobs.records.registry_options import PREFIX
 from kseg.segment_reader.decode.jit import is_cached
-from kseg.segment_reader.payload.ddl import parse_columns
-from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.decoder import PayloadDecoder, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 from kseg.segment_reader.payload.framing import SchemaKey, frames_of
 from kseg.segment_reader.payload.json.decoder import json_decoder
@@ -109,9 +111,9 @@ def _payload(
     format: str | None = None,
 ) -> Payload:
     found = recognise(payloads, set_aside=records, given=format)
-    if found.format == "json" and records:
+    if found.documents and records:
         return Payload(found, columns_of(seen_in(found.documents), most))
-    if found.format == "framed" and registry is not None:
+    if found.format == FRAMED and registry is not None:
         return _framed(found, payloads, registry)
     return Payload(found)
 
@@ -133,7 +135,7 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
             counts = ", ".join(f"{count:,} {word}" for word, count in found.mixed)
             become = "the others become dead letters" if payload.others else f"they land as {found.format}"
             yield f"{source} are of several formats ({counts}): {become}"
-        if found.format == "framed" and payload.schema_type is None:
+        if found.format == FRAMED and payload.schema_type is None:
             yield f"{source} are framed by a schema registry: they land as bytes; --registry URL decodes them"
     given = [*draft.kafka.values(), *((draft.registry or {}).values() if uses_registry(draft) else ())]
     secrets = [value[2:-1] for value in given if value.startswith("${")]
@@ -142,24 +144,40 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
     left = [column.name for column in draft.value.columns if column.type is None]
     if left:
         names = listed(map(shown, left), most=5)
-        yield f"{len(left)} field(s) are not declared and land in _kseg_rescued: {names}"
+        where = "land in _kseg_rescued" if rescues(draft.value.recognised.format) else "do not land"
+        yield f"{len(left)} field(s) are not declared and {where}: {names}"
     columns = {column.name: column.type for column in draft.value.columns if column.type is not None}
     if columns:
-        options = JsonOptions(nanoseconds="truncate" if draft.value.finer_times else "fail")
-        yield from _undecodable(sampled, columns, draft.value.others, options)
+        yield from _undecodable(sampled, columns, draft.value)
 
 
-def _undecodable(sampled: Sample, columns: Mapping[str, str], set_aside: int, options: JsonOptions) -> Iterable[str]:
+def _undecodable(sampled: Sample, columns: Mapping[str, str], value: Payload) -> Iterable[str]:
     """A note on sampled values that the job cannot decode, if there are more than become dead letters."""
     payloads = pa.array(sampled.values, pa.binary())
-    decoder = json_decoder(parse_columns(columns), options, engine="fast" if is_cached(decode) else "reference")
+    decoder = _decoder(value, columns)
     status = decoder.decode(payloads).status
     bad = np.flatnonzero(status > Status.NULL)
-    if len(bad) > set_aside:
+    if len(bad) > value.others:
         first = decoder.explain(payloads[int(bad[0])].as_py())
         counts = Counter(Status(int(status[row])).name for row in bad)
         said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         yield f"{len(bad):,} sampled value(s) cannot be decoded ({said}), the first: {first}"
+
+
+def _decoder(value: Payload, columns: Mapping[str, str]) -> PayloadDecoder:
+    """The decoder of the job's values, but that unknown fields are ignored."""
+    form = FORMATS[value.recognised.format]
+    times: Literal["fail", "truncate"] = "truncate" if value.finer_times else "fail"
+    plan = PayloadPlan(
+        "value",
+        form.name,
+        "value",
+        tuple(columns.items()),
+        json=(("nanoseconds", times),) if form.unknown_fields else (),
+        nanoseconds=times,
+        engine="fast" if is_cached(decode) else "reference",
+    )
+    return plan.decoder
 
 
 def _documents_with_finer_times(

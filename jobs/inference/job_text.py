@@ -10,10 +10,10 @@ from typing import Final
 
 import yaml
 
-from kseg.etl.decoding.formats.registry import of_registry_type
+from kseg.etl.decoding.formats.registry import FORMATS, of_registry_type
 from kseg.etl.errors import listed
 from kseg.jobs.inference.json_types import Column
-from kseg.jobs.inference.payloads import Recognised
+from kseg.jobs.inference.payloads import FRAMED, Recognised, plain_format, words_of
 
 _PLAIN: Final = re.compile(r"[A-Za-z_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
 _WORDS_OF_YAML: Final = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null"])
@@ -126,7 +126,7 @@ def _most_dead_letters(payload: Payload) -> list[str]:
 
 def _why_value(payload: Payload) -> list[str]:
     found = payload.recognised
-    if found.format == "framed":
+    if found.format == FRAMED:
         return ["# Values are framed by a schema registry: `kseg init --registry URL` decodes them."]
     if found.mixed and not payload.others:
         return [f"# Values are of several formats: {_mixed(found)}."]
@@ -138,17 +138,17 @@ def _mixed(found: Recognised) -> str:
 
 
 def _value(payload: Payload, taken: set[str]) -> list[str]:
-    if payload.recognised.format == "json" and any(column.type is not None for column in payload.columns):
-        return _json(payload)
+    if any(column.type is not None for column in payload.columns):
+        return _documents(payload)
     return _primitive("value", payload, taken)
 
 
 def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
-    """The lines for a key or value that is not a JSON object; none if all are null."""
+    """The lines for a key or value that is not a document; none if all are null."""
     found = payload.recognised
     if found.format == "none":
         return []
-    if found.format == "framed" and payload.schema_type is not None:
+    if found.format == FRAMED and payload.schema_type is not None:
         ids = listed(found.schemas, most=5)
         return [
             _commented(f"  {source}:", f"{found.count - found.others:,} framed by the registry, schemas {ids}"),
@@ -157,12 +157,12 @@ def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
             *([] if source == "value" else ["    into: struct"]),
             *_finer(payload),
         ]
-    form = {"json": "string", "framed": "bytes"}.get(found.format, found.format)
+    form = plain_format(found.format)
     column = next(name for name in _names(source) if name not in taken)
     said = f"{found.count:,} {source}s" + (f", {found.nulls:,} null" if found.nulls else "")
     said += f"; {found.note}" if found.note else ""
     said += f"; {_mixed(found)}" if found.mixed else ""
-    if found.format == "framed":
+    if found.format == FRAMED:
         said += "; framed by a registry" + (f" ({payload.schema_type})" if payload.schema_type else "")
     return [_commented(f"  {source}: {{format: {form}, as: {column}}}", said)]
 
@@ -171,12 +171,13 @@ def _names(source: str) -> list[str]:
     return [source, f"record_{source}", f"kafka_{source}", *(f"{source}_{number}" for number in range(2, 10_000))]
 
 
-def _json(payload: Payload) -> list[str]:
+def _documents(payload: Payload) -> list[str]:
+    """The lines for values whose columns are inferred."""
     found = payload.recognised
-    said = f"{found.count - found.others:,} values are JSON objects" + (
+    said = f"{found.count - found.others:,} values are {words_of(found.format)}" + (
         f", {found.nulls:,} are null" if found.nulls else ""
     )
-    lines = ["  value:", _commented("    format: json", said), "    schema:", "      columns:"]
+    lines = ["  value:", _commented(f"    format: {found.format}", said), "    schema:", "      columns:"]
     left = [column for column in payload.columns if column.type is None]
     lines += [
         _commented(f"        {_scalar(column.name)}: {_text(column.type)}", _counts(column, found.count - found.others))
@@ -187,8 +188,10 @@ def _json(payload: Payload) -> list[str]:
     if renamed:
         lines.append(_commented("    rename:", "names that a table cannot have"))
         lines += [f"      {_scalar(column.name)}: {_text(column.column)}" for column in renamed]
-    lines += _finer(payload)
-    lines.append(_commented("    unknown_fields: rescue", "fields that are not declared, as JSON in _kseg_rescued"))
+    if "nanoseconds" in FORMATS[found.format].options:
+        lines += _finer(payload)
+    if rescues(found.format):
+        lines.append(_commented("    unknown_fields: rescue", "fields that are not declared, as JSON in _kseg_rescued"))
     if left:
         lines.append("    # Not declared:")
         lines += [
@@ -198,6 +201,11 @@ def _json(payload: Payload) -> list[str]:
     if len(left) > _MOST_LEFT:
         lines.append(f"    #   and {len(left) - _MOST_LEFT:,} more")
     return lines
+
+
+def rescues(format: str) -> bool:
+    """Whether fields that are not declared land in a column of their own."""
+    return "rescue" in FORMATS[format].unknown_fields
 
 
 def _finer(payload: Payload) -> list[str]:

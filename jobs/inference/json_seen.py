@@ -1,54 +1,20 @@
-"""Statistics of a JSON field in sampled documents: the kinds of its values, and what decides its column's type."""
+"""Statistics of a field in sampled documents: the kinds of its values, and what decides its column's type."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
 
+from kseg.etl.decoding.formats.documents import Fraction, Members, Whole
 from kseg.segment_reader.payload.json.formats import Format, date_format, days_of, micros_of, timestamp_format
 
 Kind = Literal["null", "boolean", "integer", "fraction", "string", "array", "object"]
 #: No column can hold longer numbers.
 _MOST_DIGITS: Final = 400
-
-
-class Whole(str):
-    """A number without fraction and exponent, as written."""
-
-
-class Fraction(str):
-    """A number with fraction or exponent, as written."""
-
-
-class Members(list[tuple[str, Any]]):
-    """An object's members in their order; a name may occur twice."""
-
-
-class NotJson(ValueError):
-    """A payload that is not a JSON document."""
-
-
-def parsed(payload: bytes) -> Any:
-    """A document with numbers as they are written. Raises NotJson."""
-    try:
-        return json.loads(
-            payload.decode(),
-            parse_int=Whole,
-            parse_float=Fraction,
-            parse_constant=_no_constant,
-            object_pairs_hook=Members,
-        )
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not JSON")
 
 
 @dataclass
@@ -163,7 +129,7 @@ class Seen:
 
 
 def seen_in(documents: Iterable[Any]) -> Seen:
-    """The statistics of documents from `parsed`."""
+    """The statistics of documents (`etl.decoding.formats.documents`)."""
     seen = Seen()
     for document in documents:
         seen.add(document)

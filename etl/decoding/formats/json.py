@@ -9,13 +9,15 @@ With Debezium's envelope, declared columns are those of the row within it, and a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
 
 from kseg.etl.decoding.formats.by_columns import OfColumns, aligned
+from kseg.etl.decoding.formats.documents import Fraction, Members, Whole
 from kseg.etl.decoding.formats.port import DeclaredPayload, Options, RegistryPayload, Uses, times_of
 from kseg.etl.decoding.rules import DecodingRules
 from kseg.segment_reader.payload.decoder import PayloadDecoder
@@ -114,6 +116,27 @@ def _declared(
 
 def _of_after(by_path: Mapping[str, _T]) -> dict[str, _T]:
     return {path.removeprefix("after."): each for path, each in by_path.items() if path.startswith("after.")}
+
+
+def sampled_document(payload: bytes) -> Members | None:
+    """The JSON object in a sampled payload, with numbers as they are written; None: it is none."""
+    if payload.lstrip()[:1] != b"{":
+        return None
+    try:
+        document: Members = json.loads(
+            payload.decode(),
+            parse_int=Whole,
+            parse_float=Fraction,
+            parse_constant=_no_constant,
+            object_pairs_hook=Members,
+        )
+    except (ValueError, RecursionError):
+        return None
+    return document
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
 
 
 def schemas(payload: RegistryPayload, rules: DecodingRules) -> JsonSchemas:

@@ -6,7 +6,7 @@ job file and planning a run load no decoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kseg.client.registry.schemas import Resolved
+    from kseg.etl.decoding.formats.documents import Members
     from kseg.etl.decoding.formats.port import DeclaredPayload, RegistryPayload, SchemaFormat, Uses
     from kseg.segment_reader.payload.decoder import PayloadDecoder
 
@@ -72,6 +73,23 @@ class InRegistry:
 
 
 @dataclass(frozen=True, slots=True)
+class InSamples:
+    """How `kseg init` recognises a format in sampled payloads.
+
+    document: the document in a payload, whose members become columns (`etl.decoding.formats.documents`); its result is
+    None for a payload of another format. plain: the format that takes payloads with documents as one column. words:
+    what payloads are called in counts, if each of them shows its format. every: whether all payloads of a sample are of
+    the format, by its name, the payloads, and whether they are text (if not, none of them is); its result is None, or a
+    note for people, which may be empty.
+    """
+
+    document: Function[[bytes], Members | None] | None = None
+    plain: str = "bytes"
+    words: str = ""
+    every: Function[[str, Sequence[bytes], bool], str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PayloadFormat:
     """A format of payloads.
 
@@ -82,7 +100,7 @@ class PayloadFormat:
     are around the row. option_text: the text of a schema's file, as an option of Spark has it, as jobs pin it; None: as
     it is. declared_type: the type of the rows of a schema's text, by what unknown fields are and by rules of decoding,
     if these change it; its result is None where such rules read none of it. in_registry: None: no registry has its
-    schemas.
+    schemas. in_samples: None: `kseg init` does not recognise it in payloads.
     """
 
     name: str
@@ -95,6 +113,7 @@ class PayloadFormat:
     option_text: Function[[str], str] | None = None
     declared_type: Function[[str, str, DecodingRules], pa.DataType | None] | None = None
     in_registry: InRegistry | None = None
+    in_samples: InSamples | None = None
 
     @property
     def indexed(self) -> bool:
@@ -107,17 +126,24 @@ _PRIMITIVE: Final[Function[[DeclaredPayload], PayloadDecoder]] = Function(f"{_FO
 _OF_TIMES: Final = frozenset(("nanoseconds", "out_of_range_times"))
 _OF_JSON: Final = _OF_TIMES | {"timestamp_format", "date_format", "formats", "time_zone"}
 
+_IN_SAMPLE: Final[Function[[str, Sequence[bytes], bool], str | None]] = Function(f"{_FOLDER}.primitives:in_sample")
+
 _ALL: Final = (
+    PayloadFormat("bytes", _PRIMITIVE, in_samples=InSamples(words="bytes")),
+    PayloadFormat("string", _PRIMITIVE, in_samples=InSamples(words="UTF-8 text")),
     *(
-        PayloadFormat(name, _PRIMITIVE)
-        for name in ("bytes", "string", "short", "int", "long", "float", "double", "boolean", "uuid")
+        PayloadFormat(name, _PRIMITIVE, in_samples=InSamples(every=_IN_SAMPLE))
+        for name in ("short", "int", "long", "float", "double")
     ),
+    PayloadFormat("boolean", _PRIMITIVE),
+    PayloadFormat("uuid", _PRIMITIVE, in_samples=InSamples(every=_IN_SAMPLE)),
     PayloadFormat(
         "json",
         Function(f"{_FOLDER}.json:decoder"),
         schemas=("columns",),
         options=_OF_JSON,
         unknown_fields=("ignore", "rescue"),
+        in_samples=InSamples(Function(f"{_FOLDER}.json:sampled_document"), plain="string", words="JSON objects"),
     ),
     PayloadFormat(
         "avro",
@@ -180,6 +206,11 @@ _ALL: Final = (
 
 FORMATS: Final[Mapping[str, PayloadFormat]] = {format.name: format for format in _ALL}
 """By name, in the order in which the job file's schema lists them."""
+
+
+def in_samples() -> Iterator[tuple[str, InSamples]]:
+    """The formats that are recognised in samples, by name."""
+    return ((name, one.in_samples) for name, one in FORMATS.items() if one.in_samples is not None)
 
 
 def in_registries() -> Iterator[tuple[PayloadFormat, InRegistry]]:

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.etl.config.load import load_job
+from kseg.etl.decoding.formats.json import sampled_document
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import decode_step
 from kseg.jobs.inference.draft import draft_of
-from kseg.jobs.inference.json_seen import parsed, seen_in
+from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import Column, columns_of
 from kseg.jobs.inference.sampling import Sample
 from kseg.segment_reader.payload.ddl import parse_columns
@@ -26,7 +27,7 @@ from kseg.segment_reader.payload.json.decoder import json_decoder
 
 
 def columns(*documents: str, most: int = 500) -> dict[str, Column]:
-    seen = seen_in(parsed(document.encode()) for document in documents)
+    seen = seen_in(sampled_document(document.encode()) for document in documents)
     return {column.name: column for column in columns_of(seen, most)}
 
 
@@ -121,7 +122,7 @@ _documents = st.lists(st.dictionaries(_names, _values, max_size=6), min_size=1, 
 @given(_documents)
 def test_inferred_columns_decode_every_sampled_document(documents: list[dict[str, Any]]) -> None:
     payloads = [json.dumps(document).encode() for document in documents]
-    found = columns_of(seen_in(map(parsed, payloads)), 500)
+    found = columns_of(seen_in(map(sampled_document, payloads)), 500)
     declared = parse_columns({column.name: column.type for column in found if column.type is not None})
     decoder = json_decoder(declared)
     status = decoder.decode(pa.array(payloads, pa.binary())).status

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from deltalake import DeltaTable
 
 from kseg.segment_reader.encode.batches import Record, encode_batch
@@ -21,7 +22,12 @@ from kseg.segment_reader.encode.batches import Record, encode_batch
 ROOT = Path(__file__).parents[4]
 
 ENTRY = """
-    PayloadFormat("csv", Function(f"{_FOLDER}.csv:decoder"), schemas=("columns",)),
+    PayloadFormat(
+        "csv",
+        Function(f"{_FOLDER}.csv:decoder"),
+        schemas=("columns",),
+        in_samples=InSamples(Function(f"{_FOLDER}.csv:sampled"), plain="string", words="lines of CSV"),
+    ),
 """
 
 MODULE = '''
@@ -30,8 +36,14 @@ MODULE = '''
 import numpy as np
 import pyarrow as pa
 
+from kseg.etl.decoding.formats.documents import Members, Whole
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+
+
+def sampled(payload):
+    number, comma, what = payload.decode().partition(",")
+    return Members([("n", Whole(number)), ("what", what)]) if comma else None
 
 
 def decoder(plan):
@@ -125,3 +137,32 @@ def test_it_lands_rows_and_dead_letters_on_the_local_engine(log_files: Any, tmp_
     [letter] = DeltaTable(tmp_path / "lake" / "letters").to_pyarrow_table().to_pylist()
     assert letter["offset"] == 1
     assert "as many fields" in json.dumps(letter, default=str)
+
+
+DRAFT = """
+from kseg.jobs.inference.draft import draft_of
+from kseg.jobs.inference.sampling import Sample
+
+values = [*(b"%d,pen" % number for number in range(19)), b"oops"]
+drafted = draft_of("orders", Sample(1, 20, [None] * 20, values), {"bootstrap.servers": "b:1"}, table="./t")
+print(drafted.text, *drafted.notes, sep="\\n# ")
+"""
+
+
+def test_init_recognises_it_and_infers_columns(tmp_path: Path) -> None:
+    package = with_new_format(tmp_path / "package")
+    done = subprocess.run(
+        [sys.executable, "-c", DRAFT],
+        env=os.environ | {"PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    job = yaml.safe_load(done.stdout)
+    value = job["decode"]["value"]
+    assert value == {"format": "csv", "schema": {"columns": {"n": "bigint", "what": "string"}}}
+    assert job["decode"]["on_error"] == "dead_letter"
+    assert "19 values are lines of CSV" in done.stdout
+    assert "several formats (19 lines of CSV, 1 UTF-8 text)" in done.stdout

@@ -10,7 +10,14 @@ import pytest
 
 from kseg.client.registry.schemas import SCHEMA_TYPES
 from kseg.etl.config.decoding import Format, Payload
-from kseg.etl.decoding.formats.registry import FORMATS, Function, in_registries, of_registry_type, schema_format
+from kseg.etl.decoding.formats.registry import (
+    FORMATS,
+    Function,
+    in_registries,
+    in_samples,
+    of_registry_type,
+    schema_format,
+)
 from kseg.etl.decoding.rules import NEWEST
 
 
@@ -55,3 +62,12 @@ def test_formats_with_messages_have_their_indexes_in_payloads(type: str) -> None
 def test_a_registry_is_where_the_schemas_of_some_formats_are(name: str) -> None:
     form = FORMATS[name]
     assert (form.in_registry is not None) == ("registry" in form.schemas)
+
+
+def test_payloads_with_documents_have_a_name_and_a_format_for_one_column() -> None:
+    found = {name: own for name, own in in_samples() if own.document is not None}
+    assert "json" in found
+    for name, own in found.items():
+        assert own.words
+        assert "columns" in FORMATS[name].schemas
+        assert FORMATS[own.plain].schemas == ()
