@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from kseg.etl.config.continuation import Continuation, continuation_of, continued
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
+from kseg.etl.config.pinned import pinned_document
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import RunState
 
@@ -23,10 +22,11 @@ def as_planned(job: Job, run: RunState) -> Job:
     # Sections of connections are not read from the plan at all: references there may lead nowhere by now, and earlier
     # releases pinned the address of a Connect server with its token, which no document may have.
     today = job.pinned()
+    document = pinned_document(run.plan.pinned_config, today)
     whole = {key for key, field in Job.model_fields.items() if continuation_of(field) is Continuation.AT_CONTINUATION}
-    pinned = {key: value for key, value in json.loads(run.plan.pinned_config).items() if key not in whole}
+    pinned = {key: value for key, value in document.items() if key not in whole}
     connected = {key: value for key, value in today.items() if key in whole}
-    if job.registry is None and (registry := json.loads(run.plan.pinned_config).get("registry")) is not None:
+    if job.registry is None and (registry := document.get("registry")) is not None:
         connected["registry"] = registry  # the job has none any more, and the run's schemas are there
     source = dict(pinned["source"])
     if run.mode == ev.INCREMENTAL:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
+from kseg.etl.config.pinned import as_text
 from kseg.etl.config.sections import AtTime
 from kseg.etl.config.times import format_instant
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
@@ -325,7 +326,7 @@ class Draft:
             app_id=app_id,
             app_version=app_version,
             config_hash=job.hash_by(rules),
-            pinned_config=json.dumps(job.pinned(), sort_keys=True),
+            pinned_config=as_text(job.pinned()),
             cluster_id=snapshot.cluster_id,
             topics=identities(snapshot, self.state, self.inputs.epoch_ends),
             ranges=ranges,

@@ -97,13 +97,17 @@ def nulled(column: pa.Array, rows: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def marks(found: Mapping[str, npt.NDArray[np.bool_]], n: int) -> pa.ListArray:
-    """The column `_kseg_unavailable` of n rows. found: by column, the rows whose value was not there."""
+    """The column `_kseg_unavailable` of n rows, with names in alphabetical order, whatever the order of columns is.
+
+    found: by column, the rows whose value was not there.
+    """
     kind = pa.list_(pa.string())
     if not found:
         return pa.nulls(n, kind)
-    by_row = np.stack(list(found.values()), axis=1)
+    in_order = sorted(found)
+    by_row = np.stack([found[name] for name in in_order], axis=1)
     counts = by_row.sum(axis=1)
-    names = pa.array(list(found), pa.string()).take(pa.array(np.nonzero(by_row)[1]))
+    names = pa.array(in_order, pa.string()).take(pa.array(np.nonzero(by_row)[1]))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), names, type=kind, mask=pa.array(counts == 0))
 

@@ -3,11 +3,14 @@ person has to say which of both shall be."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from kseg.etl.errors import Refused
+from kseg.etl.operations.verify import verify
 
 CHANGE = {"merge_schema": True}
 """Changes what a run is, and not its rows."""
@@ -161,6 +164,39 @@ def test_a_run_is_finished_with_the_transform_that_it_was_planned_with(topics, h
 def planned_end(run: Any, row: Any) -> int:
     """Where the run's range of the row's partition ends."""
     return next(r.end for r in run.plan.ranges if (r.topic, r.partition) == row[:2])
+
+
+@pytest.mark.parametrize("of_earlier_release", [False, True])
+def test_columns_of_a_struct_are_in_the_job_files_order_when_a_run_is_finished(
+    of_earlier_release, any_home, records, monkeypatch
+):
+    """Plans had the keys of the job file in alphabetical order, and `--finish` was refused: the struct had another
+    type than the table's."""
+    if of_earlier_release:
+        monkeypatch.setattr("kseg.etl.planning.plan.as_text", lambda document: json.dumps(document, sort_keys=True))
+    first, rest = records.topic(1), records.topic(1)
+    producer = Producer(records.settings)
+    decode = {"format": "json", "into": "struct", "schema": {"columns": {"z": "bigint", "a": "string", "m": "int"}}}
+    job = any_home(first, rest, decode={"value": decode})
+
+    def write(number: int) -> None:
+        for topic in (first, rest):
+            producer.produce(topic, json.dumps({"z": number, "a": "x", "m": 1}))
+        assert producer.flush(60) == 0
+
+    write(1)
+    job.ingest()
+    write(2)
+    job.die("land:first:committed")
+    planned = job.state.unfinished()
+    job.change(decode={"value": decode | {"tombstones": "drop"}})
+    assert refused(job, job.ingest).code == "configuration-changed"
+    job.finish(planned.run_id, take_over=True)
+    for table in ("first", "rest"):
+        rows = job.table(table).to_pyarrow_table().column("value").to_pylist()
+        assert sorted(row["z"] for row in rows) == [1, 2]
+        assert [*rows[0]] == ["z", "a", "m"]
+    assert verify(job.job).ok
 
 
 @pytest.mark.parametrize("step", ["land:first:committed", "land:first:after"])

@@ -209,7 +209,7 @@ def test_they_are_null(form: Any) -> None:
 
 def test_they_are_null_and_named(form: Any) -> None:
     _, rows, decoder = read(form, Unavailable("mark", {"photo": "picture"}), *CHANGES)
-    names = ["bio", "picture", "tags", "scores", "attrs"]
+    names = ["attrs", "bio", "picture", "scores", "tags"]
     assert [row and row.pop("_kseg_unavailable") for row in rows] == [names, None, ["picture"], names, None, None]
     assert rows == [GONE, ROW, ROW | {"photo": None}, GONE, NULL, None]
     assert decoder.type[-1] == pa.field("_kseg_unavailable", pa.list_(pa.string()))
