@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import CONTENT_ID, GLOBAL_ID, SCHEMA_TYPES, Reference, Schema
+from kseg.client.registry.schemas import SCHEMA_TYPES, ApicurioId, Reference, Schema
 
 _CONFLUENTS: Final = "/apis/ccompat/"
 #: Versions of the API: where global ids are searched, what is found, and the field of its type.
@@ -28,8 +28,6 @@ _APIS: Final = (
     ("/apis/registry/v3", "/search/versions", "versions", "artifactType"),
     ("/apis/registry/v2", "/search/artifacts", "artifacts", "type"),
 )
-#: By what begins a schema's name: the field of the id, and the collection.
-_KINDS: Final = {GLOBAL_ID: ("globalId", "globalIds"), CONTENT_ID: ("contentId", "contentIds")}
 _DEFAULT_GROUP: Final = (None, "", "default")
 
 Ask = Callable[[str], tuple[Any, bytes]]
@@ -42,18 +40,10 @@ def base_of(url: str) -> str | None:
     return base if found else None
 
 
-def is_own_id(name: str) -> bool:
-    """Whether a schema is named by an id of Apicurio's own, `global/7` or `content/7`."""
-    return name.startswith(tuple(_KINDS))
-
-
-def by_own_id(name: str, ask: Ask) -> Schema:
-    """The schema of `global/7` or `content/7`. Raises SchemaNotFound; SchemaRegistryError: the server has no API of
-    Apicurio."""
-    kind, slash, number = name.partition("/")
-    field, collection = _KINDS[kind + slash]
-    api, kind = _searched(f"{field}={number}", ask)
-    path = f"{api}/ids/{collection}/{number}"
+def by_own_id(own: ApicurioId, ask: Ask) -> Schema:
+    """The schema of an id. Raises SchemaNotFound; SchemaRegistryError: the server has no API of Apicurio."""
+    api, kind = _searched(f"{own.kind}Id={own.number}", ask)
+    path = f"{api}/ids/{own.kind}Ids/{own.number}"
     text, (references, _) = ask(path)[1], ask(f"{path}/references")
     try:
         used = tuple(_reference(one) for one in references)

@@ -27,7 +27,7 @@ from kseg.client.registry.errors import (
     SchemaRegistryError,
     VersionPending,
 )
-from kseg.client.registry.schemas import SCHEMA_TYPES, Resolved, Schema, Version, is_guid
+from kseg.client.registry.schemas import SCHEMA_TYPES, Resolved, Schema, SchemaId, Version, is_guid
 from kseg.client.retry import Deadline, RetryPolicy
 
 GLUE: Final = "glue"
@@ -119,11 +119,11 @@ class GlueRegistry:
         """The endpoint and the registry's name, for messages and the ledger."""
         return f"{str(self._client.meta.endpoint_url).rstrip('/')}/{self._config.registry}"
 
-    def schema(self, key: int | str, subject: str = "") -> Schema:
+    def schema(self, key: SchemaId, subject: str = "") -> Schema:
         """The schema version of a UUID. subject: has no effect. Raises SchemaNotFound; ValueError: no UUID."""
         return self._by_uuid(key).schema
 
-    def named(self, key: int | str, subject: str = "") -> list[tuple[str, int]]:
+    def named(self, key: SchemaId, subject: str = "") -> list[tuple[str, int]]:
         """Name and number of a version; none if it is of another registry. subject: no effect. Raises as `schema`."""
         found = self._by_uuid(key)
         return [(found.name, found.number)] if found.registry == self._config.registry else []
@@ -167,7 +167,7 @@ class GlueRegistry:
     def _id(self, subject: str) -> dict[str, str]:
         return {"SchemaName": subject, "RegistryName": self._config.registry}
 
-    def _by_uuid(self, key: int | str) -> _Found:
+    def _by_uuid(self, key: SchemaId) -> _Found:
         if not isinstance(key, str) or not is_guid(key):
             raise ValueError(f"{key!r} is no UUID of a schema version")
         uuid = key.lower()

@@ -10,7 +10,7 @@ from kseg.client.errors import ConfigError, ConfigFault
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.glue import GLUE, GlueConfig, GlueRegistry
 from kseg.client.registry.registry import SchemaRegistry
-from kseg.client.registry.schemas import Resolved, Schema, Version
+from kseg.client.registry.schemas import Resolved, Schema, SchemaId, Version
 
 AnyRegistryConfig = RegistryConfig | GlueConfig
 
@@ -29,10 +29,10 @@ class Registry(AbstractContextManager["Registry"], Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def schema(self, key: int | str, subject: str = "") -> Schema:
-        """The schema of an id or GUID in payloads' frames."""
+    def schema(self, key: SchemaId, subject: str = "") -> Schema:
+        """The schema that payloads' frames or headers name."""
 
-    def named(self, key: int | str, subject: str = "") -> list[tuple[str, int]]:
+    def named(self, key: SchemaId, subject: str = "") -> list[tuple[str, int]]:
         """Subject and version of all names that are known of a schema."""
 
     def versions(self, subject: str) -> list[int]:

@@ -22,10 +22,10 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from kseg.client.errors import AuthenticationFailed
-from kseg.client.registry.apicurio import base_of, by_own_id, is_own_id
+from kseg.client.registry.apicurio import base_of, by_own_id
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import Resolved, Schema, Version, context_of, is_guid, schema_of
+from kseg.client.registry.schemas import ApicurioId, Resolved, Schema, SchemaId, Version, context_of, is_guid, schema_of
 from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
 from kseg.client.security.tokens import Taken, forget, token_of
@@ -59,6 +59,7 @@ class SchemaRegistry:
         self._next = 0
         self._by_id: dict[tuple[str, int], Schema] = {}
         self._by_guid: dict[tuple[str, str], Schema] = {}
+        self._by_own: dict[ApicurioId, Schema] = {}
         self._by_version: dict[tuple[str, int], Version] = {}
 
     def __enter__(self) -> Self:
@@ -79,15 +80,14 @@ class SchemaRegistry:
         """All URLs, for messages and the ledger: without credentials."""
         return ",".join(connection.server.place for connection in self._connections)
 
-    def schema(self, key: int | str, subject: str = "") -> Schema:
+    def schema(self, key: SchemaId, subject: str = "") -> Schema:
         """The schema of an id, of a GUID (Confluent Platform 8), or of an id of Apicurio's own API.
 
-        key: `7`, a GUID, or of Apicurio `global/7` or `content/7`. subject: any of the context in which the id is
-        known, since each has ids of its own, or of that in which the GUID's references are. Raises SchemaNotFound where
-        the registry does not know it; ValueError: no GUID.
+        subject: any of the context in which the id is known, since each has ids of its own, or of that in which the
+        GUID's references are. Raises SchemaNotFound where the registry does not know it; ValueError: no GUID.
         """
-        if isinstance(key, str) and is_own_id(key):
-            return self._kept(self._by_guid, ("", key), lambda: self._by_own_id(key))
+        if isinstance(key, ApicurioId):
+            return self._kept(self._by_own, key, lambda: self._of_own_id(key))
         context = context_of(subject)
         if isinstance(key, int):
             path = f"/schemas/ids/{key}" + (f"?subject={_quoted(context)}" if context else "")
@@ -106,12 +106,12 @@ class SchemaRegistry:
         """A subject's versions, ascending. Raises SchemaNotFound where there is no such subject."""
         return sorted(int(number) for number in self._get(f"/subjects/{_quoted(subject)}/versions", list))
 
-    def named(self, key: int | str, subject: str = "") -> list[tuple[str, int]]:
+    def named(self, key: SchemaId, subject: str = "") -> list[tuple[str, int]]:
         """Subject and version of all names that a schema has; none by a GUID. subject: as of `schema`.
 
         Raises SchemaNotFound where the registry does not know the id, or cannot tell its subjects.
         """
-        if isinstance(key, str):
+        if not isinstance(key, int):
             return []
         context = context_of(subject)
         path = f"/schemas/ids/{key}/versions" + (f"?subject={_quoted(context)}" if context else "")
@@ -208,14 +208,14 @@ class SchemaRegistry:
             raise self._error(SchemaRegistryError, f"answers version {version} of subject {subject} without a number")
         return Version(subject, number, schema)
 
-    def _by_own_id(self, name: str) -> Schema:
+    def _of_own_id(self, own: ApicurioId) -> Schema:
         """Of the same servers, below another path."""
         bases = [base_of(url) for url in self._config.urls]
         if None in bases:
-            message = f"cannot be asked for the id {name} of Apicurio: its URL is not {_APICURIO}"
+            message = f"cannot be asked for the {own.kind} id {own.number} of Apicurio: its URL is not {_APICURIO}"
             raise self._error(SchemaRegistryError, message)
         with SchemaRegistry(replace(self._config, urls=tuple(map(str, bases)))) as beside:
-            return by_own_id(name, lambda path: beside._answered("GET", path))
+            return by_own_id(own, lambda path: beside._answered("GET", path))
 
     def _get(self, path: str, kind: type[Any]) -> Any:
         document = self._ask("GET", path)

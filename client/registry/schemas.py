@@ -5,13 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
-GLOBAL_ID = "global/"
-"""Begins what names a schema by its global id in Apicurio, `global/7`: other ids are those of Confluent's API."""
-CONTENT_ID = "content/"
-"""Begins what names a schema by its content id in Apicurio, `content/7`."""
+ApicurioKind = Literal["global", "content"]
+APICURIO_KINDS: Final[tuple[ApicurioKind, ...]] = ("global", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class ApicurioId:
+    """A schema's id in Apicurio, of a kind that is known: that of one version, or that of all with its content."""
+
+    kind: ApicurioKind
+    number: int
+
+
+SchemaId = int | str | ApicurioId
+"""What names a schema in a registry: its id, its GUID as text, or its id in Apicurio."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kseg.client.registry.errors import RegistryRejected, SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import Resolved
+from kseg.client.registry.schemas import ApicurioId, Resolved, SchemaId
 from kseg.client.registry.schemas import Schema as RegisteredSchema
 from kseg.etl.config.decoding import Decode, Payload, sections_of
 from kseg.etl.config.job import Job
@@ -28,6 +28,7 @@ from kseg.etl.ledger.schemas import Lineage, LineageChange, SchemasAdded, Schema
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.kinds import Kinds, Readers, in_union, kinds_of
+from kseg.segment_reader.payload.schema_names import id_of, kind_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.opening import Registry
@@ -187,6 +188,12 @@ def usable_text(registry: Registry, schema: RegisteredSchema, payload: Payload) 
         why = f"references {listed}, which the registry does not have, or not with all that they reference"
         return SchemaText(schema.text, unusable=why)
     return text
+
+
+def registry_key(name: int | str) -> SchemaId:
+    """What a registry is asked for by a schema's name in plans and frames."""
+    kind, number = kind_of(name), id_of(name)
+    return name if kind is None or number is None else ApicurioId(kind, number)
 
 
 def text_of(registry: Registry, schema: RegisteredSchema, payload: Payload, place: str, name: str) -> SchemaText:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.client.registry.errors import SchemaNotFound, SchemaRegistryError
-from kseg.client.registry.schemas import Schema, context_of
+from kseg.client.registry.schemas import APICURIO_KINDS, ApicurioId, Schema, context_of
 from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UndecodablePayload, UnknownSchemas
 from kseg.etl.decoding.formats.registry import schema_format
@@ -19,7 +19,7 @@ from kseg.etl.ledger.schemas import SchemaText
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.values import PinnedSchemas
 from kseg.etl.planning.kinds import Kinds
-from kseg.etl.planning.schemas import accepted, extended, lineages_of, section_of, usable_text
+from kseg.etl.planning.schemas import accepted, extended, lineages_of, registry_key, section_of, usable_text
 from kseg.etl.run.context import JobContext
 from kseg.etl.transform.transform import Transform, transform_of
 from kseg.segment_reader.payload.schema_names import id_of
@@ -127,7 +127,7 @@ def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], s
     payload = next(payload for name, payload in lineages_of(context.job) if name == lineage)
     for key in new:
         try:
-            names = registry.named(key, payload.subject_templates("value")[0])
+            names = registry.named(registry_key(key), payload.subject_templates("value")[0])
             for subject in dict.fromkeys(subject for subject, _ in names):
                 for number in registry.versions(subject):
                     if (subject, number) not in found:
@@ -142,7 +142,7 @@ def _of_their_subjects(context: JobContext, lineage: str, keys: Iterable[str], s
 
 def _schema(registry: Registry, key: str, subjects: Iterable[str]) -> Schema:
     """The schema that records name, of the first context of these subjects that has it. Raises SchemaNotFound."""
-    name, missing = schema_key(key), None
+    name, missing = registry_key(schema_key(key)), None
     for context in dict.fromkeys(map(context_of, subjects)):
         try:
             return registry.schema(name, context)
@@ -173,12 +173,13 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
 
 def _other_kind(registry: Registry, key: str) -> str | None:
     """The kind of Apicurio's ids by which the registry has a schema of this number; None if there is none."""
-    number = id_of(schema_key(key))
-    for kind in ("global", "content"):
-        if number is None or (name := f"{kind}/{number}") == key:
+    name = schema_key(key)
+    number, own = id_of(name), registry_key(name)
+    for kind in APICURIO_KINDS:
+        if number is None or (other := ApicurioId(kind, number)) == own:
             continue
         try:
-            registry.schema(name)
+            registry.schema(other)
             return kind
         except SchemaRegistryError:
             pass  # of another vendor, or without this id as well

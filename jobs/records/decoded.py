@@ -28,7 +28,7 @@ from kseg.etl.decoding.rules import DecodingRules
 from kseg.etl.errors import ConfigurationError, KsegError
 from kseg.etl.ledger.schemas import Lineage
 from kseg.etl.planning.kinds import kinds_of
-from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of
+from kseg.etl.planning.schemas import accepted, kept_schema, lineages_of, registry_key
 from kseg.etl.planning.table_rules import next_rules
 from kseg.etl.tables.targets import description_at
 from kseg.etl.tables.values import TableDescription
@@ -127,7 +127,7 @@ class ByRegistry:
         registry = self.registry
         with accepted():
             try:
-                found = registry.schema(key, subject)
+                found = registry.schema(registry_key(key), subject)
             except SchemaNotFound:
                 return None
             return registry.resolve(found)

@@ -5,7 +5,7 @@ Loads no numpy: job files are checked with it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 GLOBAL_ID: Final = "global/"
 """Of a global id in Apicurio, `global/7`: other ids are those of its API in Confluent's form."""
@@ -17,6 +17,13 @@ CONTENT_ID: Final = "content/"
 def without_kind(name: str) -> str:
     """`7` of `global/7` and `content/7`; other names as they are."""
     return name.removeprefix(GLOBAL_ID).removeprefix(CONTENT_ID)
+
+
+def kind_of(schema: int | str) -> Literal["content", "global"] | None:
+    """Of which kind an id in Apicurio is; None of other names."""
+    if isinstance(schema, int):
+        return None
+    return "global" if schema.startswith(GLOBAL_ID) else "content" if schema.startswith(CONTENT_ID) else None
 
 
 def id_of(schema: int | str) -> int | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from kseg.client.registry.config import RegistryConfig
 from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, SchemaNotFound, SchemaRegistryError
 from kseg.client.registry.registry import SchemaRegistry
-from kseg.client.registry.schemas import Reference, Schema
+from kseg.client.registry.schemas import ApicurioId, Reference, Schema
 
 QUICK = {"retries.wait.ms": "1", "retries.max.wait.ms": "5", "default.api.timeout.ms": "400"}
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
@@ -315,7 +315,9 @@ ARTIFACT = "/apis/registry/v3/ids/globalIds/7"
 
 
 @pytest.mark.parametrize("kind", ["global", "content"])
-def test_ids_of_a_known_kind_are_asked_of_apicurios_own_api(registry_server: Any, kind: str) -> None:
+def test_ids_of_a_known_kind_are_asked_of_apicurios_own_api(
+    registry_server: Any, kind: Literal["global", "content"]
+) -> None:
     """Each kind counts for itself."""
     artifact, search = ARTIFACT.replace("global", kind), f"/apis/registry/v3/search/versions?{kind}Id"
     used = [{"name": "shop.Money", "groupId": None, "artifactId": "money", "version": "2"}]
@@ -329,11 +331,15 @@ def test_ids_of_a_known_kind_are_asked_of_apicurios_own_api(registry_server: Any
     }
     with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v7") as registry:
         references = (Reference("shop.Money", "money", 2), Reference("shop.Place", "geo/place", 1))
-        assert registry.schema(f"{kind}/7") == registry.schema(f"{kind}/7") == Schema(ORDER, "AVRO", references)
+        assert (
+            registry.schema(ApicurioId(kind, 7))
+            == registry.schema(ApicurioId(kind, 7))
+            == Schema(ORDER, "AVRO", references)
+        )
         assert len(registry_server.asked) == 3
-        assert registry.named(f"{kind}/7") == []
+        assert registry.named(ApicurioId(kind, 7)) == []
         with pytest.raises(SchemaNotFound, match=f"no version with {kind}Id=8"):
-            registry.schema(f"{kind}/8")
+            registry.schema(ApicurioId(kind, 8))
 
 
 def test_global_ids_are_asked_of_apicurio_2(registry_server: Any) -> None:
@@ -345,10 +351,10 @@ def test_global_ids_are_asked_of_apicurio_2(registry_server: Any) -> None:
     }
     with opened(registry_server, url=f"{registry_server.url}/proxy/apis/ccompat/v6") as registry:
         with pytest.raises(SchemaRegistryError) as caught:
-            registry.schema("global/7")
+            registry.schema(ApicurioId("global", 7))
         assert caught.value.status == 404
     with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v6") as registry:
-        assert registry.schema("global/7") == Schema('{"const": 1.50}', "JSON")
+        assert registry.schema(ApicurioId("global", 7)) == Schema('{"const": 1.50}', "JSON")
 
 
 @pytest.mark.parametrize("answer", [b"[]", b'{"artifacts": []}', [{"name": "a"}], {"a": 1}, [None]])
@@ -361,13 +367,13 @@ def test_an_answer_that_is_no_artifact_is_an_error_of_the_registry(registry_serv
     }
     with opened(registry_server, url=f"{registry_server.url}/apis/ccompat/v7") as registry:
         if answer == b"[]":
-            assert registry.schema("global/7").references == ()
+            assert registry.schema(ApicurioId("global", 7)).references == ()
             return
         with pytest.raises(SchemaRegistryError, match="with no schema"):
-            registry.schema("global/7")
+            registry.schema(ApicurioId("global", 7))
 
 
 def test_a_registry_that_is_not_apicurios_is_not_asked_for_global_ids(registry_server: Any) -> None:
     with opened(registry_server) as registry, pytest.raises(SchemaRegistryError, match="ends with /apis/ccompat/v7"):
-        registry.schema("global/7")
+        registry.schema(ApicurioId("global", 7))
     assert not registry_server.asked
