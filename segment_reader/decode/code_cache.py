@@ -36,9 +36,9 @@ _LOG = logging.getLogger(__name__)
 SUFFIX: Final = ".nbc"
 _DIGEST: Final = hashlib.sha256().digest_size
 
-# In these releases, all that machine code calls is known before the compiler is prepared (`base._load_global_helpers`);
-# a symbol that is not known would end the process. Of later releases this is to be read first.
-_LOADS_WITHOUT_COMPILER: Final = nb.version_info.minor is not None and nb.version_info[:2] <= (0, 68)
+# In this release, all that machine code calls is known before the compiler is prepared (`base._load_global_helpers`); a
+# symbol that is not known would end the process. Of another release this has to be read first.
+_LOADS_WITHOUT_COMPILER: Final = nb.version_info[:2] == (0, 68)
 
 
 class CodeCache(FunctionCache):  # type: ignore[misc]  # numba has no types

@@ -167,7 +167,7 @@ def test_functions_that_are_not_compiled_have_no_cache(
     assert not jit.is_cached(function)
 
 
-def test_later_releases_of_the_compiler_are_prepared_before_code_is_loaded(
+def test_other_releases_of_the_compiler_are_prepared_before_code_is_loaded(
     process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process()(1)
