@@ -23,6 +23,7 @@ from kseg.etl.run.attempt import Attempt
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.engine_choice import choose_engine
 from kseg.etl.run.nulled import check_nulled
+from kseg.etl.run.range_jobs import RangeJobs, Written
 from kseg.etl.run.recorded_rules import record_rules
 from kseg.etl.run.redrive_jobs import jobs_of
 from kseg.etl.run.row_counts import (
@@ -33,7 +34,6 @@ from kseg.etl.run.row_counts import (
     rows_mismatch,
     rows_of_table,
 )
-from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.run.table_writers import SideTableWriter, SparkWriter, TaskWriter
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.errors import landed_by, routed_by_spark
@@ -127,7 +127,7 @@ class _Landing:
             context.engine.executor()
         return targets
 
-    def _choose_writers(self, targets: TargetsByWriter, jobs: SparkJobs) -> TargetsByWriter:
+    def _choose_writers(self, targets: TargetsByWriter, jobs: RangeJobs) -> TargetsByWriter:
         """The same once the rows' schemas are known, for which Spark may have to widen a table."""
         if self.todo:
             self.sinks = jobs.sink_schemas(self.todo)
@@ -147,7 +147,7 @@ class _Landing:
 
     # --- reading, and what is checked before the first commit
 
-    def _read_and_write(self, jobs: SparkJobs, by_tasks: TaskWriter, by_spark: SparkWriter) -> Written:
+    def _read_and_write(self, jobs: RangeJobs, by_tasks: TaskWriter, by_spark: SparkWriter) -> Written:
         """Read all ranges once: those of tables that tasks write while they write them, the others to be counted."""
         plan = self.attempt.plan
         writing = frozenset(plan.ranges_of(by_tasks.tables))

@@ -22,7 +22,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, REDRIVABLE, REDRIVE, Letter, LetterStates
 from kseg.etl.ledger.ranges import EMPTY, offsets_of
 from kseg.etl.run.context import JobContext
-from kseg.etl.run.spark_jobs import SparkJobs
+from kseg.etl.run.range_jobs import RangeJobs
 from kseg.etl.source.decode_options import ADDRESS_COLUMNS
 from kseg.etl.source.held_records import HeldRecords
 from kseg.etl.source.tasks import RangeTask
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def jobs_of(context: JobContext, plan: ev.RunPlan, beside: Beside) -> SparkJobs:
+def jobs_of(context: JobContext, plan: ev.RunPlan, beside: Beside) -> RangeJobs:
     """The jobs that read a run's ranges."""
-    return (RedriveJobs if plan.mode == REDRIVE else SparkJobs)(context, plan, beside)
+    return (RedriveJobs if plan.mode == REDRIVE else RangeJobs)(context, plan, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LetterRows:
         return self.spark.createDataFrame(rows, spark_schema(self.rows.schema))
 
 
-class RedriveJobs(SparkJobs):
+class RedriveJobs(RangeJobs):
     """Reads dead letters of a run's ranges. A record that has no row again becomes a dead letter of this run."""
 
     def source(

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from kseg.etl.errors import RetriableFailure
 from kseg.etl.run.account import ReadCounts, account_for, differing_accounts
 from kseg.etl.run.attempt import Attempt
+from kseg.etl.run.range_jobs import RangeJobs, Written
 from kseg.etl.run.row_counts import tables_without_rows
 from kseg.etl.run.side_tables import SideTable, check_dead_letters, dead_letters_mismatch
-from kseg.etl.run.spark_jobs import SparkJobs, Written
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.parallel import AT_ONCE, parallel_map, parts
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -69,7 +69,7 @@ class TaskWriter:
         self.ready = parallel_map(self.tables, ready)
         attempt.confirm({table: created.state for table, created in self.ready.items()})
 
-    def write(self, jobs: SparkJobs, sinks: Mapping[str, SinkSchema]) -> Written:
+    def write(self, jobs: RangeJobs, sinks: Mapping[str, SinkSchema]) -> Written:
         """Read the tables' ranges and write their rows to data files."""
         written = jobs.write(sinks, self.ready)
         self.files = written.files
@@ -179,7 +179,7 @@ class SparkWriter:
     attempt: Attempt
     tables: Mapping[str, FrameTarget]
 
-    def commit(self, jobs: SparkJobs, sinks: Mapping[str, SinkSchema], reading: ReadCounts) -> None:
+    def commit(self, jobs: RangeJobs, sinks: Mapping[str, SinkSchema], reading: ReadCounts) -> None:
         """Write and commit each table. It reads the table's ranges again, and must find what `reading` has.
 
         Raises:
@@ -189,7 +189,7 @@ class SparkWriter:
             with target.exclusively(self.attempt.lease, wait=self.attempt.context.deadline.left()):
                 self._land(table, target, jobs, sinks[table], reading)
 
-    def _land(self, table: str, target: FrameTarget, jobs: SparkJobs, sink: SinkSchema, reading: ReadCounts) -> None:
+    def _land(self, table: str, target: FrameTarget, jobs: RangeJobs, sink: SinkSchema, reading: ReadCounts) -> None:
         attempt, context = self.attempt, self.attempt.context
         job, removes = context.job, attempt.disposition().removes
         frame, range_results = jobs.frame(context.spark.session(delta=True), [table])
@@ -236,7 +236,7 @@ class SparkWriter:
             self.attempt.fail("rows", fault, reading)
 
     def _read_to_disk(
-        self, frame: DataFrame, range_results: RangeResults, jobs: SparkJobs, reading: ReadCounts, table: str
+        self, frame: DataFrame, range_results: RangeResults, jobs: RangeJobs, reading: ReadCounts, table: str
     ) -> DataFrame:
         """The rows, read to the workers' disks: what the log loses from here on is not removed without its new row.
 

@@ -140,7 +140,7 @@ def ours_to_delta(
 
 
 def _ours_to_noop(spark: SparkSession, origin: Mapping[str, str], topic: BenchTopic) -> tuple[int, dict[str, float]]:
-    from kseg.etl.run.spark_jobs import TO_JVM
+    from kseg.etl.run.range_jobs import TO_JVM
     from kseg.etl.source.decode_options import DecodeOptions
     from kseg.etl.spark.dataframe import rows
     from kseg.etl.spark_format.options import ReadOptions

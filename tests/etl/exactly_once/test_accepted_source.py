@@ -21,7 +21,7 @@ from kseg.etl.ledger.lease import acquire
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.table_history import TableHistory
-from kseg.etl.run.spark_jobs import SparkJobs
+from kseg.etl.run.range_jobs import RangeJobs
 from kseg.etl.source.brokers.logs import BrokerLogs
 from kseg.jobs.broker.process import EmbeddedKafka
 
@@ -96,7 +96,7 @@ def test_a_log_that_is_cut_off_under_a_run_is_refused_before_anything_lands(brok
     there = own.write(topic, 0, 10)
     own.write(topic, 0, 10)
     job = home_of(own, topic)
-    schemas = SparkJobs.sink_schemas
+    schemas = RangeJobs.sink_schemas
 
     def cut_off(jobs, tables):
         found = schemas(jobs, tables)
@@ -106,7 +106,7 @@ def test_a_log_that_is_cut_off_under_a_run_is_refused_before_anything_lands(brok
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkJobs, "sink_schemas", cut_off)
+        patch.setattr(RangeJobs, "sink_schemas", cut_off)
         assert refused(job.ingest).code == "log-truncated"
     assert job.rows() == []
     assert refused(lambda: job.accept_source(topic)).code == "run-unfinished"

@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ExitCode, Refused
-from kseg.etl.run.spark_jobs import SparkJobs
+from kseg.etl.run.range_jobs import RangeJobs
 from kseg.jobs.broker.process import EmbeddedKafka
 
 
@@ -59,7 +59,7 @@ def test_a_topic_made_again_under_an_unfinished_run_is_refused(topic, any_home, 
 def test_a_topic_made_again_while_a_run_reads_it_is_refused_before_anything_lands(topic, home, records, monkeypatch):
     """The rows are those of the old topic, or of both; as landed ones they would count for the old one."""
     job = home(topic)
-    write = SparkJobs.write
+    write = RangeJobs.write
 
     def made_again(jobs, *arguments):
         written = write(jobs, *arguments)
@@ -68,7 +68,7 @@ def test_a_topic_made_again_while_a_run_reads_it_is_refused_before_anything_land
         return written
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkJobs, "write", made_again)
+        patch.setattr(RangeJobs, "write", made_again)
         assert refused(job).code == "topic-recreated"
     assert job.rows() == []
     job.abandon(job.state.unfinished().run_id)
@@ -82,7 +82,7 @@ def test_a_topic_made_again_while_a_run_reads_it_is_refused_before_anything_land
 def test_a_topic_made_again_before_a_run_reads_it_is_refused_by_its_tasks(topic, home, records, monkeypatch):
     """They ended with UnknownTopic, exit code 1 and no remedy."""
     job = home(topic)
-    write = SparkJobs.write
+    write = RangeJobs.write
 
     def made_again(jobs, *arguments):
         records.kafka.make_anew(topic, 2)
@@ -91,7 +91,7 @@ def test_a_topic_made_again_before_a_run_reads_it_is_refused_by_its_tasks(topic,
         return write(jobs, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkJobs, "write", made_again)
+        patch.setattr(RangeJobs, "write", made_again)
         found = refused(job)
     assert (found.code, found.exit_code) == ("topic-recreated", ExitCode.REFUSED)
     assert f"kseg repair JOB --accept-source {topic}" in refused(job).remedy

@@ -10,7 +10,7 @@ import pytest
 
 from kseg.etl.errors import RetriableFailure
 from kseg.etl.operations.verify import verify
-from kseg.etl.run import spark_jobs
+from kseg.etl.run import range_jobs
 from kseg.etl.spark import narrowing
 from kseg.etl.tables.errors import AddressChanged
 
@@ -45,14 +45,14 @@ def crossed(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tasks each cut of a run's ranges made."""
     found: list[int] = []
-    original = spark_jobs.read_tasks
+    original = range_jobs.read_tasks
 
     def noted(*args: Any, **options: Any) -> Any:
         tasks = original(*args, **options)
         found.append(len(tasks))
         return tasks
 
-    monkeypatch.setattr(spark_jobs, "read_tasks", noted)
+    monkeypatch.setattr(range_jobs, "read_tasks", noted)
     return found
 
 

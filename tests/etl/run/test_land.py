@@ -16,8 +16,8 @@ from kseg.etl.ledger.state import RunState
 from kseg.etl.run.account import ReadCounts
 from kseg.etl.run.attempt import Attempt
 from kseg.etl.run.land import _Landing, land_and_account
+from kseg.etl.run.range_jobs import Written
 from kseg.etl.run.row_counts import TaskRows
-from kseg.etl.run.spark_jobs import Written
 from kseg.etl.tables.errors import log_damaged
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 

@@ -1,8 +1,8 @@
-"""Spark jobs over a run's ranges: one counts their records, one writes rows to data files that are not yet committed.
+"""Jobs over a run's ranges: one counts their records, one writes rows to data files that are not yet committed.
 
     transform                      how rows travel
     -----------------------------  --------------------------------------------------------------------------------
-    none, or Arrow steps           fused: fetch, decode, steps and Parquet in one Spark task; no row crosses to the JVM
+    none, or Arrow steps           fused: fetch, decode, steps and Parquet in one task, which no row leaves
     SQL or Python steps that only  the same (`etl.spark.selection`)
     select and rename columns
     other SQL or Python steps      a DataFrame from mapInArrow, the steps, and a last mapInArrow that writes Parquet;
@@ -80,8 +80,9 @@ def _range_results(results: Iterable[TaskResult]) -> tuple[RangeResult, ...]:
     return tuple(range_result for result in results for range_result in result.range_results)
 
 
-class SparkJobs:
-    """The Spark jobs of one run, in one session that is opened when the first job needs it."""
+class RangeJobs:
+    """The jobs of one run: reads of the executor that was chosen, or queries of Spark, which is opened when the first
+    query needs it."""
 
     def __init__(self, context: JobContext, plan: ev.RunPlan, beside: Beside = NOTHING_BESIDE) -> None:
         """beside: where tasks write damaged batches and dead letters; without, they only count them."""
@@ -252,7 +253,7 @@ class SparkJobs:
         return self._written(resolved, outputs, tables, rows_of_tasks(outputs))
 
     def complete(self, range_results: RangeResults) -> tuple[RangeResult, ...]:
-        """One result for each task. A separate Spark job without the transform counts the ranges that a query did not
+        """One result for each task. A separate job without the transform counts the ranges that a query did not
         read to their end (LIMIT, WHERE false, a step that does not use its rows)."""
         unread = range_results.unread()
         if not unread:
@@ -347,7 +348,7 @@ class SparkJobs:
         return tasks
 
     def _progress(self, now: ReadProgress) -> None:
-        # Called from one thread at a time, with running totals of this Spark job.
+        # Called from one thread at a time, with running totals of this job.
         self.context.progress.event(now)
         self.context.progress.advance(now.offsets - self._offsets_reported)
         self._offsets_reported = now.offsets
