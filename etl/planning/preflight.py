@@ -12,9 +12,10 @@ from kseg.etl.config.paths import nearest_above
 from kseg.etl.decoding.rules import FIRST
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.local_folders import refuse_unwritable
 from kseg.etl.ledger.object_store import place_of
-from kseg.etl.ledger.state import JobState
+from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.table_names import current_names
 from kseg.etl.places import one_scheme
 from kseg.etl.planning.group_reconciliation import committed_epochs
@@ -156,6 +157,9 @@ def _examined(inputs: InputReader, state: JobState, chain: str, tables: Iterable
             for run in state.unfinished_runs():
                 if run.accounted is None and name in run.landed:
                     name_abandoning(refused, run.run_id)
+                elif run.accounted is None and _reads(run, name) and refused.code == "table-missing":
+                    # Its offsets are its own until then: no replacement may read the lost dead letters' records again.
+                    name_abandoning(refused, run.run_id, "has planned its dead letters")
             raise
 
     apps = [state.next_app_transaction(of)[0] for of in {ev.INCREMENTAL, chain}]
@@ -167,6 +171,11 @@ def _examined(inputs: InputReader, state: JobState, chain: str, tables: Iterable
     for table, now in found.items():
         refuse_unknown_runs(newest, table, now.transactions)
     return found
+
+
+def _reads(run: RunState, table: str) -> bool:
+    """Whether a run is a redrive of this table of dead letters."""
+    return run.mode == REDRIVE and run.plan.dead_letters == table
 
 
 def _refuse_two_names(found: Mapping[str, TableDescription], ledger_id: str, ledger: str) -> None:

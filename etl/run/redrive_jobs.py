@@ -100,16 +100,14 @@ class RedriveJobs(RangeJobs):
         for row, partition in enumerate(partitions):
             if states.of(Letter(*partition, int(offsets[row]), runs[row] or "")) in REDRIVABLE:
                 by_partition.setdefault(partition, []).append(row)
-        of_task = []
+        found: list[np.ndarray] = []
         for task in tasks:
             rows = np.array(by_partition.get((task.topic, task.partition), []), np.int64)
             rows = rows[(offsets[rows] >= task.start) & (offsets[rows] < task.end)]
-            found, first = np.unique(offsets[rows], return_index=True)
-            if len(found) != task.length:
-                raise Refused.of(
-                    "dead-letters-missing", {"count": task.length - len(found)}, table=table, run=self.plan.run_id
-                )
-            of_task.append(as_records(letters.take(pa.array(rows[first])), self.options.schema))
+            found.append(rows[np.unique(offsets[rows], return_index=True)[1]])
+        if missing := sum(task.length for task in tasks) - sum(map(len, found)):
+            raise Refused.of("dead-letters-missing", {"count": missing}, table=table, run=self.plan.run_id)
+        of_task = [as_records(letters.take(pa.array(rows)), self.options.schema) for rows in found]
         return HeldRecords(of_task)
 
 

@@ -9,15 +9,16 @@ from typing import Any, Final
 from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
 
 
-def name_abandoning(refused: Refused, run_id: str) -> None:
-    """Where a refusal's remedy is to accept the table: a run that has landed there and not ended is abandoned first."""
+def name_abandoning(refused: Refused, run_id: str, why: str = "has landed there") -> None:
+    """Where a refusal's remedy is to accept the table: a run that has not ended, and needs it as it was, is abandoned
+    first. why: what the run has to do with the table."""
     from kseg.etl.refusals.tables import IN_ITS_PLACE, NEW_TABLE
 
     remedy = refused.remedy or ""
     if "--accept-table" not in remedy:
         return
     abandon = (
-        f"abandon run {run_id}, which has landed there and has not ended, `kseg repair JOB --abandon {run_id}`, and "
+        f"abandon run {run_id}, which {why} and has not ended, `kseg repair JOB --abandon {run_id}`, and "
         "run the job again, which then says how to accept the table as it is"
     )
     if refused.code == "table-log-damaged":  # no run can be abandoned as long as the table cannot be read

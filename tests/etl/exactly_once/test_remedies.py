@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from deltalake import write_deltalake
 
 from kseg.etl.errors import Refused
@@ -120,3 +121,49 @@ def test_a_damaged_table_that_an_unfinished_run_has_landed_in_leads_out_by_aband
     job.abandon(run.run_id)
     job.accept_table("first", verify_rows=False)
     assert job.ingest().counts["records"] == 7
+
+
+@pytest.fixture
+def redriving(any_home, records):
+    """A job whose dead letters, at offsets 1, 3 and 5 of seven, can be decoded by now: a redrive has planned them, and
+    died."""
+    topic = str(records.topic(1))
+    producer = Producer(records.settings)
+    for number in range(7):
+        producer.produce(topic, b'{"at": "%d"}' % number if number % 2 else b'{"at": %d}' % number)
+    assert producer.flush(60) == 0
+    value = {"format": "json", "schema": {"columns": {"at": "int"}}}
+    dead_letters = {"dead_letters": {"path": "./lake/dead", "max": "100%"}}
+    job = any_home(topic, decode={"value": value, "on_error": "dead_letter"}, sink=dead_letters)
+    job.ingest()
+    job.change(decode={"value": {"formats": {"at": "string"}}})
+    job.die_redriving("plan:after")
+    return job
+
+
+def test_a_dead_letter_table_that_is_gone_leads_out_by_abandoning_the_redrive_that_has_planned_it(redriving):
+    """They named `--accept-table` and a replacement, which the redrive's reserved offsets refused in its turn."""
+    job = redriving
+    (run,) = job.state.unfinished_runs()
+    shutil.rmtree(job.folder / "lake" / "dead")
+    for step in (job.redrive, job.ingest, lambda: job.finish(run.run_id)):
+        code, commands = refusal(step)
+        assert (code, commands) == ("table-missing", [f"repair JOB --abandon {run.run_id}"])
+    job.abandon(run.run_id)
+    code, (accept, replace) = refusal(job.ingest)
+    assert (code, accept) == ("table-missing", f"repair JOB --accept-table {job.folder / 'lake' / 'dead'} --no-verify")
+    assert replace.startswith("backfill JOB --mode replace")
+    job.accept_table("dead", verify_rows=False)
+    topic = job.topics[0]
+    job.backfill(mode="replace", from_=[f"{topic}:0:0"], to=[f"{topic}:0:7"])
+    assert sorted(job.table("first").to_pyarrow_table()["_kseg_offset"].to_pylist()) == list(range(7))
+    assert job.ingest().status == "nothing-to-do"
+
+
+def test_dead_letters_that_are_gone_are_counted_over_all_ranges(redriving):
+    job = redriving
+    (run,) = job.state.unfinished_runs()
+    job.table("dead").delete('"offset" <> 3')
+    with pytest.raises(Refused, match=r"^2 dead letters that the run has planned are not in ") as refused:
+        job.redrive()
+    assert (refused.value.code, refused.value.address["run"]) == ("dead-letters-missing", run.run_id)
