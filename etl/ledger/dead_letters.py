@@ -11,7 +11,8 @@ A dead letter is an address and the run that could not decode its record. Its st
     kept       its run is a replacement; another attempt of it has landed, and has kept the offset's earlier rows
     pending    its run is not accounted for yet, or was abandoned; or its offset is open: the next run reads it again
     stale      its offset now belongs to another record (a changed source was accepted)
-    unknown    its run is in a lost ledger: what has landed since then is not known
+    unknown    its run is in a lost ledger, and no run has read the record again since that was rebuilt: what had landed
+               before is not known
     other      its run is another job's, or there is none
 
 States are not written to the dead-letter table: a redrive that dies before it is accounted for has no effect.
@@ -26,7 +27,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.expired_letters import has_expired
-from kseg.etl.ledger.generations import generation_read
+from kseg.etl.ledger.generations import generation_of_lost, generation_read
 from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
@@ -109,13 +110,17 @@ class LetterStates:
         """The state of a letter. If a summary has dropped its run, the letter counts as older than all listed runs."""
         state, tp = self._state, letter.tp
         run = state.runs.get(letter.run_id)
-        if run is None and (foreign := self._foreign(letter.run_id)) is not None:
+        foreign = self._foreign(letter.run_id) if run is None else None
+        if foreign == "other":
             return foreign
         if run is not None and (run.accounted is None or run.abandoned):
             return "pending"
         if run is not None and run.mode == REPLACE and letter.offset not in self._of_run(run, tp):
             return "kept"
-        generation = generation_read(state, letter.run_id, tp)
+        lost = foreign is not None
+        generation = (generation_of_lost if lost else generation_read)(state, letter.run_id, tp)
+        if generation is None:
+            return "unknown"
         is_current = letter.offset < state.current_below(tp, generation)
         number = self._number.get(letter.run_id, -1)
         for later, by, offsets in reversed(self._since):
@@ -125,6 +130,8 @@ class LetterStates:
                 return _BY_MODE[by.mode]
         if not is_current:
             return "stale"
+        if lost:
+            return "unknown"
         if letter.offset not in state.landed(tp):
             return "pending"
         return "expired" if has_expired(state.expired_letters, letter.run_id, tp, letter.offset) else "open"
@@ -138,6 +145,10 @@ class LetterStates:
     def is_own(self, run_id: str) -> bool:
         """Whether a run is one of this job in this ledger, even if a summary has dropped it."""
         return run_id in self._state.runs or self._foreign(run_id) is None
+
+    def is_of_lost(self, run_id: str) -> bool:
+        """Whether a run is one of this job in a ledger that this one replaces."""
+        return run_id not in self._state.runs and self._foreign(run_id) == "unknown"
 
     def expired(self) -> Iterator[Letter]:
         """All letters that retention has deleted, whatever their state."""

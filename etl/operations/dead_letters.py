@@ -45,7 +45,7 @@ class DeadLetters:
                 if (now := states.of(letter)) == "other" or gone != (table is None):
                     continue  # an expired letter that is not deleted yet is counted once, as expired
                 counts[now] += 1
-                if now == "unknown":
+                if states.is_of_lost(letter.run_id):  # whatever became of it since: a row of it may be older
                     of_lost.append(letter)
                     continue
                 by_run.setdefault(letter.run_id, []).append(letter)

@@ -24,6 +24,7 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import ADDRESS, EMPTY, REDRIVE, Letter, LetterStates, letters_of
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
+from kseg.etl.operations.dead_letters import addresses_of
 from kseg.etl.operations.find_run import find_run, matches
 from kseg.etl.operations.redrive_trial import Trial
 from kseg.etl.planning.plan import Draft
@@ -144,6 +145,7 @@ def _decodable(
     partitions = set(context.inputs.partitions())
     trial, found = Trial(context, chain, lambda draft, letters: _ranges(draft, letters)[0]), _Found()
     counted: Counter[str] = Counter()
+    of_lost: list[Letter] = []
     unread = still_dead = 0
     equal = {ADDRESS[-1]: run_id} if run_id is not None else {}
     for rows in read_letters(access, equal, where) if access is not None else ():
@@ -154,6 +156,7 @@ def _decodable(
         refuse_unknown_runs(states, (letter for letter in letters if letter.tp in partitions), context.job.dead_letters)
         known = [states.of(letter) for letter in letters]
         counted.update(known)
+        of_lost += [letter for letter, now in zip(letters, known, strict=True) if now == "unknown"]
         wanted = [now == "open" and letter.tp in partitions for letter, now in zip(letters, known, strict=True)]
         unread += known.count("open") - sum(wanted)
         if not any(wanted):
@@ -169,6 +172,8 @@ def _decodable(
         mine = ", ".join(f"{number} {name}" for name, number in sorted(counted.items()) if name != "other")
         what = mine or ("they are of other jobs" if counted else "there are none")
         found.notes.append(f"none of these dead letters is open: {what}")
+    if of_lost:
+        found.notes.append(_of_lost(of_lost, routed=context.job.sink.routed))
     if expired := sum(states.of(letter) == "expired" for letter in states.expired()):
         found.notes.append(
             f"{expired} dead letters have expired (sink.dead_letters.retention) and cannot be redriven. This "
@@ -180,6 +185,24 @@ def _decodable(
         first = "".join(f"\n  {line}" for line in trial.examples)
         found.notes.append(f"dead letters that still cannot be decoded, and stay open: {still_dead}. The first:{first}")
     return found
+
+
+def _of_lost(letters: Sequence[Letter], *, routed: bool) -> str:
+    """The note on dead letters of a lost ledger. routed: as of `Sink.routed`."""
+    first, *more = (
+        f"--from {tp}:{start} --to {tp}:{end}"
+        for tp, offsets in sorted((f"{tp.topic}:{tp.partition}", o) for tp, o in addresses_of(letters).items())
+        for start, end in offsets
+    )
+    mode, row = "replace", "A row that is there already is replaced"
+    if routed:
+        mode = "append --label LABEL"
+        row = "Leave out addresses of which a table of the job has a row: append would add a second one"
+    return (
+        f"{len(letters)} dead letters were written with a lost ledger (unknown): whether they were redriven since is "
+        f"not known. `kseg backfill JOB --mode {mode} {first}` reads the records again, as long as Kafka has them"
+        f"{f'; and so on: {listed(more, most=5)}' if more else ''}. {row}"
+    )
 
 
 def _refuse_without_runs(access: TableAccess, table: str) -> None:

@@ -13,8 +13,10 @@ def status_headline(document: Mapping[str, Any]) -> str:
     """Lag, number of dead letters and number of problems, in one line."""
     lag, problems = document["lag"], document.get("problems") or []
     line = f"{document['job']}: {lag} {'offset' if lag == 1 else 'offsets'} behind"
-    if open_letters := (document.get("dead_letters") or {}).get("open"):
-        line += f", {open_letters} open dead letters"
+    letters = document.get("dead_letters") or {}
+    for state in ("open", "unknown"):  # of these a person decides
+        if number := letters.get(state):
+            line += f", {number} {state} dead letters"
     if problems:
         line += f", {len(problems)} {'problem needs' if len(problems) == 1 else 'problems need'} a person"
     return line

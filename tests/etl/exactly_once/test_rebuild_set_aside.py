@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import VerifyReport, verify
 from skips import IN_FULL
 
@@ -192,6 +194,37 @@ def test_rows_that_were_redriven_and_dead_letters_of_other_jobs_count_as_before(
     rows = made.table("first").to_pyarrow_table()["_kseg_offset"].to_pylist()
     letters = made.table("dead").to_pyarrow_table()["offset"].to_pylist()
     assert (sorted(rows), sorted(letters)) == ([0, 1, 3], [1, 1, 2, 2, 4, 4]), "its own, and the other job's"
+
+
+@pytest.mark.parametrize("routed", [False, True])
+def test_dead_letters_of_a_lost_ledger_land_once_by_the_command_that_a_redrive_names(
+    routed: bool, job: Any, good: Any
+) -> None:
+    """With the lost ledger one was redriven and two were not. It said no more than that they are unknown."""
+    made = job(routed=routed).change(decode={"expect": {"id": "< 100"}})
+    write(made, good(), *(b'{"kind": "payment", "id": %d}' % number for number in (500, 900)), good())
+    write(made, b'{"kind": "order", "id": 901}', partition=1)
+    made.ingest()
+    made.change(decode={"expect": {"id": "< 600"}}).redrive()
+    lose_ledger(made)
+    rebuild_ledger(made.job)
+    made.change(decode={"expect": {"id": "< 1000"}})
+    report = made.redrive()
+    assert (report.status, report.notes[0]) == ("nothing-to-do", "none of these dead letters is open: 3 unknown")
+    with_row = {place[:2] for place in landed(made) if not place[2]}
+    mode, *bounds = re.findall(r"--mode (\S+)|--from (\S+) --to ([^\s`.,;]+)", report.notes[1])
+    assert mode[0] == ("append" if routed else "replace")
+    for _, first, last in bounds:
+        (_, partition, start), (*_, end) = first.split(":"), last.split(":")
+        for offset in range(int(start), int(end)):
+            if not routed or (int(partition), offset) not in with_row:  # of which the note warns
+                start_at, end_at = (f"{made.topics[0]}:{partition}:{at}" for at in (offset, offset + 1))
+                made.backfill(mode=mode[0], label="again" if routed else None, from_=[start_at], to=[end_at])
+    assert sorted(place[:2] for place in landed(made) if not place[2]) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    assert status(made.job).dead_letters == ({"appended": 2, "unknown": 1} if routed else {"replaced": 3})
+    assert made.redrive().status == made.ingest().status == "nothing-to-do"
+    checked = verify(made.job)
+    assert checked.ok, checked.findings
 
 
 @pytest.mark.parametrize("step", ["land:damaged:committed", "land:first:committed", None])

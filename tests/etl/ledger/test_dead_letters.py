@@ -10,6 +10,7 @@ import pytest
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
@@ -160,3 +161,25 @@ def test_dead_letters_of_other_jobs_and_of_lost_ledgers_are_not_redriven(landed:
     states = LetterStates(replace(state, lost_ledgers=("lost",)))
     assert [states.of(one) for one in (own, others, lost)] == ["open", "other", "unknown"]
     assert states.count([own, others, lost]) == {"open": 1, "unknown": 1}
+
+
+@pytest.mark.parametrize(("mode", "now"), [("backfill-replace", "replaced"), ("backfill-append", "appended")])
+def test_a_letter_of_a_lost_ledger_is_known_once_a_run_of_this_one_has_read_its_record(
+    mode: str, now: str, landed: Any, words: Any
+) -> None:
+    chain_run(landed, words, "again", (2, 5), mode=mode)
+    of_lost = [letter(at, incremental_run_id("lost", "orders", 1)) for at in (1, 2)]
+    states = LetterStates(replace(landed.state, lost_ledgers=("lost",)))
+    assert [states.of(one) for one in of_lost] == ["unknown", now]
+    assert all(states.is_of_lost(one.run_id) for one in of_lost)
+    assert not any(states.is_of_lost(run_id) for run_id in ("r1", "again", ""))
+
+
+def test_a_letter_of_a_lost_ledger_is_stale_where_its_offset_is_known_to_be_another_record_s(landed: Any) -> None:
+    """A rebuilt ledger knows since which run the newest generation was read, or only that there was an older one."""
+    old, new = (incremental_run_id("lost", "orders", number) for number in (1, 7))
+    changed = replace(landed.state, lost_ledgers=("lost",), reopened={TP: (5,)})
+    known = replace(changed, lost_runs=LostRuns({TP: 1}, {old.partition("-")[0]: {TP: 6}}))
+    letters = [letter(4, old), letter(5, old), letter(5, new)]
+    assert [LetterStates(known).of(one) for one in letters] == ["unknown", "stale", "unknown"]
+    assert {LetterStates(changed).of(one) for one in letters} == {"unknown"}

@@ -62,3 +62,6 @@ def test_columns_that_say_nothing_are_left_out() -> None:
     assert set(plain["partitions"][0]) >= {"partition", "next", "readable", "lag", "group", "undecided"}
     assert not {"given up", "landed later"} & set(plain["partitions"][0])
     assert status_headline({"job": "orders", "lag": 1, "problems": [], "dead_letters": {}}) == "orders: 1 offset behind"
+    letters = {"appended": 3, "open": 1, "unknown": 2}
+    line = status_headline({"job": "orders", "lag": 0, "problems": [], "dead_letters": letters})
+    assert line == "orders: 0 offsets behind, 1 open dead letters, 2 unknown dead letters"
