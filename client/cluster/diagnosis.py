@@ -10,7 +10,8 @@
 
 With the fact, `KafkaError.setting` names the setting, and the error is not retriable any more. Without it (brokers are
 down, or the account may not read configurations) the error stays retriable, and its message has the suspected cause.
-A broker that restarts is no such condition: it is registered still, and its name exists.
+A broker that restarts is no such condition: it is registered still, and its name exists. Nor are bootstrap servers
+whose names do not exist: those may be misspelled, or the names of pods of Kubernetes that start.
 """
 
 from __future__ import annotations
@@ -68,8 +69,17 @@ def diagnose(cluster: Cluster, error: KafkaError) -> None:
             _why_no_coordinator(cluster, error, _LOGS[kind], deadline)
         elif isinstance(error, BrokerUnavailable) and error.advertised:
             _why_not_reached(cluster, error, deadline)
+        elif isinstance(error, BrokerUnavailable) and error.unknown_hosts >= _bootstrap_hosts(cluster):
+            error.remedy = (
+                "correct bootstrap.servers if its names are wrong; if they are not, run the same command again when "
+                "they exist"
+            )
     except KafkaError:
         return  # brokers do not answer: that is what is wrong, and a retry may help
+
+
+def _bootstrap_hosts(cluster: Cluster) -> set[str]:
+    return {host for host, _ in cluster.config.bootstrap_servers}
 
 
 def _why_no_coordinator(cluster: Cluster, error: KafkaError, log: _Log, deadline: Deadline) -> None:

@@ -223,6 +223,26 @@ def test_a_name_that_is_missing_while_another_brokers_exists_may_come_back(
     assert (error.setting, error.retriable) == (None, True)
 
 
+@pytest.mark.parametrize(
+    ("answers", "suspected"),
+    [
+        ({"broker-1": socket.EAI_NONAME, "broker-2": socket.EAI_NONAME}, True),
+        ({"broker-1": socket.EAI_NONAME, "broker-2": socket.EAI_AGAIN}, False),
+    ],
+    ids=["unknown", "one may exist"],
+)
+def test_bootstrap_names_none_of_which_exists_are_suspected(
+    connect: Any, resolver: Any, answers: dict[str, int], suspected: bool
+) -> None:
+    """They may be misspelled, or the names of pods of Kubernetes that start: a retry may help."""
+    resolver(answers)
+    cluster = connect("broker-1:9092,broker-2:9092", default_api_timeout_ms=800)
+    with pytest.raises(BrokerUnavailable, match="cannot resolve broker-1: scripted") as caught:
+        cluster.finalized_features()
+    assert (caught.value.setting, caught.value.retriable) == (None, True)
+    assert ("correct bootstrap.servers if its names are wrong" in str(caught.value.remedy)) == suspected
+
+
 def test_an_advertised_address_that_nobody_listens_at_is_named(fake: Any, connect: Any) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
