@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.change_states import state_of
 from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.payload import PayloadPlan
-from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
-from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+from kseg.segment_reader.payload.decoder import DecodedPayloads, Status, with_rows
 from kseg.segment_reader.payload.plain import Nulling
+from kseg.segment_reader.payload.rescue import RESCUED
 
 WHOLE: Final = "*"
 """In place of a column: all columns of a key or value."""
@@ -48,50 +49,63 @@ class FieldNulls:
         Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
         """
         failing = np.flatnonzero(wanted)
-        self._nulling.places.clear()
-        again = self._decoder.decode(records.take(pa.array(failing)))
+        again, columns = self._events(records, failing) if self._plan.judges_states else self._again(records, failing)
         sound = again.status == Status.DECODED
         rows = with_rows(decoded.rows, failing[sound], again.rows, np.flatnonzero(sound))
         status = decoded.status.copy()
         status[failing[sound]] = Status.DECODED
+        if broken := int((~sound).sum()):
+            columns[self._whole] += broken
+        return DecodedPayloads(rows, status), columns
+
+    def _again(self, records: pa.RecordBatch, failing: npt.NDArray[np.int64]) -> tuple[DecodedPayloads, Counter[str]]:
+        self._nulling.places.clear()
+        again = self._decoder.decode(records.take(pa.array(failing)))
         places = self._nulling.places
         for member in FORMATS[self._plan.format].around:
             places.pop(member, None)  # which is all of it
-        columns = Counter({self._column(place): count for place, count in places.items()})
-        if broken := int((~sound).sum()):
-            columns[WHOLE] += broken
-        return DecodedPayloads(rows, status), columns
+        return again, Counter({self._column(place): count for place, count in places.items()})
+
+    def _events(self, records: pa.RecordBatch, failing: npt.NDArray[np.int64]) -> tuple[DecodedPayloads, Counter[str]]:
+        """The same of change events, whose nulls are those of their rows."""
+        columns = Counter[str]()
+        events = [self._plan.states.event(records, int(row)) for row in failing]
+        for event in events:
+            columns.update({self._of_event(place) for place in event.places})
+        rows = [event.row for event in events] or [pa.nulls(0, self._plan.type)]
+        return DecodedPayloads(pa.concat_arrays(rows), np.array([event.status for event in events], np.uint8)), columns
+
+    @property
+    def _whole(self) -> str:
+        """The name of all of a key or value."""
+        return WHOLE if self._plan.into_columns else self._plan.column
+
+    def _of_event(self, place: str) -> str:
+        """A place in an envelope as one in the rows."""
+        from kseg.segment_reader.payload.debezium import CONNECTOR_TS, SOURCE_TS, envelope_columns
+
+        state = state_of(place)
+        if state is None:
+            return self._in_row({"source": SOURCE_TS, "ts_ms": CONNECTOR_TS}.get(_first(place), place))
+        if place == state:
+            own = (*envelope_columns(self._plan.unavailable_values), RESCUED)
+            columns = [field.name for field in self._plan.type if field.name not in own]
+            return self._in_row(columns[0]) if len(columns) == 1 else self._whole
+        return self._in_row(place.removeprefix(f"{state}."))
 
     def _column(self, place: str) -> str:
         """A place within the payload as one within the rows."""
-        around = FORMATS[self._plan.format].around
-        if self._plan.envelope == "debezium":
-            place = _without(place, *around)
-            around = ("after", "before")
-        place = _without(place, *around)
-        first = place.partition(".")[0].partition("[")[0]
+        for member in FORMATS[self._plan.format].around:
+            if place.startswith((f"{member}.", f"{member}[")):
+                place = place[len(member) :].removeprefix(".")
+        return self._in_row(place)
+
+    def _in_row(self, place: str) -> str:
+        first = _first(place)
         place = self._names.get(first, first) + place[len(first) :]
         own = self._plan.column if not self._plan.into_columns else ""
         return ".".join(filter(None, (own, place))) or self._plan.column
 
 
-def with_rows(
-    rows: pa.Array, places: npt.NDArray[np.int64], others: pa.Array, which: npt.NDArray[np.int64]
-) -> pa.Array:
-    """The rows with some of the others in their places: the row `which[n]` at `places[n]`.
-
-    Raises TooLargeForOneBatch: they are more than 2 GiB, or 2^31 elements, of one column.
-    """
-    order = np.arange(len(rows))
-    order[places] = len(rows) + which
-    try:
-        return pa.concat_arrays([rows, others]).take(pa.array(order))
-    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
-        raise TooLargeForOneBatch(len(rows)) from None
-
-
-def _without(place: str, *steps: str) -> str:
-    for step in steps:
-        if place == step or place.startswith((f"{step}.", f"{step}[")):
-            return place[len(step) :].removeprefix(".")
-    return place
+def _first(place: str) -> str:
+    return place.partition(".")[0].partition("[")[0]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.etl.decoding.change_states import ChangeStates
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.foreign_frames import other_frame
 from kseg.etl.decoding.formats.registry import FORMATS
@@ -24,7 +25,7 @@ from kseg.etl.errors import ConfigurationError
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.errors import PayloadSchemaError, TooLargeForOneBatch
 from kseg.segment_reader.payload.glue import GlueDecoder
-from kseg.segment_reader.payload.plain import Engine
+from kseg.segment_reader.payload.plain import Engine, Nulling
 from kseg.segment_reader.payload.schema_names import id_of
 from kseg.segment_reader.payload.unavailable import Unavailable
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from kseg.segment_reader.payload.debezium import Envelope
 
 T = TypeVar("T")
-_MADE: Final = ("decoder", "by_frames", "_envelopes")
+_MADE: Final = ("decoder", "by_frames", "_envelopes", "states")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ class PayloadPlan:
             return DecodedPayloads(pa.nulls(1, self.type), np.array([Status.TOO_LARGE], np.uint8))
 
     def _decoded(self, records: pa.RecordBatch) -> DecodedPayloads:
+        decoded = self._by_engine(records)
+        return self.states.judged(records, decoded) if self.judges_states else decoded
+
+    def _by_engine(self, records: pa.RecordBatch) -> DecodedPayloads:
         if self.framed is not None:
             try:
                 decoded = self.by_frames.decode(records.column(self.source), _headers(records), self.source)
@@ -117,6 +122,8 @@ class PayloadPlan:
                 self._decoded(records.slice(row, 1))
             except TooLargeForOneBatch:
                 return PayloadError(status, "", "it decodes to more than 2 GiB, or 2^31 elements, of one column")
+        if self.judges_states and (found := self.states.explain(records, row)) is not None:
+            return found
         if self.framed is not None:
             one = records.slice(row, 1)
             payload, headers = one.column(self.source), _headers(one)
@@ -175,6 +182,18 @@ class PayloadPlan:
     def kinds_of(self, records: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """The number of each record's kind; -1 if it has none."""
         return self.by_frames.kinds(records.column(self.source), _headers(records), self.source)
+
+    @property
+    def judges_states(self) -> bool:
+        """Whether payloads are change events of which one state is judged, the one that is the row's."""
+        envelope = self.envelope == "debezium" and self.rules.judges_row_states
+        return envelope and not isinstance(self.engine, Nulling)
+
+    @cached_property
+    def states(self) -> ChangeStates:
+        """The decoder of events that are rejected."""
+        nulling = Nulling()
+        return ChangeStates(replace(self, engine=nulling), nulling, FORMATS[self.format].around)
 
     @cached_property
     def _envelopes(self) -> Envelope | None:

@@ -18,6 +18,10 @@
     1          are ids of the registry's API in Confluent's form
     2          are global ids, which are asked of Apicurio's own API
 
+               A value that cannot be decoded, in the state of a change event that is not the row's
+    1          is an error of the event
+    2          is passed over
+
 A run's plan records its version, and continues, is verified and is repaired by it. A table with rows keeps the version
 by which they were decoded (`etl.planning.table_rules`); new tables have the newest one. Code asks for a capability
 (`rules.nulls_fields`), never for a number.
@@ -50,6 +54,7 @@ class DecodingRules:
     marks_unavailable: `decode.value.unavailable` is `mark` where a job file with an envelope does not say it.
     structs_of_choices: JSON Schema's `oneOf` and `anyOf` of objects are one nullable struct for each member.
     global_ids: global ids in headers of Apicurio's serializers are told from other ids.
+    judges_row_states: of the states `before` and `after` of a change event, only the one that is the row's is judged.
     """
 
     version: int
@@ -60,6 +65,7 @@ class DecodingRules:
     marks_unavailable: bool
     structs_of_choices: bool
     global_ids: bool
+    judges_row_states: bool
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -84,6 +90,7 @@ FIRST: Final = DecodingRules(
     marks_unavailable=False,
     structs_of_choices=False,
     global_ids=False,
+    judges_row_states=False,
 )
 """Of all plans and tables that do not name a version."""
 
@@ -96,6 +103,7 @@ NEWEST: Final = DecodingRules(
     marks_unavailable=True,
     structs_of_choices=True,
     global_ids=True,
+    judges_row_states=True,
 )
 """Of new tables."""
 

@@ -20,7 +20,7 @@ from kseg.etl.decoding.errors import ExpectationBroken, UndecodablePayload, addr
 from kseg.etl.decoding.expectations import EXPECTATION, FORMS, Expectation, parse_expectation, with_nulls
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.kinds import columns_named, plain_name
-from kseg.etl.decoding.nulls import FieldNulls
+from kseg.etl.decoding.nulls import WHOLE, FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
 from kseg.etl.errors import ConfigurationError, Fault
@@ -114,6 +114,7 @@ class DecodeStep(BatchStep):
         dead, why = np.zeros(batch.num_rows, np.bool_), _Reasons(batch)
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
+        whole = np.zeros(batch.num_rows, np.bool_)
         of_plans = [(plan, plan.decode(batch)) for plan in self.payloads]
         for plan, decoded in of_plans:
             if plan.drop_nulls:
@@ -134,6 +135,10 @@ class DecodeStep(BatchStep):
                     bad_records.refuse_nulls(batch, np.flatnonzero(nulled).tolist(), why.of)
                     if plan.rules.nulls_fields:
                         decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded, failing)
+                        if WHOLE in of_columns:  # a record whose key and value are broken counts once
+                            broken = (decoded.status > Status.NULL) & failing
+                            of_columns[WHOLE] -= int((broken & whole).sum())
+                            whole |= broken
                         columns_nulled += of_columns
             struct = pa.types.is_struct(decoded.rows.type) and plan.into_columns
             columns += decoded.rows.flatten() if struct else [decoded.rows]

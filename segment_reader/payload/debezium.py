@@ -164,11 +164,11 @@ class Envelope:
         source = parts.get("source")
         source_ts, far = _instants(_child(source, "ts_ms"), len(op))
         connector_ts, farther = _instants(parts.get("ts_ms"), len(op))
-        for wrong, where, column in (far, "source.ts_ms", SOURCE_TS), (farther, "ts_ms", CONNECTOR_TS):
+        for wrong, where in (far, "source.ts_ms"), (farther, "ts_ms"):
             if self._nulling is None:
                 judge(wrong, Status.OUT_OF_RANGE, where)
             elif wrong.any():
-                self._nulling.places[column] += int(wrong.sum())
+                self._nulling.found(where, int(wrong.sum()), Status.OUT_OF_RANGE, _REASONS[where])
         after = _as_row(parts["after"])
         before = _as_row(parts["before"]) if "before" in parts else pa.nulls(len(op), after.type)
         deleted = np.asarray(pc.fill_null(pc.equal(op, "d"), False))
@@ -194,11 +194,11 @@ class Envelope:
     def _judged(self, lacking: dict[str, npt.NDArray[np.bool_]], deleted: npt.NDArray[np.bool_], judge: _Judge) -> None:
         """Placeholders that are to stay text, in columns that are none."""
         for name, found in lacking.items():
-            if self._nulling is not None:
-                self._nulling.places[f"after.{quoted(name)}"] += int(found.sum())
-                continue
             for state, rows in ("before", found & deleted), ("after", found & ~deleted):
-                judge(rows, Status.WRONG_TYPE, f"{state}.{quoted(name)}")
+                if self._nulling is None:
+                    judge(rows, Status.WRONG_TYPE, f"{state}.{quoted(name)}")
+                elif rows.any():
+                    self._nulling.found(f"{state}.{quoted(name)}", int(rows.sum()), Status.WRONG_TYPE, _NOT_TEXT)
 
     def _marks(self, lacking: dict[str, npt.NDArray[np.bool_]], n: int) -> pa.ListArray:
         names = self._unavailable.names

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kseg.segment_reader.payload.errors import TooLargeForOneBatch
+
 
 class Status(IntEnum):
     """What became of one payload. The numbers are fixed: tables of dead letters keep the names, kernels the numbers."""
@@ -76,3 +78,18 @@ class PayloadDecoder(Protocol):
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
         """The error of a payload whose status is none of DECODED and NULL: asked for failing payloads alone."""
+
+
+def with_rows(
+    rows: pa.Array, places: npt.NDArray[np.int64], others: pa.Array, which: npt.NDArray[np.int64]
+) -> pa.Array:
+    """The rows with some of the others in their places: the row `which[n]` at `places[n]`.
+
+    Raises TooLargeForOneBatch: they are more than 2 GiB, or 2^31 elements, of one column.
+    """
+    order = np.arange(len(rows))
+    order[places] = len(rows) + which
+    try:
+        return pa.concat_arrays([rows, others]).take(pa.array(order))
+    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+        raise TooLargeForOneBatch(len(rows)) from None

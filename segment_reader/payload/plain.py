@@ -22,7 +22,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, S
 
 _T = TypeVar("_T")
 
-_OF_VALUES: Final = frozenset(
+OF_VALUES: Final = frozenset(
     {
         Status.INVALID_UTF8,
         Status.WRONG_TYPE,
@@ -49,27 +49,33 @@ class BadPayload(Exception):
 class Nulling:
     """Has decoders put nulls in place of values that cannot be decoded, and counts them: one for each thread.
 
-    places: the number of payloads with a null at each place, without the indexes of lists and the keys of maps.
+    places: the number of payloads with a null at each place, without the indexes of lists and the keys of maps. errors:
+    of the values of the last payload, by place the first one, in the order in which they were met.
     """
 
     def __init__(self) -> None:
         self.places: Counter[str] = Counter()
+        self.errors: dict[str, PayloadError] = {}
         self._steps: list[str] = []
-        self._of_row: set[str] = set()
 
     def row(self, call: Callable[..., _T], *arguments: Any) -> _T:
         """The call's result, of one payload."""
-        self._steps, self._of_row = [], set()
+        self._steps, self.errors = [], {}
         token = _NULLING.set(self)
         try:
             row = call(*arguments)
         finally:
             _NULLING.reset(token)
-        self.places.update(self._of_row)
+        self.places.update(iter(self.errors))
         return row
 
+    def found(self, place: str, count: int, status: Status, reason: str) -> None:
+        """Nulls of so many payloads that are found in a whole column."""
+        self.places[place] += count
+        self.errors.setdefault(place, PayloadError(status, place, reason))
+
     def within(self, step: str, call: Callable[..., _T], *arguments: Any) -> _T:
-        self._steps.append("[]" if step.startswith("[") else step)  # a key may be any text, and so end early
+        self._steps.append(step)
         try:
             return call(*arguments)
         finally:
@@ -80,9 +86,13 @@ class Nulling:
         try:
             return call(*arguments)
         except BadPayload as error:
-            if error.status not in _OF_VALUES:
+            if error.status not in OF_VALUES:
                 raise
-            self._of_row.add(without_indexes("".join([*self._steps, error.place or error.path])))
+            # The key of a map may be any text, and so end early.
+            steps = ("[]" if step.startswith("[") else step for step in self._steps)
+            place = without_indexes("".join([*steps, error.place or error.path]))
+            path = "".join([*self._steps, error.path]).removeprefix(".")
+            self.errors.setdefault(place, PayloadError(error.status, path, error.message))
             return None
 
 

@@ -67,17 +67,18 @@ class ZonedDecoder:
         decoded = self._own.decode(payloads, skip=skip)
         status = decoded.status.copy()
 
-        nulls: set[tuple[int, str]] = set()
+        nulls: dict[tuple[int, str], Unfit] = {}
 
         def found(row: int, place: str, reason: Unfit) -> None:
             if self._nulling is not None:
-                nulls.add((row, place))
+                nulls.setdefault((row, place), reason)
             elif status[row] == Status.DECODED:
                 status[row] = reason.status
 
         rows = self._converted(decoded.rows, np.arange(len(status)), found)
         if self._nulling is not None:
-            self._nulling.places.update(place for _, place in nulls)
+            for (_, place), reason in nulls.items():
+                self._nulling.found(place, 1, reason.status, reason.reason)
         bad = status != decoded.status
         if bad.any():
             rows = rows.take(pa.array(np.arange(len(rows)), mask=bad))

@@ -16,10 +16,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
 from kseg.etl.decoding.framed import FramedSchemas
-from kseg.etl.decoding.nulls import WHOLE, FieldNulls, with_rows
+from kseg.etl.decoding.nulls import WHOLE, FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan, in_parts
 from kseg.etl.transform.decode import DecodeStep
-from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.decoder import Status, with_rows
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 

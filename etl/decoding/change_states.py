@@ -1,0 +1,107 @@
+"""Which of the two states of a change event is judged: the one that becomes its row.
+
+    op   c r u t m    `after`; nothing of `before` is in the row
+         d            `before`; nothing of `after` is in the row
+
+The decoders read both states, and reject an event for a value in either of them. What they reject is decoded once more,
+one event at a time, by the plain decoder with nulls in place of such values: an event with no other nulls than in the
+state that is not its row's is sound. That is slow, and events whose states differ so are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, with_rows
+from kseg.segment_reader.payload.plain import OF_VALUES, Nulling
+
+AFTER, BEFORE, OP = "after", "before", "op"
+STATES: Final = (BEFORE, AFTER)
+_OF_ENVELOPES: Final = (Status.MISSING_FIELD, Status.UNKNOWN_SYMBOL)
+"""What is wrong with an envelope all of whose values are of its type, or null."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event, decoded with nulls.
+
+    row: one row of the plan's type. places: in the envelope, of the nulls that the row has of values that cannot be
+    decoded. If the status is not DECODED, the row is null and there are none.
+    """
+
+    row: pa.Array
+    status: Status
+    places: tuple[str, ...]
+
+
+class Events(Protocol):
+    """A plan by which events are decoded (`etl.decoding.payload.PayloadPlan`)."""
+
+    def decode(self, records: pa.RecordBatch) -> DecodedPayloads: ...
+
+    def explain(self, records: pa.RecordBatch, row: int, status: Status) -> PayloadError: ...
+
+
+class ChangeStates:
+    """Decodes events that a plan's own decoder rejects. Not picklable.
+
+    plan: the same with this `nulling` as its engine. around: the members of a document that are around the envelope.
+    """
+
+    def __init__(self, plan: Events, nulling: Nulling, around: tuple[str, ...] = ()) -> None:
+        self._plan, self._nulling, self._around = plan, nulling, around
+
+    def judged(self, records: pa.RecordBatch, decoded: DecodedPayloads) -> DecodedPayloads:
+        """The rows of these records, and of the events that were rejected for what is not in their rows.
+
+        Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
+        """
+        doubtful = np.flatnonzero(np.isin(decoded.status, [int(status) for status in OF_VALUES]))
+        events = {int(row): self.event(records, int(row)) for row in doubtful}
+        sound = {row: event for row, event in events.items() if event.status == Status.DECODED and not event.places}
+        if not sound:
+            return decoded
+        status, places = decoded.status.copy(), np.array(list(sound))
+        status[places] = Status.DECODED
+        rows = pa.concat_arrays([event.row for event in sound.values()])
+        return DecodedPayloads(with_rows(decoded.rows, places, rows, np.arange(len(rows))), status)
+
+    def event(self, records: pa.RecordBatch, row: int) -> Event:
+        """The event of one of these records."""
+        from kseg.segment_reader.payload.debezium import OP as OPERATION
+
+        self._nulling.places.clear()
+        self._nulling.errors = {}
+        decoded = self._plan.decode(records.slice(row, 1))
+        status = Status(int(decoded.status[0]))
+        if status != Status.DECODED:
+            return Event(decoded.rows, status, ())
+        unused = AFTER if decoded.rows.field(OPERATION)[0].as_py() == "d" else BEFORE
+        places = (self._inside(place) for place, found in self._nulling.places.items() if found)
+        return Event(decoded.rows, status, tuple(place for place in places if state_of(place) != unused))
+
+    def explain(self, records: pa.RecordBatch, row: int) -> PayloadError | None:
+        """Why the event has no row, or a row with nulls; None: for what the plan's own decoder says."""
+        event = self.event(records, row)
+        errors = {self._inside(place): error for place, error in self._nulling.errors.items()}
+        if event.status == Status.DECODED:
+            return next((errors[place] for place in event.places if place in errors), None)
+        if event.status not in _OF_ENVELOPES:
+            return None
+        of_envelope = self._plan.explain(records, row, event.status)
+        return errors.get(of_envelope.path, of_envelope if of_envelope.path in (OP, AFTER) else None)
+
+    def _inside(self, place: str) -> str:
+        """A place in the document as one in the envelope."""
+        for member in self._around:
+            place = place.removeprefix(f"{member}.")
+        return place
+
+
+def state_of(place: str) -> str | None:
+    """The state that a place in an envelope is in, or None."""
+    return next((state for state in STATES if place == state or place.startswith(f"{state}.")), None)
