@@ -16,7 +16,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -32,7 +32,8 @@ _MAX_NODES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose dates stay text. anchored: the ids of nodes with an anchor."""
+    """Safe YAML whose dates stay text, and `=`, to YAML 1.1 the key of a default value. anchored: the ids of nodes with
+    an anchor."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -47,8 +48,9 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+_AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _AS_TEXT]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 

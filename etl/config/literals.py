@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kseg.etl.config.document import Document, PathKey
+from kseg.etl.config.document import Document, PathKey, dotted
 from kseg.etl.config.faults import Finding
 from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
 
@@ -70,7 +70,7 @@ def with_literals(
         place = (*path, "expect", str(column))
         faults = list(_faults(condition, place, document))
         found += faults
-        if faults:
+        if faults or any(value is None for value in condition):
             continue
         written = [source_text(value, (*place, number), document) for number, value in enumerate(condition)]
         read[column] = [yaml_text(value) for value in condition]
@@ -88,8 +88,11 @@ def _with_words(section: Mapping[Any, Any], path: PathKey, document: Document) -
 
 
 def _faults(values: list[Any] | tuple[Any, ...], place: PathKey, document: Document) -> Iterator[Finding]:
+    told = {fault.path for fault in document.faults}
     for number, value in enumerate(values):
         here = (*place, number)
+        if value is None and dotted(here) in told:
+            continue
         if value is None:
             yield Finding(here, "has no value", _QUOTE)
         elif isinstance(value, Mapping | list | tuple):

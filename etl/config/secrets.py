@@ -39,6 +39,9 @@ _SECRETLESS_MODULE = re.compile(r"\s*([\w.]*\b(Krb5LoginModule|IAMLoginModule)\s
 _KMS_KEY = re.compile(r"arn:\S+|alias/\S+|mrk-\w+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
 
+# The name of a user before its password, which may be a reference and have a colon in it.
+_USER = re.compile(r"(?:\$\{[^{}]*\}|[^:])+:")
+
 
 class SecretProperties(Mapping[str, str]):
     """Resolved properties: a mapping of text whose repr shows a mask where a value came from a reference."""
@@ -118,5 +121,13 @@ def stands_in_clear(key: str, text: str) -> bool:
     if key.lower().endswith("encryption.key") and _KMS_KEY.fullmatch(text.strip()):
         return False
     # A secret with a reference in it is not one reference: the rest of it would be in the file.
+    if _is_reference(text):
+        return False
+    user = _USER.match(text) if key.lower().endswith("user.info") else None
+    return user is None or not _is_reference(text[user.end() :])
+
+
+def _is_reference(text: str) -> bool:
+    """Whether the whole text is one reference."""
     match = REFERENCE.fullmatch(text.strip())
-    return match is None or match["body"] is None
+    return match is not None and match["body"] is not None

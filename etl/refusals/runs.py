@@ -104,8 +104,11 @@ RUNS: Final[Mapping[str, Entry]] = {
     ),
     "run-ended": Entry(
         "the run is `finished` or `abandoned`",
-        "nothing to repair",
-        Case("the run is {phase}: there is nothing to repair"),
+        "nothing to repair; `kseg status JOB` shows whether another run has not ended",
+        Case(
+            "the run is {phase}: there is nothing to repair",
+            "`kseg status JOB` shows whether another run has not ended",
+        ),
     ),
     "run-unfinished": Entry(
         "a report, `--accept-table` or `--accept-source` needs a run to have ended; or a replacement is about to "

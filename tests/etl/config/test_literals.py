@@ -48,7 +48,7 @@ PLACES: Mapping[str, Callable[[Job], str]] = {
 
 SCALARS = [
     *("NO", "no", "Yes", "on", "OFF", "true", "True", "FALSE", "y"),
-    *("1.10", "010", "1_0", "0x1F", "0b11", "1e3", "+5", "-0", ".5", ".inf", "12:30", "2026-01-01", "text"),
+    *("1.10", "010", "1_0", "0x1F", "0b11", "1e3", "+5", "-0", ".5", ".inf", "12:30", "2026-01-01", "text", "=", "<"),
 ]
 
 
@@ -94,6 +94,11 @@ def test_what_is_no_value_is_refused_with_its_place(faults: Faults, place: str, 
     at = "decode.orders.expect.c[1]" if place == "TOPICS" else "decode.expect.c[1]"
     assert message in found[at][0]
     assert "quote it" in found[at][1]
+
+
+def test_a_value_with_a_tag_has_one_error(faults: Faults) -> None:
+    found = [fault for fault in faults(text_of("DECODE", "!own b")) if fault.path == "decode.expect.c[1]"]
+    assert [fault.message for fault in found] == ["has a YAML tag that is not supported"]
 
 
 def test_the_key_for_pinned_jobs_is_none_of_a_job_file(faults: Faults) -> None:

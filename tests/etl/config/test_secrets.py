@@ -221,6 +221,28 @@ def test_a_login_module_may_hold_references(text: str, clear: bool) -> None:
     assert stands_in_clear("sasl.jaas.config", text) is clear
 
 
+@pytest.mark.parametrize(
+    ("text", "clear"),
+    [
+        ("${BOTH}", False),
+        ("${file:/both}", False),
+        ("${KEY}:${SECRET}", False),
+        ("${file:/key}:${file:/secret}", False),
+        ("key:${SECRET}", False),
+        ("key:secret", True),
+        ("${KEY}:secret", True),
+        ("key:se${CRET}", True),
+        ("key:secret:${SECRET}", True),
+        ("${KEY}:$${SECRET}", True),
+        ("secret", True),
+        (":${SECRET}", True),
+    ],
+)
+@pytest.mark.parametrize("key", ["basic.auth.user.info", "schema.registry.basic.auth.user.info"])
+def test_a_user_may_stand_before_the_reference_to_its_password(key: str, text: str, clear: bool) -> None:
+    assert stands_in_clear(key, text) is clear
+
+
 def test_the_environment_is_not_kept(load: Load) -> None:
     job: Any = load({}, {"UNRELATED": "s3cr3t-x"})
     assert b"s3cr3t-x" not in pickle.dumps(job)
