@@ -55,14 +55,21 @@ class ChangeStates:
     def __init__(self, plan: Events, nulling: Nulling, around: tuple[str, ...] = ()) -> None:
         self._plan, self._nulling, self._around = plan, nulling, around
 
-    def judged(self, records: pa.RecordBatch, decoded: DecodedPayloads) -> DecodedPayloads:
+    def judged(self, records: pa.RecordBatch, decoded: DecodedPayloads, enough: int | None = None) -> DecodedPayloads:
         """The rows of these records, and of the events that were rejected for what is not in their rows.
+
+        enough: of events that are rejected for their rows: those behind them keep their status. None: all are judged.
 
         Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
         """
         doubtful = np.flatnonzero(np.isin(decoded.status, [int(status) for status in OF_VALUES]))
-        events = {int(row): self.event(records, int(row)) for row in doubtful}
-        sound = {row: event for row, event in events.items() if event.status == Status.DECODED and not event.places}
+        sound: dict[int, Event] = {}
+        for looked, row in enumerate(doubtful.tolist()):
+            if enough is not None and looked - len(sound) >= enough:
+                break
+            event = self.event(records, row)
+            if event.status == Status.DECODED and not event.places:
+                sound[row] = event
         if not sound:
             return decoded
         status, places = decoded.status.copy(), np.array(list(sound))

@@ -85,25 +85,26 @@ class PayloadPlan:
         except PayloadSchemaError as error:
             raise self._unsound(error) from None
 
-    def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
+    def decode(self, records: pa.RecordBatch, enough: int | None = None) -> DecodedPayloads:
         """Decode the keys or values of these records to rows, one for each record.
 
-        A single record whose row is too large for a column is TOO_LARGE.
+        A single record whose row is too large for a column is TOO_LARGE. enough: as of `ChangeStates.judged`: of
+        records whose status is an error, behind which others may have one without cause.
 
         Raises:
             UnknownSchemas: a payload has a schema id that is not in the plan.
             TooLargeForOneBatch: there are several records: see `in_parts`.
         """
         try:
-            return self._decoded(records)
+            return self._decoded(records, enough)
         except TooLargeForOneBatch:
             if len(records) > 1:
                 raise
             return DecodedPayloads(pa.nulls(1, self.type), np.array([Status.TOO_LARGE], np.uint8))
 
-    def _decoded(self, records: pa.RecordBatch) -> DecodedPayloads:
+    def _decoded(self, records: pa.RecordBatch, enough: int | None = None) -> DecodedPayloads:
         decoded = self._by_engine(records)
-        return self.states.judged(records, decoded) if self.judges_states else decoded
+        return self.states.judged(records, decoded, enough) if self.judges_states else decoded
 
     def _by_engine(self, records: pa.RecordBatch) -> DecodedPayloads:
         if self.framed is not None:

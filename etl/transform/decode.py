@@ -115,7 +115,9 @@ class DecodeStep(BatchStep):
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
         whole = np.zeros(batch.num_rows, np.bool_)
-        of_plans = [(plan, plan.decode(batch)) for plan in self.payloads]
+        # Behind the first one nothing is decoded; where records may be left out, or nulls limited, all are judged.
+        enough = 1 if self.on_error == "fail" else None
+        of_plans = [(plan, plan.decode(batch, enough)) for plan in self.payloads]
         for plan, decoded in of_plans:
             if plan.drop_nulls:
                 dropped |= decoded.status == Status.NULL

@@ -16,6 +16,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.change_states import ChangeStates, Event
 from kseg.etl.decoding.errors import UndecodablePayload
 from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.formats.json import JsonSchemas
@@ -235,6 +236,24 @@ def test_the_error_is_of_what_the_row_has(form: Form, engine: Any, op: str, wher
     with pytest.raises(UndecodablePayload) as caught:
         applied(replace(form.plan, engine=engine), "fail", form.encode(event(op, bad, bad)))
     assert caught.value.path.removeprefix("payload.") == where
+
+
+def test_a_run_that_fails_looks_no_further(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is a thousand times as slow as the decoder: a wrong schema would show after minutes."""
+    looked = []
+    real = ChangeStates.event
+
+    def noted(self: ChangeStates, records: pa.RecordBatch, row: int) -> Event:
+        looked.append(row)
+        return real(self, records, row)
+
+    monkeypatch.setattr(ChangeStates, "event", noted)
+    bad, good = state(2, 5, "x"), state(1, "x", "x")
+    events = [event("u", bad, good), event("u", bad, good), *[event("u", good, bad)] * 5, event("u", bad, good)]
+    with pytest.raises(UndecodablePayload) as caught:
+        applied(replace(JSON, engine=engine), "fail", *map(in_json, events))
+    assert caught.value.address["offset"] == 7
+    assert set(looked) == {0, 1, 2}
 
 
 def test_the_first_rules_judge_both_states(form: Form, engine: Any) -> None:
