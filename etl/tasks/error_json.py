@@ -36,6 +36,7 @@ ERRORS: Final = frozenset(
         "kseg.client.registry.errors",
         "kseg.etl.errors",
         "kseg.etl.decoding.errors",
+        "kseg.etl.delta_log.errors",
         "kseg.etl.internal_topics.errors",
         "kseg.etl.kafka_writer.attempts",
         "kseg.etl.kafka_writer.rows",
