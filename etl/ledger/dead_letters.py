@@ -122,14 +122,13 @@ class LetterStates:
         if generation is None:
             return "unknown"
         is_current = letter.offset < state.current_below(tp, generation)
+        if not is_current:  # whatever has become of it: the offset has another record now, and maybe its own letter
+            return "stale"
         number = self._number.get(letter.run_id, -1)
         for later, by, offsets in reversed(self._since):
-            other = state.generation_of(by, tp)  # below the letter's only if its run came later, and was dropped
-            same = other == generation or (is_current and other > generation)
-            if same and later > number and letter.offset in offsets.get(tp, EMPTY):
+            # A run of an earlier generation came later only if the letter's was dropped.
+            if state.generation_of(by, tp) >= generation and later > number and letter.offset in offsets.get(tp, EMPTY):
                 return _BY_MODE[by.mode]
-        if not is_current:
-            return "stale"
         if lost:
             return "unknown"
         if letter.offset not in state.landed(tp):

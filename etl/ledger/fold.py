@@ -33,6 +33,7 @@ from kseg.etl.ledger.bases import BasePinned, with_pinned
 from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.expired_letters import LettersExpired, with_expired
 from kseg.etl.ledger.kept_offsets import gone_with, landed_with, with_attempt
+from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.order import MAY_FOLLOW, overlap_of
 from kseg.etl.ledger.ranges import EMPTY, OffsetSet, offsets_of, total_length
 from kseg.etl.ledger.schemas import SchemasAdded, changed_lineages
@@ -381,7 +382,9 @@ class _Building:
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)
-        self.state = replace(self.state, lost_ledgers=event.lost, lost_runs=event.lost_runs)
+        # Where nothing was reopened, there was one generation, whichever release has rebuilt the ledger.
+        lost_runs = event.lost_runs if event.reopened else LostRuns()
+        self.state = replace(self.state, lost_ledgers=event.lost, lost_runs=lost_runs)
 
     def _source_accepted(self, event: ev.SourceAccepted) -> None:
         blocking = self.result().planned_above(event.reopened)

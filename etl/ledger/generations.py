@@ -38,7 +38,8 @@ def is_of_lost(state: JobState, run_id: str) -> bool:
 def generation_of_lost(state: JobState, run_id: str, tp: TopicPartition) -> int | None:
     """The partition's generation that a run of a lost ledger has read.
 
-    None where the ledger was rebuilt by an earlier release, which did not record it, and the partition had several.
+    None where it is not known: tables' histories did not go back to the run, or the ledger was rebuilt by an earlier
+    release, which did not record it.
     """
     if state.lost_runs is not None:
         return state.lost_runs.generation(run_id, tp)

@@ -116,19 +116,23 @@ class TableHistory:
     def generations_read(self) -> LostRuns:
         """Which generation the runs have read of each partition with several, as a ledger keeps it."""
         first: dict[str, dict[TopicPartition, int]] = {}
+        unnumbered: dict[str, dict[TopicPartition, bool]] = {}
+        for run_id in sorted(self.ranges):
+            parts = parse_run_id(run_id)
+            read = {TopicPartition(topic, partition) for topic, partition, *_ in self.ranges[run_id]}
+            for tp in read & self.changes.keys():
+                if parts is None:  # of a release without generations
+                    continue
+                if parts.number is None:
+                    unnumbered.setdefault(run_id, {})[tp] = not self.is_older(run_id, tp)
+                elif parts.mark not in self.changes[tp].numbers:  # only older ones; later ones may be newer
+                    of_mark = first.setdefault(parts.mark, {})
+                    of_mark[tp] = max(of_mark.get(tp, 0), parts.number + 1)
         for tp, change in self.changes.items():
             for mark, number in change.numbers.items():
                 first.setdefault(mark, {})[tp] = number
-        older: dict[TopicPartition, list[str]] = {}
-        for run_id in sorted(self.ranges):
-            parts = parse_run_id(run_id)
-            if parts is not None and parts.number is None:
-                read = {TopicPartition(topic, partition) for topic, partition, *_ in self.ranges[run_id]}
-                for tp in read & self.changes.keys():
-                    if self.is_older(run_id, tp):
-                        older.setdefault(tp, []).append(run_id)
         newest = {tp: change.generation for tp, change in self.changes.items()}
-        return LostRuns(newest, first, {tp: tuple(runs) for tp, runs in older.items()})
+        return LostRuns(newest, first, unnumbered)
 
     def ranges_of(self, run: str) -> Iterator[tuple[TopicPartition, OffsetSet]]:
         """The offsets that a run has read. Only for runs with rows in the table: others may have been abandoned."""

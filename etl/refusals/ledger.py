@@ -173,9 +173,10 @@ LEDGER: Final[Mapping[str, Entry]] = {
                 "the same topic, and stay otherwise",
             ),
             "generation": Case(
-                "whether the rows of run {run} were landed before or after a change of the source was accepted is not "
-                "known: an earlier release has rebuilt the ledger",
-                "`kseg repair JOB --abandon RUN`; then repeat it with --drop-older-generations, which replaces both",
+                "whether run {run} of the lost ledger has landed its rows before or after a change of the source was "
+                "accepted is not known: the tables' histories did not show it when the ledger was rebuilt",
+                "abandon this replacement (`kseg status JOB` names it); then repeat it with --drop-older-generations, "
+                "which removes rows of before the change, too",
             ),
             "rebuilding": Case(
                 "run {run} has rows in the table, and it is unknown whether it was a run of this job or of {job} "

@@ -70,6 +70,13 @@ def test_a_letter_of_the_replacement_itself_is_open_and_that_of_the_run_before_i
     assert (states.of(letter(4)), states.of(letter(4, "replaced"))) == ("redriven", "redriven")
 
 
+def test_a_letter_of_an_earlier_generation_is_stale_whatever_became_of_it(landed: Any, words: Any) -> None:
+    """Its offset has another record, and maybe a letter of its own: a redrive would take the bytes of one for both."""
+    chain_run(landed, words, "replaced", (3, 6), mode="backfill-replace")
+    states = LetterStates(replace(landed.state, reopened={TP: (4,)}))
+    assert [states.of(letter(at)) for at in (3, 4, 5)] == ["open", "stale", "stale"]
+
+
 def test_what_has_landed_stays_known_when_summaries_drop_ranges(landed: Any, words: Any) -> None:
     chain_run(landed, words, "again", (2, 3), (7, 8), mode="redrive")
     chain_run(landed, words, "replaced", (3, 6), mode="backfill-replace")

@@ -11,11 +11,11 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned
 from kseg.etl.ledger.dead_letters import Letter, LetterStates
 from kseg.etl.ledger.errors import IllegalEvent
-from kseg.etl.ledger.generations import generation_read
+from kseg.etl.ledger.generations import generation_of_lost, generation_read
 from kseg.etl.ledger.maintenance import summary_of
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.row_owner import SourceRows
-from kseg.etl.ledger.run_ids import incremental_run_id
+from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
 from kseg.etl.ledger.state import NO_END
 
 TP = TopicPartition("orders", 0)
@@ -199,3 +199,13 @@ def test_a_rebuilt_ledger_goes_on_with_the_generations_of_the_lost_one(folding):
     folding.state = folding.initial
     folding.add(ev.Leased(owner="me", attempt=1, duration=60.0), event)
     assert (folding.state.generation(TP), folding.state.current_below(TP, 0)) == (2, 5)
+
+
+def test_a_change_that_is_accepted_after_a_rebuild_makes_all_lost_runs_older_ones(folding):
+    """Whichever release has rebuilt the ledger: where nothing was reopened, there had been one generation."""
+    rebuilt = ev.LedgerRebuilt(owner="me", attempt=1, lost=("l",), bases={TP: 0}, landed={}, topics=SEEN, tables={})
+    accepted = ev.SourceAccepted(owner="me", attempt=1, topics=SEEN, reopened={TP: 5}, reason="recreated", tables={})
+    folding.state = folding.initial
+    folding.add(ev.Leased(owner="me", attempt=1, duration=60.0), rebuilt, accepted)
+    for run_id in (incremental_run_id("l", "orders", 3), request_run_id("l", "orders", "1" * 32)):
+        assert generation_of_lost(folding.state, run_id, TP) == 0

@@ -60,17 +60,21 @@ def test_rows_of_an_earlier_generation_are_others_from_where_the_log_was_truncat
 
 
 def test_rows_of_a_lost_ledger_are_of_the_generation_that_their_run_has_read():
-    read = LostRuns({TP: 2}, {mark_of("older", "j"): {TP: 7}}, {TP: (request_run_id("older", "j", UNMARKED),)})
+    requests = [request_run_id("older", "j", f"{digit}" * 32) for digit in range(3)]
+    read = LostRuns({TP: 2}, {mark_of("older", "j"): {TP: 7}}, {requests[0]: {TP: False}, requests[1]: {TP: True}})
     ours = replace(OURS, lost_ledgers=("older",), lost_runs=read, reopened={TP: (12, 12)}, reopened_after={TP: (0, 0)})
     later = replace(ours, reopened={TP: (12, 12, 30)}, reopened_after={TP: (0, 0, 4)})
-    older = incremental_run_id("older", "j", 6), request_run_id("older", "j", UNMARKED)
-    newest = incremental_run_id("older", "j", 7), request_run_id("older", "j", "1" * 32)
+    older = incremental_run_id("older", "j", 6), requests[0]
+    newest = incremental_run_id("older", "j", 7), requests[1]
     for run in older:
         assert (owner(ours).owned_below(run, TP), owner(later).owned_below(run, TP)) == (12, 12)
     for run in newest:
         assert (owner(ours).owned_below(run, TP), owner(later).owned_below(run, TP)) == (NO_END, 30)
         assert owner(later, all_generations=True).owned_below(run, TP) == NO_END
     assert owner(ours).owned_below(incremental_run_id("another", "j", 7), TP) == 0
+    with pytest.raises(Refused):  # no history showed it
+        owner(ours).owned_below(requests[2], TP)
+    assert owner(ours).owned_below(requests[2], TopicPartition("orders", 1)) == NO_END
 
 
 def test_what_an_earlier_release_rebuilt_without_generations_is_not_guessed():

@@ -11,12 +11,15 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
 from kseg.etl.operations.rebuild_ledger import _Rebuilding
+from kseg.etl.operations.table_history import TableHistory
 from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN
 from kseg.etl.source.resolve import LogBounds
 from kseg.etl.tables.values import CommitRecord, RunCommit
@@ -165,9 +168,33 @@ def test_runs_of_the_newest_generation_are_told_from_those_before() -> None:
     read = rebuilt(rows, {before: 0, second: 1, third: 1, after: 1}).lost_runs
     assert read is not None
     assert [read.generation(one, TP) for one in (first, before)] == [0, 0]
-    unknown = run(9), request_run_id("lost", "job", "c" * 32)
-    assert [read.generation(one, TP) for one in (second, third, after, *unknown)] == [1] * 5
+    assert [read.generation(one, TP) for one in (second, third, after, run(9))] == [1] * 4
+    assert read.generation(request_run_id("lost", "job", "c" * 32), TP) is None, "no history shows it"
     assert read.generation(second, TopicPartition("orders", 1)) == 0
+
+
+@given(st.data())
+def test_what_counts_as_older_when_it_is_read_does_so_when_it_is_replaced(data: st.DataObject) -> None:
+    """Runs of two lost ledgers, numbered or not; the histories show some of them."""
+    change = {ledger: data.draw(st.integers(0, 4), label=f"runs of {ledger} before") for ledger in ("lost", "other")}
+    rows: dict[str, tuple[int, int]] = {}
+    generations: dict[str, int] = {}
+    for ledger, before in change.items():
+        for number in range(1, 6):
+            numbered = data.draw(st.booleans(), label="numbered")
+            named = incremental_run_id(ledger, "job", number), request_run_id(ledger, "job", f"{number}" * 32)
+            run_id = named[0 if numbered else 1]
+            rows[run_id] = (number, number + 30)
+            if data.draw(st.booleans(), label="in the history"):
+                generations[run_id] = int(number > before)
+    table = cast("Any", Table(rows, generations))
+    history = TableHistory.of(table)
+    read = history.generations_read()
+    for run_id in generations:
+        if TP in history.changes:
+            assert read.generation(run_id, TP) == (0 if history.is_older(run_id, TP) else 1)
+        else:
+            assert read.generation(run_id, TP) == 0
 
 
 def test_without_an_accepted_change_all_rows_count() -> None:
