@@ -1,7 +1,9 @@
 """Which of the two states of a change event is judged: the one that becomes its row.
 
-    op   c r u t m    `after`; nothing of `before` is in the row
-         d            `before`; nothing of `after` is in the row
+    op   c r u t m    `after`; nothing of `before` is in the row, but for fields in `_kseg_rescued`
+         d            `before`; nothing of `after` is in the row, but for fields in `_kseg_rescued`
+
+Beside a state, a row has `op`, `source.ts_ms` and `ts_ms`.
 
 The decoders read both states, and reject an event for a value in either of them. What they reject is decoded once more,
 one event at a time, by the plain decoder with nulls in place of such values: an event with no other nulls than in the
@@ -18,9 +20,12 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, with_rows
 from kseg.segment_reader.payload.plain import OF_VALUES, Nulling
+from kseg.segment_reader.payload.rescue import RESCUED
 
 AFTER, BEFORE, OP = "after", "before", "op"
 STATES: Final = (BEFORE, AFTER)
+OF_ROW: Final = (OP, "source", "source.ts_ms", "ts_ms")
+"""Places of the envelope that rows have columns of, beside those of a state."""
 _OF_ENVELOPES: Final = (Status.MISSING_FIELD, Status.UNKNOWN_SYMBOL)
 """What is wrong with an envelope all of whose values are of its type, or null."""
 
@@ -87,9 +92,10 @@ class ChangeStates:
         status = Status(int(decoded.status[0]))
         if status != Status.DECODED:
             return Event(decoded.rows, status, ())
-        unused = AFTER if decoded.rows.field(OPERATION)[0].as_py() == "d" else BEFORE
+        used = BEFORE if decoded.rows.field(OPERATION)[0].as_py() == "d" else AFTER
         places = (self._inside(place) for place, found in self._nulling.places.items() if found)
-        return Event(decoded.rows, status, tuple(place for place in places if state_of(place) != unused))
+        kind = decoded.rows.type
+        return Event(decoded.rows, status, tuple(place for place in places if _is_in_row(place, used, kind)))
 
     def explain(self, records: pa.RecordBatch, row: int) -> PayloadError | None:
         """Why the event has no row, or a row with nulls; None: for what the plan's own decoder says."""
@@ -107,6 +113,30 @@ class ChangeStates:
         for member in self._around:
             place = place.removeprefix(f"{member}.")
         return place
+
+
+def _is_in_row(place: str, used: str, kind: pa.StructType) -> bool:
+    """Whether a place in an envelope is one in the row of its event. used: the row's state. kind: of the rows."""
+    state = state_of(place)
+    if state == used or place in OF_ROW:
+        return True
+    # Rescued fields are those of both states and of the envelope that the row has no column for.
+    rescues = kind.get_field_index(RESCUED) >= 0
+    return rescues and not (state is not None and is_declared(place.removeprefix(state).lstrip("."), kind))
+
+
+def is_declared(place: str, kind: pa.DataType) -> bool:
+    """Whether a place in a state has a column, or a field in one. kind: of the rows."""
+    for name in filter(None, place.split(".")):
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_map(kind):
+            return True
+        at = kind.get_field_index(name.partition("[")[0]) if pa.types.is_struct(kind) else -1
+        if at < 0:
+            return False
+        kind = kind.field(at).type
+    return True
 
 
 def state_of(place: str) -> str | None:

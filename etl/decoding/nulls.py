@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.etl.decoding.change_states import state_of
+from kseg.etl.decoding.change_states import OF_ROW, is_declared, state_of
 from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status, with_rows
@@ -86,12 +86,15 @@ class FieldNulls:
 
         state = state_of(place)
         if state is None:
-            return self._in_row({"source": SOURCE_TS, "ts_ms": CONNECTOR_TS}.get(_first(place), place))
+            column = {"source": SOURCE_TS, "source.ts_ms": SOURCE_TS, "ts_ms": CONNECTOR_TS}
+            return self._in_row(column.get(place, place if place in OF_ROW else RESCUED))
         if place == state:
             own = (*envelope_columns(self._plan.unavailable_values), RESCUED)
             columns = [field.name for field in self._plan.type if field.name not in own]
             return self._in_row(columns[0]) if len(columns) == 1 else self._whole
-        return self._in_row(place.removeprefix(f"{state}."))
+        inside = place.removeprefix(f"{state}.")
+        rescued = self._plan.type.get_field_index(RESCUED) >= 0 and not is_declared(inside, self._plan.type)
+        return self._in_row(RESCUED if rescued else inside)
 
     def _column(self, place: str) -> str:
         """A place within the payload as one within the rows."""

@@ -75,18 +75,20 @@ SCHEMA = {
 }
 
 
-def avro(text: str) -> dict[str, Any]:
+def avro(text: str, *more: str) -> dict[str, Any]:
+    """more: names of further fields of a row's struct, and one of the source."""
     inner = {
         "type": "record",
         "name": "N",
-        "fields": [{"name": name, "type": text} for name in ("name", "other")],
+        "fields": [{"name": name, "type": text} for name in ("name", "other", *more)],
     }
     row = {
         "type": "record",
         "name": "Row",
         "fields": [{"name": "id", "type": "int"}, {"name": "n", "type": ["null", inner], "default": None}],
     }
-    source = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}]}
+    of_source = [{"name": "ts_ms", "type": "long"}, *({"name": name, "type": text} for name in more)]
+    source = {"type": "record", "name": "Source", "fields": of_source}
     fields = [
         {"name": "before", "type": ["null", row], "default": None},
         {"name": "after", "type": ["null", "Row"], "default": None},
@@ -97,9 +99,9 @@ def avro(text: str) -> dict[str, Any]:
     return {"type": "record", "name": "Envelope", "fields": fields}
 
 
-def in_avro(event: dict[str, Any]) -> bytes:
+def in_avro(event: dict[str, Any], *more: str) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(avro("bytes")), event)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(avro("bytes", *more)), event)
     return out.getvalue()
 
 
@@ -261,6 +263,29 @@ def test_the_first_rules_judge_both_states(form: Form, engine: Any) -> None:
     with pytest.raises(UndecodablePayload) as caught:
         applied(replace(form.plan, engine=engine, rules=FIRST), "fail", payload)
     assert caught.value.path.removeprefix("payload.") == "before.n.name"
+
+
+@pytest.mark.parametrize("rescue", [False, True])
+def test_what_is_rescued_of_an_unused_state_is_judged(rescue: bool, engine: Any) -> None:
+    """`_kseg_rescued` has the fields of both states that the row has no column for: a null there is one of the row."""
+    form = AvroSchemas(rescue=rescue)
+    reader, writer = (json.dumps(avro("string", *more)) for more in ((), ("extra",)))
+    framed = FramedSchemas(form.text(form.first(form.writer(reader))), ((7, (writer, ())),), form)
+    own = plan("avro", framed=framed, engine=engine)
+
+    def payload(*extra: bytes, name: bytes = b"x") -> bytes:
+        before, after, source = extra
+        states = [{"id": 1, "n": {"name": n, "other": b"x", "extra": e}} for n, e in ((name, before), (b"x", after))]
+        change = event("u", *states) | {"source": {"ts_ms": 1000, "extra": source}}
+        return FRAME + in_avro(change, "extra")
+
+    good, bad = b"x", b"\xff"
+    payloads = [payload(bad, good, good), payload(good, good, bad), payload(good, good, good, name=bad)]
+    rows, found = applied(own, "set_null", *payloads)
+    assert [row["n"] for row in rows] == [{"name": "x", "other": "x"}] * 3
+    assert (found.counts.nulled, found.counts.columns) == ((2, {"_kseg_rescued": 2}) if rescue else (0, {}))
+    _, found = applied(own, "dead_letter", *payloads)
+    assert found.counts.dead == (2 if rescue else 0)
 
 
 # --- what only documents of JSON can be
