@@ -30,6 +30,7 @@ from kseg.client.protocol.api import Api
 from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.protocol.schema import Message, Versions
 from kseg.client.wire.trace import Tap, error_codes
+from second_try import WHOLE_FAILED
 
 _PORT = re.compile(r":(\d+)\)?$")
 _RELEASE = re.compile(r"/kafka-(\d[\d.]*\d)/")
@@ -142,8 +143,10 @@ class Comparisons:
             ]
             return
         with_kafka = any(fact.kind == "live" for fact in self._kept())
-        if self._whole and with_kafka and session.exitstatus == pytest.ExitCode.OK and any(self._gaps().values()):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._whole and with_kafka and any(self._gaps().values()):
+            session.config.cache.set(WHOLE_FAILED, [name for names in self._gaps().values() for name in names])
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         if not self._kept() or not (self._whole or config.option.protocol_table):

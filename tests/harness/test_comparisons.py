@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import second_try
 from kseg.client import ClientConfig, Cluster
 from kseg.client.protocol.messages.groups import HeartbeatResponse
 
@@ -130,16 +131,22 @@ def test_the_client_is_listened_to(comparisons: Any, kafka: Any) -> None:
 
 @pytest.mark.broker
 def test_a_gap_fails_a_whole_run_with_a_kafka_and_no_other(table: Any, kafka: Any) -> None:
-    def outcome() -> int:
-        session = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())
-        table.pytest_sessionfinish(session)
-        return session.exitstatus
+    kept: dict[str, Any] = {}
 
-    assert outcome() == pytest.ExitCode.OK
+    def outcome(code: int = pytest.ExitCode.OK) -> int:
+        kept.clear()
+        cache = SimpleNamespace(set=kept.__setitem__)
+        session = SimpleNamespace(exitstatus=code, config=SimpleNamespace(cache=cache))
+        table.pytest_sessionfinish(session)
+        return int(session.exitstatus)
+
+    assert (outcome(), kept) == (pytest.ExitCode.OK, {})
     table.answered(ports(kafka.bootstrap_servers)[0], "Heartbeat", 4, HeartbeatResponse())
     assert outcome() == pytest.ExitCode.TESTS_FAILED
+    assert outcome(pytest.ExitCode.TESTS_FAILED) == pytest.ExitCode.TESTS_FAILED
+    assert kept[second_try.WHOLE_FAILED], "also where tests have failed, whose second try would hide it"
     table._whole = False
-    assert outcome() == pytest.ExitCode.OK
+    assert (outcome(), kept) == (pytest.ExitCode.OK, {})
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ def test_of_a_busy_machine():
     assert not first
 """
 BROKEN = "def test_broken(): assert False\n"
+LACKING = f"""
+def pytest_sessionfinish(session):
+    session.config.cache.set({second_try.WHOLE_FAILED!r}, ["Fetch"])
+"""
 INTERRUPTED = (
     BROKEN
     + """
@@ -32,8 +36,11 @@ def test_then_ctrl_c():
 )
 
 
-def run(folder: Path, text: str, most: int) -> subprocess.CompletedProcess[str]:
-    (folder / "test_it.py").write_text(text)
+def run(folder: Path, text: str, most: int, conftest: str = "") -> subprocess.CompletedProcess[str]:
+    of_processes = folder / "tests" / "jobs"
+    of_processes.mkdir(parents=True)
+    (of_processes / "test_it.py").write_text(text)
+    (folder / "conftest.py").write_text(conftest)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-c", "/dev/null", "--rootdir", str(folder)]
     environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "KSEG_TEST_SECOND_TRY": str(most)}
     words = [sys.executable, second_try.__file__, *command, str(folder)]
@@ -45,6 +52,12 @@ def test_what_passes_at_the_second_try_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "test_of_a_busy_machine: failed, and passed at the second try" in done.stdout
     assert "1 passed" in done.stdout.rpartition("A second try")[2]
+
+
+def test_what_the_suite_lacks_as_a_whole_is_not_hidden(tmp_path: Path) -> None:
+    done = run(tmp_path, FLAKY, most=3, conftest=LACKING)
+    assert done.returncode == 1
+    assert "A second try" not in done.stdout
 
 
 def test_without_being_asked_there_is_none(tmp_path: Path) -> None:
@@ -71,16 +84,17 @@ def test_a_run_that_is_interrupted_tells_what_had_failed(tmp_path: Path) -> None
     "failed",
     [
         [],
-        ["tests/client/test_a.py"],
+        ["tests/client/live/test_a.py"],
         ["tests/etl/exactly_once/test_a.py::test_rows"],
-        ["tests/client/test_a.py::test_one", "tests/faults/test_drivers.py::test_drivers"],
-        [f"tests/client/test_a.py::test_{number}" for number in range(4)],
+        ["tests/etl/kafka_writer/test_a.py::test_rows"],
+        ["tests/client/live/test_a.py::test_one", "tests/faults/test_drivers.py::test_drivers"],
+        [f"tests/client/live/test_a.py::test_{number}" for number in range(4)],
     ],
-    ids=["no test, but the run", "not collected", "rows", "rows among others", "too many"],
+    ids=["no test, but the run", "not collected", "rows", "rows written to Kafka", "rows among others", "too many"],
 )
 def test_these_have_no_second_try(failed: list[str]) -> None:
     assert not second_try.may_try_again(failed, 3)
 
 
 def test_others_have_one() -> None:
-    assert second_try.may_try_again(["tests/client/test_a.py::test_one[a::b]"], 3)
+    assert second_try.may_try_again(["tests/client/live/test_a.py::test_one[a::b]"], 3)
