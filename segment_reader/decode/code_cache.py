@@ -47,6 +47,11 @@ class CodeCache(FunctionCache):  # type: ignore[misc]  # numba has no types
     Raises RuntimeError when it is made: no folder can be written.
     """
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        # Of the source that was imported: it may be replaced, or gone, while the process runs.
+        self._stamp = self._impl.locator.get_source_stamp()
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code for these types of arguments; None: it has to be compiled.
 
@@ -90,8 +95,7 @@ class CodeCache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         """numba's key has the types, the processor with its features, and hashes of the function."""
-        stamp = self._impl.locator.get_source_stamp()
-        return (nb.__version__, llvmlite.__version__, stamp, *self._index_key(sig, codegen))
+        return (nb.__version__, llvmlite.__version__, self._stamp, *self._index_key(sig, codegen))
 
     def _file(self, key: tuple[Any, ...]) -> Path:
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
