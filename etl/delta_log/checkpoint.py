@@ -118,8 +118,7 @@ class CheckpointReader:
                 found = next(rows_of, None)
             if found is None:
                 return
-            for first in range(0, len(found[1]), _BATCH_ROWS):
-                yield ArrowBatch(found[1].slice(first, _BATCH_ROWS), action)
+            yield ArrowBatch(found[1], action)
 
     def _json(self, file: LogFile) -> tuple[Action, ...]:
         try:
@@ -172,7 +171,7 @@ class CheckpointReader:
 def _rows_of(
     parquet: pq.ParquetFile, pieces: Pieces, kinds: Sequence[type[Action]]
 ) -> Iterator[tuple[type[Action], pa.StructArray]]:
-    """The actions of these kinds, row group by row group, without nulls."""
+    """The actions of these kinds, at most `_BATCH_ROWS` at once, without nulls."""
     import pyarrow.compute as pc
 
     metadata = parquet.metadata
@@ -185,12 +184,13 @@ def _rows_of(
         if not leaves:
             continue
         pieces.fetch(_range(chunks[name]) for name in leaves)
-        rows = parquet.read_row_group(group, leaves, use_threads=False)
-        for kind in wanted:
-            column = rows[kind.KIND].combine_chunks()
-            key = pc.struct_field(column, _KEYS[kind])
-            if len(found := column.filter(key.is_valid())):
-                yield kind, found
+        # In batches: a row group may have the statistics of a million files.
+        for rows in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=leaves, use_threads=False):
+            for kind in wanted:
+                column = rows.column(kind.KIND)
+                key = pc.struct_field(column, _KEYS[kind])
+                if len(found := column.filter(key.is_valid())):
+                    yield kind, found
         pieces.drop()
 
 

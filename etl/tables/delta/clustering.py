@@ -19,12 +19,18 @@ _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
 def clustering_columns(table: Snapshot) -> tuple[str, ...]:
-    """The columns' names, nested ones with dots; empty if the table is not clustered."""
+    """The columns' names, nested ones with dots; empty if the table is not clustered, or not as the protocol says."""
     found = table.domains.get(DOMAIN)
     if found is None or FEATURE not in (table.protocol.writer_features or ()):
         return ()
-    paths: list[list[str]] = json.loads(found.configuration).get("clusteringColumns") or []
-    return tuple(".".join(_logical(table.metadata.schema, path)) for path in paths)
+    try:
+        configured = json.loads(found.configuration)
+    except ValueError:
+        return ()
+    paths = configured.get("clusteringColumns") if isinstance(configured, dict) else None
+    # A column that is no field of a struct may stand as its name alone.
+    as_lists = [[path] if isinstance(path, str) else path for path in paths or ()]
+    return tuple(".".join(_logical(table.metadata.schema, path)) for path in as_lists)
 
 
 def _logical(struct: Any, path: Sequence[str]) -> list[str]:

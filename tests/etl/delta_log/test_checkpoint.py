@@ -258,3 +258,14 @@ def test_files_that_were_deleted_meanwhile_are_a_change() -> None:
     del log.files[checkpoint(4)]
     with pytest.raises(LogChanged):
         _ = reader.others
+
+
+def test_a_large_row_group_is_read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its statistics may be gigabytes."""
+    monkeypatch.setattr("kseg.etl.delta_log.checkpoint._BATCH_ROWS", 10)
+    log = MemoryLog()
+    files = [add(f"f{number}", 1) for number in range(35)]
+    classic(log, OTHERS, files)
+    reader = reader_of(log)
+    assert [batch.totals().files for batch in reader.files()] == [5, 10, 10, 10]  # behind the five other actions
+    assert len({action.path for action in files_of(reader)}) == 35

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kseg.etl.tables.delta.clustering import DOMAIN, FEATURE, clustering_columns
 from kseg.etl.tables.delta.table import DeltaAccess
 
 
@@ -38,3 +40,22 @@ def test_the_last_clustering_counts(policy: str, tmp_path: Path, spark: Any) -> 
 
 def test_a_table_that_is_not_clustered_has_none(path: str) -> None:
     assert columns(Path(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("configuration", "found"),
+    [
+        ('{"clusteringColumns": [["id"], ["at", "place"]]}', ("id", "at.place")),
+        ('{"clusteringColumns": ["id"]}', ("id",)),
+        ('{"clusteringColumns": null}', ()),
+        ("[]", ()),
+        ("", ()),
+    ],
+)
+def test_what_a_domain_says_is_no_error_in_any_form(configuration: str, found: tuple[str, ...]) -> None:
+    table: Any = SimpleNamespace(
+        domains={DOMAIN: SimpleNamespace(configuration=configuration)},
+        protocol=SimpleNamespace(writer_features=(FEATURE,)),
+        metadata=SimpleNamespace(schema={"fields": []}),
+    )
+    assert clustering_columns(table) == found
