@@ -40,7 +40,7 @@ _KMS_KEY = re.compile(r"arn:\S+|alias/\S+|mrk-\w+|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}
 _LITERAL_IN_JAAS = re.compile(r"(?i)(password|secret|token|passphrase)\s*=\s*(\"(?!\$\{)|'(?!\$\{)|(?![\"'$]))")
 
 # The name of a user before its password, which may be a reference and have a colon in it.
-_USER = re.compile(r"(?:\$\{[^{}]*\}|[^:])+:")
+_USER = re.compile(r"(?:\$\{[^{}]*\}|[^:$]|\$(?!\{))+:")
 
 
 class SecretProperties(Mapping[str, str]):

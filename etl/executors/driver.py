@@ -1,4 +1,4 @@
-"""The executor in the driver's own process, for records that the driver holds already: a redrive's dead letters."""
+"""The executor in the driver's own process: for a redrive's dead letters, which it holds already, and small tables."""
 
 from __future__ import annotations
 
