@@ -65,9 +65,13 @@ def _unfinished(job: Job, run: RunState) -> Problem:
 def _continues(job: Job, run: RunState) -> str:
     """The command that completes an unfinished run. The next ingest continues only runs of the incremental chain, and
     one that has landed with another job file only `--finish` completes."""
-    changed = run.accounted is None and change_since(job, run, copy=False) is not None
-    if changed and (run.landed or run.mode == REDRIVE):
-        return f"`kseg repair JOB --finish {run.run_id}` completes it as it was planned: the job file has changed since"
+    changed = change_since(job, run, copy=False) if run.accounted is None else None
+    if changed is not None:
+        as_planned = f"`kseg repair JOB --finish {run.run_id}` completes it as it was planned: {changed}"
+        if run.chain != INCREMENTAL or run.landed:
+            return as_planned
+        # The ledger may not know yet of rows in a table; the next run looks.
+        return f"run the job again: it abandons run {run.run_id}, unless rows of it have landed; then {as_planned}"
     if run.chain == INCREMENTAL:
         return f"run the job again: it continues run {run.run_id}"
     if run.mode == REDRIVE:

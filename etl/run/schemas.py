@@ -22,7 +22,7 @@ from kseg.etl.planning.kinds import Kinds
 from kseg.etl.planning.schemas import accepted, extended, lineages_of, registry_key, section_of, usable_text
 from kseg.etl.run.context import JobContext
 from kseg.etl.transform.transform import Transform, transform_of
-from kseg.segment_reader.payload.schema_names import id_of
+from kseg.segment_reader.payload.schema_names import id_of, kind_of
 
 if TYPE_CHECKING:
     from kseg.client.registry.opening import Registry
@@ -164,16 +164,21 @@ def _asked(context: JobContext, key: str, lineage: str, unknown: UnknownSchemas)
         if section_of(context.job, lineage).on_error != "fail":
             return None
         place: Mapping[str, Any] = unknown.address
-        if (kind := _other_kind(registry, key)) is not None:
+        if (kind := _other_kind(registry, key, payload.ids)) is not None:
             other = {"part": unknown.source, "schema": key, "registry": registry.url, "kind": kind, "section": lineage}
             raise Refused.of("schema-unknown", other, case="of the other ids", **place) from error
         values = {"part": unknown.source, "schema": key, "registry": registry.url, "property": registry.key}
         raise Refused.of("schema-unknown", values, case="unknown", **place) from error
 
 
-def _other_kind(registry: Registry, key: str) -> str | None:
-    """The kind of Apicurio's ids by which the registry has a schema of this number; None if there is none."""
+def _other_kind(registry: Registry, key: str, ids: str | None) -> str | None:
+    """The kind of Apicurio's ids by which the registry has a schema of this number; None if there is none.
+
+    ids: what the job file says of ids before payloads. The name of a header says the kind of its own: None, too.
+    """
     name = schema_key(key)
+    if kind_of(name) != ids:
+        return None
     number, own = id_of(name), registry_key(name)
     for kind in APICURIO_KINDS:
         if number is None or (other := ApicurioId(kind, number)) == own:
