@@ -382,8 +382,7 @@ class _Building:
         self._seen(event.topics)
         for path, table in event.tables.items():
             self._table(path, table)
-        # Where nothing was reopened, there was one generation, whichever release has rebuilt the ledger.
-        lost_runs = event.lost_runs if event.reopened else LostRuns()
+        lost_runs = event.lost_runs if event.reopened else LostRuns()  # of one generation, whichever release wrote it
         self.state = replace(self.state, lost_ledgers=event.lost, lost_runs=lost_runs)
 
     def _source_accepted(self, event: ev.SourceAccepted) -> None:
