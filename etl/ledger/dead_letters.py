@@ -27,7 +27,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.expired_letters import has_expired
-from kseg.etl.ledger.generations import generation_of_lost, generation_read
+from kseg.etl.ledger.generations import generation_of_lost, generation_read, is_of_lost
 from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
@@ -103,7 +103,6 @@ class LetterStates:
         ]
         self._read = {run.run_id: read for _, run, read in self._since}
         self._mark = mark_of(state.ledger_id, state.job)
-        self._lost = {mark_of(ledger, state.job) for ledger in state.lost_ledgers}
         self._foreign = lru_cache(maxsize=None)(self._foreign_state)
 
     def of(self, letter: Letter) -> LetterState:
@@ -171,4 +170,4 @@ class LetterStates:
         parts = parse_run_id(run_id)
         if parts is None or parts.mark == self._mark:
             return None
-        return "unknown" if parts.mark in self._lost else "other"
+        return "unknown" if is_of_lost(self._state, run_id) else "other"

@@ -13,16 +13,14 @@ from kseg.etl.ledger.state import JobState, RunState
 
 
 def generation_read(state: JobState, run_id: str, tp: TopicPartition) -> int:
-    """The partition's generation that a run of this job has read, in this ledger or in one that it replaces.
+    """The partition's generation that a run of this job and ledger has read.
 
     0 for a run that a summary has dropped and whose id has no number (`run_ids`), since none of a later generation is
-    dropped; and where `generation_of_lost` does not know.
+    dropped.
     """
     run = state.runs.get(run_id)
     if run is not None:
         return state.generation_of(run, tp)
-    if is_of_lost(state, run_id):
-        return generation_of_lost(state, run_id, tp) or 0
     parts = parse_run_id(run_id)
     if parts is None or parts.number is None:
         return 0
