@@ -9,6 +9,9 @@
 An error has its *address* (topic, partition, table, run …) as data, so that reports can show it and tests can compare
 it. Tasks send errors to the driver as JSON (`etl.tasks.error_json`). An error is rebuilt from its attributes, not from
 its constructor's arguments, so a subclass may have any constructor. Pickling works in the same way.
+
+What is said of an error stands in the catalogue, `etl.refusals`: exit codes, the sentences of refusals by code, and
+causes and remedies of all others by class.
 """
 
 from __future__ import annotations
@@ -16,23 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from enum import IntEnum
 from typing import Any, ClassVar, Final, Self
 
+from kseg.etl.refusals.exit_codes import ExitCode as ExitCode
+
 AddressValue = str | int
-
-
-class ExitCode(IntEnum):
-    """The exit code of a `kseg` process. The numbers are public, because schedulers evaluate them."""
-
-    DONE = 0
-    FAILED = 1
-    BAD_CONFIGURATION = 2
-    REFUSED = 3
-    RETRIABLE = 4
-    ANOTHER_RUN_ACTIVE = 5
-
-
 _LONGEST_SUMMARY: Final = 300
 
 

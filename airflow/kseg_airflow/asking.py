@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from kseg_airflow.exit_codes import RETRIABLE
 from kseg_airflow.nameless_file import nameless_file, path_of
-from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, RETRIABLE, Outcome
+from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, Outcome
 from kseg_airflow.submission import Submission
 
 _SECONDS_FOR_AN_ANSWER: Final = 300.0

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kseg_airflow import outcomes
 from kseg_airflow.assets import EXTRA_KEY, job_outlets
 from kseg_airflow.compat import AirflowFailException, BaseOperator
+from kseg_airflow.exit_codes import DONE
 from kseg_airflow.hooks import KsegHook
 
 
@@ -59,7 +60,7 @@ class KsegAuditOperator(BaseOperator):
             file = Path(folder) / "events.json"
             file.write_text(json.dumps(extras), encoding="utf-8")
             outcome = hook.ask("audit", self.job_file, "--events", str(file))
-        if outcome.exit_code != outcomes.DONE:
+        if outcome.exit_code != DONE:
             what = f"kseg audit {Path(self.job_file).name}"
             if differences := (outcome.document or {}).get("differences"):
                 told = "\n".join(_told(difference) for difference in differences)

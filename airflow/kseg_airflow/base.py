@@ -30,6 +30,7 @@ from kseg_airflow.compat import (
 from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.drivers.submitted import Submitted
+from kseg_airflow.exit_codes import ANOTHER_RUN_ACTIVE, DONE
 from kseg_airflow.hooks import KsegHook
 from kseg_airflow.kafka_connection import properties_of_connection
 from kseg_airflow.links import DeltaVersionLink, DriverLogLink, RunReportLink
@@ -303,10 +304,10 @@ class KsegOperator(BaseOperator):
         show_rest(handle, shown, self.log)
         if outcome.document is None and self.job_file is not None and self.command in commands.WITH_LEASE:
             outcome = self._told_by_ledger(handle, outcome, folder)
-        if outcome.exit_code == outcomes.ANOTHER_RUN_ACTIVE:
+        if outcome.exit_code == ANOTHER_RUN_ACTIVE:
             return self._after_another_run(context, outcome, waited)
         outcome = self.judge(outcome)
-        if outcome.exit_code != outcomes.DONE:
+        if outcome.exit_code != DONE:
             folder.take()
             raise outcomes.failure_of(outcome, self._what(), log=self.log_file)
         report, earlier = self._with_earlier_landings(context, outcome.document or {})

@@ -8,6 +8,7 @@ from typing import Any
 from kseg_airflow import commands, outcomes
 from kseg_airflow.asking import ask
 from kseg_airflow.compat import AirflowException, BaseHook
+from kseg_airflow.exit_codes import DONE, REFUSED
 from kseg_airflow.kafka_connection import properties_of_connection
 
 
@@ -62,7 +63,7 @@ class KsegHook(BaseHook):
         """
         outcome = self.ask("status", job_file)
         # Exit code 3 comes with the document where something needs a person, and with an error where it is refused.
-        if outcome.exit_code == outcomes.REFUSED and outcome.document is not None and not outcome.error:
+        if outcome.exit_code == REFUSED and outcome.document is not None and not outcome.error:
             return outcome.document
         return self._answered(outcome, "status")
 
@@ -80,6 +81,6 @@ class KsegHook(BaseHook):
         return True, f"{len(topics)} topics are visible"
 
     def _answered(self, outcome: outcomes.Outcome, command: str) -> dict[str, Any]:
-        if outcome.exit_code != outcomes.DONE:
+        if outcome.exit_code != DONE:
             raise outcomes.failure_of(outcome, f"kseg {command}")
         return outcome.document or {}

@@ -10,7 +10,8 @@ from typing import Any, Final
 from kseg_airflow.assets import landed_tables, runs_of
 from kseg_airflow.compat import AirflowException
 from kseg_airflow.drivers.handles import Handle
-from kseg_airflow.outcomes import ANOTHER_RUN_ACTIVE, DONE, REFUSED, Outcome
+from kseg_airflow.exit_codes import ANOTHER_RUN_ACTIVE, DONE, REFUSED
+from kseg_airflow.outcomes import Outcome
 
 # Many more than the intervals that may have been planned, side by side with the driver's, while it ran.
 _RUNS: Final = "10000"

@@ -22,7 +22,8 @@ from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
 from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, clear_of, is_mapped
 from kseg_airflow.connect_connection import VARIABLE, address_of_connection, check_no_token
-from kseg_airflow.outcomes import DONE, Outcome
+from kseg_airflow.exit_codes import DONE, FAILED
+from kseg_airflow.outcomes import Outcome
 
 #: The data interval of a DAG run, as `kseg backfill --interval` reads it; nothing where the run has none.
 DATA_INTERVAL = (
@@ -30,7 +31,6 @@ DATA_INTERVAL = (
     "{{ data_interval_start.isoformat() }}/{{ data_interval_end.isoformat() }}{% endif %}"
 )
 
-_DAMAGED = 1
 _LONGEST_LABEL = 100  # of `kseg backfill --label`
 
 
@@ -310,7 +310,7 @@ class KsegRecoverOperator(_LandingOperator):
         return [self.command, *as_list(self.folders), *words_of(own), *words_of(self.options)]
 
     def judge(self, outcome: Outcome) -> Outcome:
-        damaged = outcome.exit_code == _DAMAGED and outcome.document is not None and not outcome.error
+        damaged = outcome.exit_code == FAILED and outcome.document is not None and not outcome.error
         if damaged and self.accept_damage:
             self.log.warning("Some records could not be read; they are in the quarantine table.")
             return replace(outcome, exit_code=DONE)

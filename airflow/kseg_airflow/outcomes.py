@@ -1,9 +1,7 @@
 """Outcomes of drivers, and the resulting states of Airflow tasks.
 
-0  done                          4  a broker or a store is not available: the next try may succeed
-1  failed                        5  another run of the job has its lease: a later try may succeed
-2  invalid configuration         killed, or lost with its host: the next try continues the run from the ledger
-3  refused: a person decides
+`exit_codes` has kseg's codes, and which of them are retried. A driver that was killed, or lost with its host, is
+retried, too: the next try continues the run from the ledger.
 """
 
 from __future__ import annotations
@@ -12,12 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from kseg_airflow.compat import AirflowException, AirflowFailException
+from kseg_airflow.exit_codes import RETRIED
 
-DONE: Final = 0
-BAD_CONFIGURATION: Final = 2
-REFUSED: Final = 3
-RETRIABLE: Final = 4
-ANOTHER_RUN_ACTIVE: Final = 5
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 SIGNALLED: Final = 128  # a shell adds the signal's number
@@ -80,7 +74,7 @@ def failure_of(outcome: Outcome, what: str, *, log: str | None = None) -> Airflo
 
 def worth_a_retry(outcome: Outcome) -> bool:
     """Whether a retry may succeed. Not for exit code 1: an unexpected error, or rows that differ, must be checked."""
-    return outcome.killed or outcome.exit_code in (RETRIABLE, ANOTHER_RUN_ACTIVE)
+    return outcome.killed or outcome.exit_code in RETRIED
 
 
 def _told(outcome: Outcome) -> str:

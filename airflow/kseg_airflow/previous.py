@@ -18,7 +18,8 @@ from typing import Any
 
 from kseg_airflow.compat import AirflowException, clear_of, logical_identity, this_try
 from kseg_airflow.drivers.handles import Handle, handle_of
-from kseg_airflow.outcomes import DONE, Outcome
+from kseg_airflow.exit_codes import DONE
+from kseg_airflow.outcomes import Outcome
 from kseg_airflow.run_folder import DriverRecord, RunFolder
 from kseg_airflow.watching import outcome_so_far
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kseg_airflow import outcomes
 from kseg_airflow.compat import BaseSensorOperator, conf
+from kseg_airflow.exit_codes import DONE, RETRIABLE
 from kseg_airflow.hooks import KsegHook
 from kseg_airflow.operators import DATA_INTERVAL, interval_of
 from kseg_airflow.outcomes import Outcome
@@ -86,10 +87,10 @@ class KsegIntervalClosedSensor(BaseSensorOperator):
 
     def _judge(self, outcome: Outcome) -> bool:
         document = outcome.document or {}
-        if outcome.exit_code == outcomes.DONE:
+        if outcome.exit_code == DONE:
             self.log.info("The interval %s is closed.", self.interval)
             return True
-        if outcome.exit_code != outcomes.RETRIABLE:
+        if outcome.exit_code != RETRIABLE:
             raise outcomes.failure_of(outcome, f"kseg interval {self.job_file}")
         self._pause = min(float(document.get("retry_after") or self.poke_interval), LONGEST_PAUSE)
         for partition in document.get("partitions") or []:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from kseg_airflow.compat import BaseTrigger, TriggerEvent, triggers_tell_kills
 from kseg_airflow.drivers.handles import Handle, handle_of
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.outcomes import RETRIABLE
+from kseg_airflow.exit_codes import RETRIABLE
 from kseg_airflow.run_folder import RunFolder
 
 #: Seconds after which an open interval is checked again, even if the last check named a later time.

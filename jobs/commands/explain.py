@@ -16,6 +16,7 @@ from kseg.jobs.invocation.result import Result
 Examples:
   kseg explain table-missing
   kseg explain BrokerUnavailable
+  kseg explain 4
   kseg explain
 """,
 )
@@ -23,7 +24,7 @@ Examples:
 @common_options
 def explain(invocation: Invocation, code: str | None) -> Result:
     """Explain an error: what it means, what causes it, and what to do. CODE is the code at the end of its message
-    (`table-missing`), or the error's kind. Without CODE, all errors are listed.
+    (`table-missing`), the error's kind, or an exit code. Without CODE, all errors are listed.
     """
     from difflib import get_close_matches
 

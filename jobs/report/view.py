@@ -18,6 +18,7 @@ import kseg
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.secrets import sounds_secret
 from kseg.etl.ledger.events import TableCommit
+from kseg.etl.refusals.exit_codes import ExitCode
 from kseg.etl.telemetry.recorder import Sums, TaskLine, lag_of
 from kseg.jobs.explanations.explanation import Explanation
 from kseg.jobs.explanations.index import explanation_of
@@ -36,12 +37,6 @@ STATUSES: Final[Mapping[str, tuple[str, str]]] = {
     "nothing-to-do": ("Nothing to do", "calm"),
     "dry-run": ("Dry run", "calm"),
     "abandoned": ("Abandoned", "bad"),
-}
-FAILURES: Final[Mapping[int, str]] = {
-    2: "Bad configuration",
-    3: "Refused",
-    4: "Try again",
-    5: "Another run is active",
 }
 KINDS: Final = (
     ("records", "records", "c1"),
@@ -140,7 +135,8 @@ def _status(outcome: Outcome) -> tuple[str, str]:
         kind = str(outcome.error.get("kind") or "")
         if kind in ("Interrupted", "Terminated"):
             return kind, "bad"
-        return FAILURES.get(outcome.exit_code, "Failed"), "bad"
+        code = next((code for code in ExitCode if code == outcome.exit_code), ExitCode.FAILED)
+        return code.meaning.label, "bad"
     status = str(outcome.document.get("status"))
     return STATUSES.get(status, (status.replace("-", " ").capitalize(), "calm"))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kseg.etl.refusals.exit_codes import ExitCode
 from kseg.jobs.explanations.explanation import Explanation
 from kseg.jobs.explanations.index import REFUSALS
 from kseg.jobs.explanations.kinds import KINDS
 from kseg.jobs.explanations.problems import PROBLEMS
+from kseg.jobs.website.exit_codes import meanings
 
 _HEAD: Final = """\
 # Errors
@@ -23,10 +25,13 @@ more: kseg explain table-recreated
 log: /home/ann/.cache/kseg/logs/…
 ```
 
-The exit code says who has to act; `--json` has the same as fields: `kind`, `code`, `message`, `address`, `remedy`,
-`retriable`. [When something is wrong](../../README.md#when-something-is-wrong) lists the exit codes. JOB is the job
-file; RUN is a run's id, or a unique beginning of it or of its part after the first dash.
-`make docs` makes this page from the source.
+`--json` has the same as fields: `kind`, `code`, `message`, `address`, `remedy`, `retriable`. JOB is the job file; RUN
+is a run's id, or a unique beginning of it or of its part after the first dash. `make docs` makes this page from the
+source.
+
+## Exit codes
+
+The exit code says who has to act ([monitoring](../guides/monitoring.md#exit-codes-decide-who-has-to-act)).
 
 """
 
@@ -36,12 +41,13 @@ def page() -> str:
     return "".join(
         [
             _HEAD,
+            f"{meanings()}\n",
+            _section("Refused", f"Exit code {ExitCode.REFUSED.value}, by `code`.", REFUSALS),
             _section(
-                "Refused",
-                "Exit code 3: ledger, source, tables and group disagree, data is lost, or records cannot be decoded.",
-                REFUSALS,
+                "Problems",
+                f"Found by `kseg status`, which then ends with exit code {ExitCode.REFUSED.value}.",
+                PROBLEMS,
             ),
-            _section("Problems", "Found by `kseg status`, which then ends with exit code 3.", PROBLEMS),
             _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
         ]
     )

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.submitted import HTTP_TIMEOUT, Submitted
-from kseg_airflow.outcomes import DONE, Outcome
+from kseg_airflow.exit_codes import DONE
+from kseg_airflow.outcomes import Outcome
 
 #: Of the driver's pod: a value that no other driver has.
 LABEL: Final = "kseg-driver"

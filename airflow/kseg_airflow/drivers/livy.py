@@ -26,7 +26,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.submitted import exit_code_told
-from kseg_airflow.outcomes import DONE, Look, Outcome
+from kseg_airflow.exit_codes import DONE
+from kseg_airflow.outcomes import Look, Outcome
 
 _TIMEOUT: Final = 60
 _ALL: Final = {"from": 0, "size": 1_000_000}

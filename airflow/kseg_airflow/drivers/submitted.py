@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from kseg_airflow.drivers.local import LocalDriver
-from kseg_airflow.outcomes import DONE, NOT_EXECUTABLE, NOT_FOUND, RETRIABLE, Look, Outcome
+from kseg_airflow.exit_codes import DONE, RETRIABLE
+from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, Look, Outcome
 
 HTTP_TIMEOUT: Final = (5, 30)
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kseg_airflow.drivers.submitted import HTTP_TIMEOUT, Submitted, exit_code_told
-from kseg_airflow.outcomes import DONE, Outcome
+from kseg_airflow.exit_codes import DONE
+from kseg_airflow.outcomes import Outcome
 from kseg_airflow.run_folder import write_private
 
 _ENDED: Final = frozenset({"FINISHED", "FAILED", "KILLED"})

@@ -16,8 +16,9 @@ from airflow_process import wait_for
 from kseg_airflow import asking
 from kseg_airflow.asking import ask, ask_async
 from kseg_airflow.compat import AirflowFailException
+from kseg_airflow.exit_codes import RETRIABLE
 from kseg_airflow.hooks import KsegHook
-from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, RETRIABLE
+from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND
 
 
 def test_a_missing_command_and_a_missing_folder_are_told_apart(tmp_path: Path) -> None:
