@@ -29,7 +29,8 @@ def test_files_that_are_made_from_the_exit_codes_are_current() -> None:
 def test_airflow_retries_what_a_retry_may_help() -> None:
     found: dict[str, object] = {}
     exec(for_airflow(), found)
-    assert found["RETRIED"] == {code for code in ExitCode if code.meaning.retriable} == {4, 5}
+    retried = {code for code in ExitCode if code.meaning.retriable}
+    assert found["RETRIED"] == retried >= {4, 5}
     assert {name: found[name] for name in ExitCode.__members__} == dict(ExitCode.__members__)
 
 
