@@ -5,6 +5,7 @@ Differences to plain YAML 1.1, each because the surprise would cost a night:
 * a key given twice is a fault (YAML keeps the last, silently);
 * dates stay text (`topics: [2026-01-01]` names a topic; times are read where a time is expected);
 * numbers keep their text (`umask-mode: 027` is 23 to YAML, and a property's value is what the file says);
+* a key is text, as the file has it (`columns: {on: string, 1: string}` names the columns `on` and `1`);
 * `<<` merges and anchors work, a value that holds itself is a fault, and a document may not expand without bound.
 
 Messages never quote the text of a scalar: it may be a secret that should not be in the file.
@@ -13,14 +14,14 @@ Messages never quote the text of a scalar: it may be a secret that should not be
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from kseg.etl.config.written_numbers import as_written
+from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt, as_written, key_as_written
 from kseg.etl.errors import Fault
 
 PathKey = tuple[str | int, ...]
@@ -210,15 +211,16 @@ class _Builder:
         finally:
             self._open.discard(id(node))
 
-    def _mapping(self, node: yaml.Node, path: PathKey) -> dict[Hashable, Any]:
+    def _mapping(self, node: yaml.Node, path: PathKey) -> dict[str, Any]:
         assert isinstance(node, yaml.MappingNode)
         own = {id(key) for key, _ in node.value}
-        values: dict[Hashable, Any] = {}
-        own_keys: set[Hashable] = set()
+        values: dict[str, Any] = {}
+        own_keys: set[str] = set()
         for key_node, value_node in self._pairs(node):
-            key = self.scalar(key_node, path) if isinstance(key_node, yaml.ScalarNode) else None
-            if not isinstance(key, Hashable) or key is None:
-                self._fault(path, "a key is not text or a number", "write keys as text", key_node)
+            key = self._key(key_node, path)
+            if key is None:
+                remedy = "write keys as text; put a name such as null into quotes"
+                self._fault(path, "a key is not text or a number", remedy, key_node)
                 continue
             place = (*path, str(key))  # as text: an integer in a path is a list's index
             if key in own_keys and id(key_node) in own:
@@ -229,6 +231,13 @@ class _Builder:
             self._document.lines[place] = key_node.start_mark.line + 1
             values[key] = self.build(value_node, place)
         return values
+
+    def _key(self, node: yaml.Node, path: PathKey) -> str | None:
+        """The key's text; None for what is no name, such as null."""
+        value = self.scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
+        if isinstance(value, bool | WrittenInt | WrittenFloat):
+            return key_as_written(node.value, value)
+        return value if isinstance(value, str) else None
 
     def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         """Merged keys first, so that the mapping's own win."""

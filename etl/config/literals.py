@@ -6,7 +6,8 @@
                                                                                   rules of decoding, YAML's value
     `decode.value.unavailable: null`                                              the word `null`
 
-Every place that holds such values takes them from `source_text`.
+Every place that holds such values takes them from `source_text`. Keys are the text in the file everywhere
+(`document`); `sink.routes`, whose keys are values of records, refuses those that YAML reads in another way.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from kseg.etl.config.sections import Sink, Source
 from kseg.etl.config.untrusted import Restrictions
 from kseg.etl.config.values import JobName
 from kseg.etl.config.view import View
-from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt
+from kseg.etl.config.written_numbers import NOT_DECIMAL, WrittenFloat, WrittenInt
 from kseg.etl.errors import ConfigurationError, Fault
 
 M = TypeVar("M", bound=BaseModel)
@@ -43,10 +43,6 @@ S = TypeVar("S")
 
 SECTIONS = ("source", "decode", "sink", "run", "interval", "airflow", "spark", "reporting")
 _SEGMENT_OPTIONS = ("source", "segments", "options")
-_NOT_DECIMAL = (
-    "has a leading zero, an underscore or a prefix, so that YAML reads another number",
-    "write decimal digits alone, as in 1000000; text goes into quotes",
-)
 _PLACES_OF_SECRETS = "secrets are allowed in `kafka`, `registry`, `spark.conf` and `source.segments.options`"
 
 
@@ -231,10 +227,7 @@ class _Loading:
         if path in (("spark", "conf"), _SEGMENT_OPTIONS) or self.filled:
             return value
         if isinstance(value, dict):
-            return {
-                self._number(key, (*path, str(key))): self._fill(part, (*path, str(key)), below(kinds, str(key)))
-                for key, part in value.items()
-            }
+            return {key: self._fill(part, (*path, str(key)), below(kinds, str(key))) for key, part in value.items()}
         if isinstance(value, list):
             return [self._fill(part, (*path, index), below(kinds, index)) for index, part in enumerate(value)]
         if isinstance(value, WrittenInt | WrittenFloat):
@@ -263,7 +256,7 @@ class _Loading:
         if not isinstance(value, WrittenInt):
             return value
         if not value.is_decimal:
-            self.findings.append(Finding(path, *_NOT_DECIMAL))
+            self.findings.append(Finding(path, *NOT_DECIMAL))
         return int(value)
 
     def _error(self) -> ConfigurationError:

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator
 
 from kseg.etl.config.values import InSchema, Text, fault, not_empty_map
+from kseg.etl.config.written_numbers import NOT_DECIMAL, WrittenInt, key_as_read
 from kseg.segment_reader.payload.schema_names import without_kind
 
 RouteKind = Literal["topic", "schema", "header", "key", "value"]
@@ -58,17 +59,26 @@ def _route_by(text: str) -> str:
     return text
 
 
-def _text_keys(value: Any) -> Any:
-    """Numbers as text: a field's values, and the ids of schemas, are often numbers."""
+def _value_of(key: Any) -> Any:
+    """The value that a key names: text, or the digits of a number. A field's values, and ids of schemas, are often
+    numbers."""
+    read = key_as_read(key)
+    if isinstance(read, bool):
+        raise fault("is true or false without quotes", 'write "true" or "false" in quotes')
+    if isinstance(read, WrittenInt) and not read.is_decimal:
+        raise fault(*NOT_DECIMAL)
+    return _digits(read)
+
+
+def _digits(read: Any) -> Any:
+    return str(int(read)) if isinstance(read, int) and not isinstance(read, bool) else read
+
+
+def _one_route_a_value(value: Any) -> Any:
     value = not_empty_map(value)
-    if not isinstance(value, dict):
-        return value
-    named = [str(key) if isinstance(key, int) and not isinstance(key, bool) else key for key in value]
-    if any(isinstance(key, bool) for key in named):
-        raise fault("has a route for true or false without quotes", 'write "true" or "false" in quotes')
-    if len(set(named)) != len(named):
+    if isinstance(value, dict) and len({_digits(key_as_read(key)) for key in value}) != len(value):
         raise fault("has two routes for one value", "a number and the same as text are one value: keep one of them")
-    return dict(zip(named, value.values(), strict=True))
+    return value
 
 
 RouteByText = Annotated[
@@ -76,5 +86,8 @@ RouteByText = Annotated[
     AfterValidator(_route_by),
     InSchema(pattern=r"^(?:topic|schema|(?:header|key|value)\..+)$"),
 ]
-RouteKeys = BeforeValidator(_text_keys)
+Routed = Annotated[Text, BeforeValidator(_value_of)]
+"""A key of `sink.routes`."""
+
+RouteKeys = BeforeValidator(_one_route_a_value)
 """Validates the mapping `sink.routes`."""

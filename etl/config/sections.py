@@ -19,7 +19,7 @@ from kseg.etl.config.marks import DecidesRows, DecidesRowsIfGiven, HashedUnorder
 from kseg.etl.config.partitioning import DerivedPartition, Partitioning, names_of
 from kseg.etl.config.paths import TOPIC_PLACEHOLDER, location
 from kseg.etl.config.remote import ConnectUrl
-from kseg.etl.config.routing import BY_TOPIC, RouteBy, RouteByText, RouteKeys, parse_route_by
+from kseg.etl.config.routing import BY_TOPIC, RouteBy, RouteByText, Routed, RouteKeys, parse_route_by
 from kseg.etl.config.values import (
     ANY_TEXT,
     Columns,
@@ -286,7 +286,7 @@ class Sink(Section):
     path: DecidesRows[PathTemplate | None] = None
     table: DecidesRows[TableTemplate | None] = None
     route_by: DecidesRowsIfGiven[RouteByText] = BY_TOPIC
-    routes: DecidesRows[Annotated[dict[Text, Route], RouteKeys] | None] = None
+    routes: DecidesRows[Annotated[dict[Routed, Route], RouteKeys] | None] = None
     partition_by: DecidesRows[Partitioning] = ()
     cluster_by: DecidesRows[Columns] = ()
     merge_schema: DecidesRows[bool] = False

@@ -41,6 +41,7 @@ from kseg.etl.config.times import (
     parse_duration,
     parse_instant,
 )
+from kseg.etl.config.written_numbers import NOT_DECIMAL, WrittenInt, key_as_read
 from kseg.etl.places import WRITE_AS_IT_IS, has_escape, is_file_url, unusable
 from kseg.etl.rows.names import ROWS_VIEW
 
@@ -161,8 +162,18 @@ def _pattern(text: str) -> str:
 
 
 def _whole_number_key(key: Any) -> Any:
-    # JSON has no integer keys, so a pinned job's partitions come back as text.
-    return int(key) if isinstance(key, str) and re.fullmatch(r"\d{1,10}", key) else key
+    read = key_as_read(key)
+    if isinstance(read, WrittenInt) and not read.is_decimal:
+        raise fault(*NOT_DECIMAL)
+    return _number_of(key)
+
+
+def _number_of(key: Any) -> Any:
+    """The whole number that a key is, if it is one. JSON has no such keys: a pinned job's partitions are text."""
+    key = key_as_read(key)
+    if isinstance(key, str) and re.fullmatch(r"\d{1,10}", key):
+        return int(key)
+    return int(key) if isinstance(key, WrittenInt) else key
 
 
 def _duration(value: Any) -> Any:
@@ -274,8 +285,8 @@ def not_empty_map(value: Any) -> Any:
 
 
 def one_key_a_partition(value: Any) -> Any:
-    """`{0: 5, "0": 7}` are two keys to YAML and one partition to Kafka."""
-    if isinstance(value, dict) and len({str(key) for key in value}) != len(value):
+    """`{0: 5, "00": 7}` are two keys to YAML and one partition to Kafka."""
+    if isinstance(value, dict) and len({_number_of(key) for key in value}) != len(value):
         raise fault("names a partition more than once", "name each partition once")
     return value
 

@@ -97,7 +97,7 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"source/starting_offsets": {"orders": {0: -1}}}, "source.starting_offsets.orders.0", "too small", "0 or more"),
     ({"source/starting_offsets": {"orders": {"x": 1}}}, "source.starting_offsets.orders.x", "the name", "digits"),
     (
-        {"source/starting_offsets": {"orders": {0: 1, "0": 2}}},
+        {"source/starting_offsets": {"orders": {0: 1, "00": 2}}},
         "source.starting_offsets.orders",
         "more than once",
         "once",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kseg.etl.config.decoding import Decode
+from kseg.etl.config.decoding import Decode, Payload, PayloadSchema
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.expectations import literal, parse_expectation
@@ -35,6 +36,10 @@ spark: {conf: {spark.mine: SPARK}}
 ledger: ./ledger
 sink: {path: ./orders}
 decode: DECODE
+"""
+REST = """
+ledger: ./ledger
+sink: {path: ./orders}
 """
 VALUE = "value: {format: json, schema: {columns: {c: string}}}"
 PLACES: Mapping[str, Callable[[Job], str]] = {
@@ -108,11 +113,121 @@ def test_the_key_for_pinned_jobs_is_none_of_a_job_file(faults: Faults) -> None:
     ]
 
 
-def test_routes_for_true_and_false_want_quotes(faults: Faults) -> None:
-    for value in ("NO", "true", "off"):
-        sink = f"sink: {{route_by: header.kind, routes: {{{value}: {{path: ./a}}}}}}"
-        found = faults(text_of("DECODE", "y").replace("sink: {path: ./orders}", sink))
-        assert [fault.path for fault in found] == ["sink.routes"]
+def payload_of(job: Job) -> Payload:
+    assert isinstance(job.decode, Decode)
+    assert job.decode.value is not None
+    return job.decode.value
+
+
+def columns_of(job: Job) -> Iterable[str]:
+    declared = payload_of(job).schema_
+    assert isinstance(declared, PayloadSchema)
+    return declared.columns or ()
+
+
+JSON = "value: {format: json, schema: {columns: {<KEY: string>}}"
+KEYS: Mapping[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
+    "columns": ("decode: {" + JSON + "}}", lambda job: columns_of(job)),
+    "formats": ("decode: {" + JSON + ", formats: {<KEY: json>}}}", lambda job: payload_of(job).formats),
+    "rename": ("decode: {" + JSON + ", rename: {<KEY: column_NUMBER>}}}", lambda job: payload_of(job).rename),
+    "expect": ("decode: {" + JSON + "}, expect: {<KEY: not null>}}", lambda job: job.decode.expect),
+    "topics": ("decode: {<KEY: {value: {format: string}}>}", lambda job: job.decode),
+    "segments": (
+        "source: {topics: [orders], segments: {paths: [./logs], options: {<KEY: a>}}}",
+        lambda job: job.source.segments.options,
+    ),
+    "submit": (
+        "airflow: {execution: {submit: spark-submit, submit_options: {<KEY: a>}}}",
+        lambda job: job.airflow.execution.submit_options,
+    ),
+    "assign": ("source: {assign: {<KEY: [0]>}}", lambda job: job.source.assign),
+    "routes": ("sink: {route_by: header.kind, routes: {<KEY: {path: ./a}>}}", lambda job: job.sink.routes),
+}
+"""Places whose keys are names: the section with an entry between < and >, and the names that the job has."""
+
+NO_TOPIC = ("+5", "12:30", "=", "<")
+NO_ROUTE = (*("NO", "no", "Yes", "on", "OFF", "true", "True", "FALSE"), *("010", "1_0", "0x1F", "0b11", "1.10", ".5", ".inf"))
+"""Values of routes want quotes where YAML reads something else."""
+SIGNED = ("+5", "-0")
+
+
+def with_keys(place: str, *keys: str) -> str:
+    section, _ = KEYS[place]
+    lines = JOB.replace(", custom: REGISTRY", "").replace("KAFKA", "a").replace("SEGMENTS", "a").splitlines()
+    kept = [line for line in lines if not line.startswith((section.partition(":")[0], "decode", "spark"))]
+    entries = re.sub(
+        "<(.*?)>",
+        lambda found: ", ".join(found[1].replace("KEY", key).replace("NUMBER", str(n)) for n, key in enumerate(keys)),
+        section,
+    )
+    return "\n".join([*kept, entries])
+
+
+@pytest.mark.parametrize("place", KEYS)
+def test_a_key_is_what_the_file_says(load: Load, faults: Faults, place: str) -> None:
+    left_out = {"routes": (*NO_ROUTE, *SIGNED), "assign": NO_TOPIC}.get(place, ())
+    names = KEYS[place][1]
+    written = [key for key in SCALARS if key not in left_out]
+    if place == "topics":  # of those that the source reads
+        written = ["orders"]
+    quoted, plain = (load(with_keys(place, *(f"{q}{key}{q}" for key in written))) for q in ("'", ""))
+    assert list(names(quoted)) == written
+    assert list(names(plain)) == written
+    assert plain.config_hash == quoted.config_hash
+    assert list(names(job_from_document(plain.pinned()))) == written
+
+
+def test_routes_of_what_yaml_reads_in_another_way_want_quotes(load: Load, faults: Faults) -> None:
+    for key in NO_ROUTE:
+        found = faults(with_keys("routes", key))
+        assert [fault.path for fault in found] == [f"sink.routes.{key}"]
+        assert "quotes" in str(found[0].remedy)
+    for key in SIGNED:
+        assert list(KEYS["routes"][1](load(with_keys("routes", key)))) == [str(int(key))]
+    assert [fault.path for fault in faults(with_keys("routes", "5", "+5"))] == ["sink.routes"]
+
+
+def test_keys_that_yaml_takes_for_one_value_are_several_names(load: Load, faults: Faults) -> None:
+    """To YAML 1.1 `on`, `yes` and `1` are the same key."""
+    names = ["on", "yes", "true", "1", "1.0", "0x1", "01"]
+    assert list(KEYS["columns"][1](load(with_keys("columns", *names)))) == names
+    for twice in (("on", "'on'"), ("1", '"1"'), ("1.0", "1.0")):
+        (fault,) = faults(with_keys("columns", *twice))
+        assert (fault.path.rpartition("columns.")[2], fault.message) == (twice[0], "is given twice")
+
+
+@pytest.mark.parametrize("key", ["on", "NO", "1", "1.0", "0x1F"])
+def test_an_error_below_a_key_has_its_text(faults: Faults, key: str) -> None:
+    text = (
+        with_keys("columns", key).replace(f"{key}: string", f"{key}: [a]").replace("{format: json", "{\nformat: json")
+    )
+    (fault,) = faults(text)
+    assert fault.path == f"decode.value.schema.columns.{key}"
+    assert fault.line == text.count("\n") + 1
+
+
+@pytest.mark.parametrize("key", ["null", "~", "", "!own a", "!!binary YQ==", "[a]"])
+def test_a_key_that_is_no_name_says_so(faults: Faults, key: str) -> None:
+    found = faults(with_keys("columns", f"? {key}\n" if key == "" else key))
+    fault = next(fault for fault in found if fault.message == "a key is not text or a number")
+    assert fault.path == "decode.value.schema.columns"
+    assert fault.remedy is not None
+    assert "quotes" in fault.remedy
+
+
+def test_partitions_are_numbers(load: Load, faults: Faults) -> None:
+    def text(keys: str) -> str:
+        offsets = ", ".join(f"{key}: {number}" for number, key in enumerate(keys.split()))
+        return JOB[: JOB.index("registry")] + f"source: {{topics: [o], starting_offsets: {{o: {{{offsets}}}}}}}" + REST
+
+    for keys in ("0 '1'", "'0' +1", "-0 1"):
+        job = load(text(keys))
+        assert job.source.starting_offsets == {"o": {0: 0, 1: 1}}
+        assert job_from_document(job.pinned()).config_hash == job.config_hash
+    for key in ("on", "1.0", "010", "0x1", "1_0", "a", "-1"):
+        assert [fault.path for fault in faults(text(key))] == [f"source.starting_offsets.o.{key}"]
+    for keys in ("0 -0", "1 '01'"):
+        assert [fault.path for fault in faults(text(keys))] == ["source.starting_offsets.o"]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ FAULTS = [
     ),
     (
         {"sink": {"route_by": "header.kind", "routes": {True: {"path": "b"}}}},
-        "sink.routes",
+        "sink.routes.true",
         "true or false without quotes",
         "in quotes",
     ),
     (
         {"sink": {"route_by": "schema", "routes": {17: {"path": "a"}, "17": {"path": "b"}}}},
-        "sink.routes",
-        "two routes for one value",
+        "sink.routes.17",
+        "given twice",
         "keep one",
     ),
     (

@@ -58,4 +58,4 @@ def test_a_whole_number_that_yaml_reads_as_another_one_is_a_fault(
 def test_a_partition_that_yaml_reads_as_another_one_is_a_fault(faults: Faults) -> None:
     found = faults("version: 1\nsource: {topics: [t], starting_offsets: {t: {010: 5, 1: 0_7}}}\n")
     paths = {fault.path for fault in found if "leading zero" in fault.message}
-    assert paths == {"source.starting_offsets.t.8", "source.starting_offsets.t.1"}
+    assert paths == {"source.starting_offsets.t.010", "source.starting_offsets.t.1"}
