@@ -146,7 +146,10 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
 """Places whose keys are names: the section with an entry between < and >, and the names that the job has."""
 
 NO_TOPIC = ("+5", "12:30", "=", "<")
-NO_ROUTE = (*("NO", "no", "Yes", "on", "OFF", "true", "True", "FALSE"), *("010", "1_0", "0x1F", "0b11", "1.10", ".5", ".inf"))
+NO_ROUTE = (
+    *("NO", "no", "Yes", "on", "OFF", "true", "True", "FALSE"),
+    *("010", "1_0", "0x1F", "0b11", "1.10", ".5", ".inf"),
+)
 """Values of routes want quotes where YAML reads something else."""
 SIGNED = ("+5", "-0")
 
