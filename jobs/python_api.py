@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kseg.etl.config.job import Job
+    from kseg.etl.ledger.modes import BackfillMode
     from kseg.etl.operations.status import StatusReport
     from kseg.etl.operations.verify import VerifyReport
-    from kseg.etl.planning.backfill_request import BackfillMode
     from kseg.etl.run.drain import DrainReport
     from kseg.etl.run.report import RunReport
     from kseg.etl.telemetry.progress import Progress

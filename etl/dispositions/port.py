@@ -4,13 +4,14 @@ A run's steps do not assume how many rows an offset has in a table. They ask the
 
     asked by                    question
     --------------------------  ------------------------------------------------------------------------------------
+    planning                    may a job have such runs (`check_job`)?
     choice of a table's sink    do commits remove rows (`removes`)?
     landing, before any commit  what do the commits remove (`decide`)?
     the second equation         how many rows has a commit, if this many were landed (`rows_due`)?
     verify                      which run's rows should be at which offsets afterwards (`claim`)?
     ledger summaries            may an offset have rows of several runs (`adds_copies`)?
 
-`etl.dispositions.registry` selects one of them for a run. Tables of damaged bytes and of dead letters only ever grow,
+`etl.ledger.modes` names the disposition of each mode. Tables of damaged bytes and of dead letters only ever grow,
 whatever the disposition of the run's rows is.
 """
 
@@ -26,10 +27,11 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.rows.names import AddressColumns
-from kseg.etl.tables.removal import Removal
 
 if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
     from kseg.etl.tables.protocol import TableAccess
+    from kseg.etl.tables.removal import Removal
 
 ByPartition = dict[TopicPartition, OffsetSet]
 
@@ -131,6 +133,14 @@ class Disposition(ABC):
 
     adds_copies: ClassVar[bool] = False
     """Whether the run may land an offset that has a row of another run already, which stays."""
+
+    def check_job(self, job: Job) -> None:
+        """Check the job file before a backfill is planned.
+
+        Raises:
+            ConfigurationError: rows of such a job do not have what the disposition needs.
+        """
+        return
 
     def decide(self, plan: ev.RunPlan, unread: Unread, records: Records) -> Removals:
         """Decide what the attempt's commits remove, after it has read its ranges and before its first commit.

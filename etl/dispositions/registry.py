@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import Final
 
-from kseg.etl.dispositions.append import Append, AppendAgain
+from kseg.etl.dispositions.append import Append
 from kseg.etl.dispositions.port import Disposition
-from kseg.etl.dispositions.replace import Replace
-from kseg.etl.ledger.values import Mode, RunPlan
+from kseg.etl.ledger.modes import MODES, RunMode
+from kseg.etl.ledger.values import RunPlan
 
 APPEND: Final = Append()
 """The disposition of tables that only ever grow: damaged bytes and dead letters."""
 
-_BY_MODE: Final[Mapping[Mode, Disposition]] = {
-    "incremental": APPEND,
-    "interval": APPEND,
-    "backfill-missing": APPEND,
-    "redrive": APPEND,
-    "backfill-append": AppendAgain(),
-    "backfill-replace": Replace(),
-}
-
 
 def disposition_of(plan: RunPlan) -> Disposition:
     """The disposition of the rows that a run lands."""
-    return _BY_MODE[plan.mode]
+    return disposition_in(MODES[plan.mode])
+
+
+@cache
+def disposition_in(mode: RunMode) -> Disposition:
+    """The disposition of all runs in a mode. Its module is loaded now."""
+    module, _, name = mode.disposition.partition(":")
+    disposition: Disposition = getattr(import_module(f"kseg.etl.dispositions.{module}"), name)()
+    return disposition

@@ -19,9 +19,9 @@ these offsets are still landed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.dispositions.port import ByPartition, Claims, Disposition, Records, Unread
@@ -32,18 +32,51 @@ from kseg.etl.ledger.row_owner import SourceRows
 from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.ledger.values import APP_ROOT, app_owners
-from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.rows.names import AddressColumns
 from kseg.etl.tables.removal import OfAddresses
 
+if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
+
 MOST_RANGES_IN_SQL: Final = 2_000
 """Ranges in one predicate for Spark, which parses each into a tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request says of its replacement (`etl.planning.backfill_request`). adopt: ledgers."""
+
+    drop_compacted: bool
+    drop_older_generations: bool
+    adopt: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: ev.RunPlan) -> Asked:
+        """Of the request that a run was planned for."""
+        asked = json.loads(plan.asked)
+        return cls(
+            asked.get("drop_compacted", False),
+            asked.get("drop_older_generations", False),
+            tuple(asked.get("adopt", ())),
+        )
 
 
 class Replace(Disposition):
     """Puts rows in place of those that the job's source has in the table at the same offsets."""
 
     removes: ClassVar[bool] = True
+
+    def check_job(self, job: Job) -> None:
+        """See `Disposition.check_job`. Raises ConfigurationError: no address leads to rows in one table."""
+        if job.sink.routed:
+            raise ConfigurationError.of(
+                "--mode",
+                "replace takes a range's rows out of one table, and sink.route_by is "
+                f"{job.sink.route_by}: they are in several",
+                "land the offsets with another job and another ledger, into other tables; or use missing or append",
+            )
+        if not job.sink.addresses:
+            raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
 
     def decide(self, plan: ev.RunPlan, unread: Unread, records: Records) -> Replacement:
         """See `Disposition.decide`. Raises Refused: the tasks have not listed all offsets that they could not read."""
@@ -52,7 +85,7 @@ class Replace(Disposition):
         if not unread.gaps_complete:
             raise Refused.of("too-many-gaps", case="tasks", run=plan.run_id)
         without_record = [*unread.lost, *unread.damaged, *unread.gaps]
-        if not requested(plan).drop_compacted:
+        if not Asked.of(plan).drop_compacted:
             without_record += unread.compacted
         intervals: dict[TopicPartition, list[tuple[int, int]]] = {}
         for found in without_record:
@@ -105,7 +138,8 @@ class Replacement:
 
     def _owner(self, table: str) -> SourceRows:
         ours = self.records.ours()
-        adopted = adopted_jobs(requested(self.plan))
+        asked = Asked.of(self.plan)
+        adopted = adopted_jobs(asked.adopt)
         known = {(state.ledger_id, state.job) for state in (ours, *adopted)}
         known |= {(ledger_id, ours.job) for ledger_id in ours.lost_ledgers}
         others: dict[str, frozenset[str] | None] = {}
@@ -117,23 +151,18 @@ class Replacement:
                 # Another job of this ledger says which topics it has read; of another ledger nothing is known.
                 topics = frozenset(self.records.of_job(job).topics) if ledger_id == ours.ledger_id else None
                 others[f"job {job} of ledger {ledger_id}"] = topics
-        everything = requested(self.plan).drop_older_generations
+        everything = asked.drop_older_generations
         return SourceRows(table, ours, self.plan.topics, adopted, others, all_generations=everything)
 
 
-def requested(plan: ev.RunPlan) -> BackfillRequest:
-    """The request that a replacement was planned for."""
-    return BackfillRequest.from_json(json.loads(plan.asked))
-
-
-def adopted_jobs(request: BackfillRequest) -> tuple[JobState, ...]:
+def adopted_jobs(ledgers: Iterable[str]) -> tuple[JobState, ...]:
     """The states of all jobs in the ledgers that a request adopts.
 
     Raises:
         ConfigurationError: there is no such ledger.
     """
     found: list[JobState] = []
-    for path in request.adopt:
+    for path in ledgers:
         try:
             ledger = Ledger.open(path, create=False)
         except Refused as refused:

@@ -28,22 +28,17 @@ from typing import Any, Final, Literal, NamedTuple
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.expired_letters import has_expired
 from kseg.etl.ledger.generations import generation_of_lost, generation_read, is_of_lost
+from kseg.etl.ledger.modes import MODES, LandedAgain
 from kseg.etl.ledger.ranges import OffsetSet, offsets_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import JobState, RunState
 
 REDRIVE: Final = "redrive"
-REPLACE: Final = "backfill-replace"
-APPEND: Final = "backfill-append"
 EMPTY: Final = OffsetSet()
-LetterState = Literal[
-    "open", "expired", "redriven", "replaced", "appended", "kept", "pending", "stale", "unknown", "other"
-]
+LetterState = Literal[LandedAgain, "open", "expired", "kept", "pending", "stale", "unknown", "other"]
 
 REDRIVABLE: Final[frozenset[LetterState]] = frozenset({"open", "redriven", "replaced", "appended", "kept"})
 """States of letters whose bytes are those of the current record at their offset."""
-
-_BY_MODE: Final[dict[str, LetterState]] = {REDRIVE: "redriven", REPLACE: "replaced", APPEND: "appended"}
 
 ADDRESS = ("topic", "partition", "offset", "_kseg_run")
 """The columns that identify a dead letter in the table."""
@@ -71,14 +66,12 @@ def read_again(run: RunState) -> dict[TopicPartition, OffsetSet]:
     """The offsets of which dead letters of earlier runs are no longer open because of this run."""
     if run.archived:
         return run.read_again
-    if run.mode == APPEND and run.abandoned:
-        return {}
-    if run.mode not in (REDRIVE, REPLACE, APPEND) or (run.accounted is None and not run.abandoned):
+    if MODES[run.mode].letters is None or (run.accounted is None and not run.abandoned):
         return {}
     planned = run.plan.offsets()
     if run.abandoned:
-        # A replacement has removed earlier rows, and its offsets are open again; a redrive has changed nothing.
-        taken = {*run.landed, *(run.landed_in or ())} if run.mode == REPLACE else ()
+        # A replacement has removed earlier rows, and its offsets are open again; others have changed nothing.
+        taken = {*run.landed, *(run.landed_in or ())} if run.plan.replaces else ()
         planned = offsets_of(r for r in run.plan.ranges if r.table in taken)
     kept = run.kept or {}
     return {tp: read for tp, offsets in planned.items() if (read := offsets.subtract(kept.get(tp, EMPTY)))}
@@ -114,7 +107,7 @@ class LetterStates:
             return foreign
         if run is not None and (run.accounted is None or run.abandoned):
             return "pending"
-        if run is not None and run.mode == REPLACE and letter.offset not in self._of_run(run, tp):
+        if run is not None and run.plan.replaces and letter.offset not in self._of_run(run, tp):
             return "kept"
         lost = foreign is not None
         generation = (generation_of_lost if lost else generation_read)(state, letter.run_id, tp)
@@ -127,7 +120,9 @@ class LetterStates:
         for later, by, offsets in reversed(self._since):
             # A run of an earlier generation came later only if the letter's was dropped.
             if state.generation_of(by, tp) >= generation and later > number and letter.offset in offsets.get(tp, EMPTY):
-                return _BY_MODE[by.mode]
+                again = MODES[by.mode].letters
+                assert again is not None
+                return again
         if lost:
             return "unknown"
         if letter.offset not in state.landed(tp):

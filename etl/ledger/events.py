@@ -30,13 +30,13 @@ from typing import ClassVar, Literal
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.json_form import Strict, left_out
 from kseg.etl.ledger.lost_runs import LostRuns
+from kseg.etl.ledger.modes import Mode
 from kseg.etl.ledger.ranges import OffsetRange
 from kseg.etl.ledger.values import (
     INCREMENTAL,
     ByPartition,
     GroupOffset,
     HeldBack,
-    Mode,
     OffsetIntervals,
     PartitionIdentity,
     PinnedSchemas,

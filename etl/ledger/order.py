@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.modes import MODES
 from kseg.etl.ledger.schemas import SchemasAdded
 from kseg.etl.ledger.state import JobState, Phase
 from kseg.etl.ledger.table_shaped import TableShaped
@@ -25,9 +26,6 @@ MAY_FOLLOW: dict[type[ev.Event], frozenset[Phase]] = {
 }
 """The phases of a run that each of its events may follow."""
 
-LANDS_ONCE: frozenset[ev.Mode] = frozenset({"incremental", "interval", "backfill-missing"})
-"""Modes that never plan an offset that has landed."""
-
 
 def overlap_of(plan: ev.RunPlan, now: JobState) -> str | None:
     """Why a plan's ranges are not allowed after this state; None if they are."""
@@ -41,6 +39,6 @@ def overlap_of(plan: ev.RunPlan, now: JobState) -> str | None:
             return f"ranges of {tp} overlap"
         if tp in reserved and (taken := offsets.intersect(reserved[tp])):
             return f"{tp} {taken} is planned by a run that has not ended"
-        if plan.mode in LANDS_ONCE and (again := offsets.intersect(now.landed(tp))):
+        if MODES[plan.mode].lands_once and (again := offsets.intersect(now.landed(tp))):
             return f"{tp} {again} has landed"
     return None

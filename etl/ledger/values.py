@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -24,6 +24,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.decoding.counts import DecodingCounts, added
 from kseg.etl.decoding.rules import FIRST, DecodingRules, rules_of
 from kseg.etl.ledger.json_form import RulesVersion, Strict, left_out
+from kseg.etl.ledger.modes import MODES, Mode
 from kseg.etl.ledger.ranges import OffsetRange, OffsetSet, offsets_of
 
 INCREMENTAL = "incremental"
@@ -31,8 +32,6 @@ INCREMENTAL = "incremental"
 
 APP_ROOT: Final = "kseg"
 """First part of the app ids of all runs: `kseg/<ledger id>/<job>`, and `kseg/<ledger id>/<job>/<run id>`."""
-
-Mode = Literal["incremental", "interval", "backfill-missing", "backfill-replace", "backfill-append", "redrive"]
 
 V = TypeVar("V")
 
@@ -397,8 +396,8 @@ class RunPlan(Strict):
 
     @property
     def replaces(self) -> bool:
-        """Whether the run's commits remove rows of earlier runs."""
-        return self.mode == "backfill-replace"
+        """Whether the run's commits remove the rows of earlier runs at the offsets that it has read."""
+        return MODES[self.mode].replaces
 
     @property
     def routed(self) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from kseg.etl.config.job import Job
 from kseg.etl.dispositions.replace import adopted_jobs
+from kseg.etl.ledger.modes import BACKFILLS
 from kseg.etl.planning.backfill import (
-    MODES,
     BackfillPlanner,
     all_in_files,
     job_for,
@@ -43,7 +43,7 @@ def run_backfill(
         if request.segments:
             context.progress.message(f"reading {', '.join(request.segments)} in place of the brokers")
         context.check_group(commits=request.commit_offsets)
-        adopted_jobs(request)  # raises if a ledger that it names does not exist, before a run is planned with it
+        adopted_jobs(request.adopt)  # raises if a ledger that it names does not exist, before a run is planned with it
         if not request.unbounded:
             return _run(context, request, take_over=take_over)
         left = unfinished_from_files(context.clients.read_state(), request.segments)
@@ -58,7 +58,7 @@ def run_backfill(
             context.clients.read_state, lambda state: all_in_files(context.inputs, request, state)
         )
         if bounded is None:
-            report = RunReport(job.name, None, MODES[request.mode], "nothing-to-do")
+            report = RunReport(job.name, None, BACKFILLS[request.mode].name, "nothing-to-do")
             report.notes.append("the files have no offsets above the job's bases")
             return report
         return _run(context, bounded, take_over=take_over)

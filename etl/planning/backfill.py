@@ -33,8 +33,10 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import epoch_millis
+from kseg.etl.dispositions.registry import disposition_in
 from kseg.etl.errors import ConfigurationError, Refused, RetriableFailure
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.modes import BACKFILLS, MODES
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import request_run_id
 from kseg.etl.ledger.state import JobState, RunState
@@ -49,28 +51,14 @@ from kseg.etl.planning.watermark import Decision
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.resolve import AtTime
 
-MODES: dict[str, ev.Mode] = {
-    "missing": "backfill-missing",
-    "replace": "backfill-replace",
-    "append": "backfill-append",
-}
-
 
 def job_for(job: Job, request: BackfillRequest) -> Job:
     """The job for a backfill: it reads the request's files, if the request names files.
 
     Raises:
-        ConfigurationError: `replace` without addresses in the sink, or of rows that are not routed by their topic.
+        ConfigurationError: the mode's disposition does not fit the job.
     """
-    if request.mode == "replace" and job.sink.routed:
-        raise ConfigurationError.of(
-            "--mode",
-            "replace takes a range's rows out of one table, and sink.route_by is "
-            f"{job.sink.route_by}: they are in several",
-            "land the offsets with another job and another ledger, into other tables; or use missing or append",
-        )
-    if request.mode == "replace" and not job.sink.addresses:
-        raise ConfigurationError.of("--mode", "replace finds rows by address, and sink.addresses is false")
+    disposition_in(BACKFILLS[request.mode]).check_job(job)
     if request.segments:
         return job.of_files(Segments.named(request.segments), brokers=request.commit_offsets)
     return job
@@ -137,7 +125,7 @@ def run_id_of(request: BackfillRequest, state: JobState) -> str:
 
 def unfinished_replacement(request: BackfillRequest, state: JobState) -> RunState | None:
     """The unfinished replacement that differs from this request in its label alone, and has to be completed first."""
-    if request.mode != "replace":
+    if not BACKFILLS[request.mode].taken_up:
         return None
     own = state.runs.get(_own_id(request, state))
     if own is not None and not own.abandoned:
@@ -158,8 +146,7 @@ def _own_id(request: BackfillRequest, state: JobState) -> str:
     before = state.runs.get(digest)
     if before is not None and not before.abandoned and _still_answers(before, state):
         return digest  # planned by release 0.1
-    # The label of an append says which time it is: it is never done again by itself.
-    changes = 0 if request.mode == "append" else sum(map(len, state.reopened.values()))
+    changes = 0 if BACKFILLS[request.mode].labelled else sum(map(len, state.reopened.values()))
     for number in range(changes + 1):
         run_id = request_run_id(state.ledger_id, state.job, _after(digest, number))
         run = state.runs.get(run_id)
@@ -175,7 +162,7 @@ def _after(digest: str, changes: int) -> str:
 
 def _still_answers(run: RunState, state: JobState) -> bool:
     """Whether a run is still its request's run: it has not ended, or none of its offsets was reopened since."""
-    if not run.ended or run.mode == "backfill-append":
+    if not run.ended or MODES[run.mode].labelled:
         return True
     if run.archived:
         return not state.reopened
@@ -199,13 +186,13 @@ class BackfillPlanner:
     @property
     def mode(self) -> ev.Mode:
         once = self.request.interval is not None and self.request.mode == "missing"
-        return "interval" if once else MODES[self.request.mode]
+        return "interval" if once else BACKFILLS[self.request.mode].name
 
     def decide(self, draft: Draft) -> ev.RunPlan | None:
         """Plan the run in a draft; None if there is nothing to land."""
         draft.check_and_pin(moves_offsets=self.request.commit_offsets)
         asked = self._asked(draft)
-        if self.request.mode == "missing":
+        if BACKFILLS[self.request.mode].lands_once:
             wanted = {tp: offsets.subtract(draft.state.landed(tp)) for tp, offsets in asked.items()}
         else:
             wanted = dict(asked)

@@ -21,14 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from kseg.etl.config.paths import location
 from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import INSTANT_REMEDY, NaiveInstantError, format_instant, looks_like_instant, parse_instant
 from kseg.etl.errors import ConfigurationError, Fault
-
-BackfillMode = Literal["missing", "replace", "append"]
+from kseg.etl.ledger.modes import BACKFILLS, BackfillMode
 
 _ADDRESS = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,10}):(?P<offset>\d{1,19})")
 _FORMS = "write topic:partition:offset (as often as needed) or one time, as in 2026-01-01T00:00:00Z"
@@ -117,8 +116,8 @@ class BackfillRequest:
         parsed_interval = _interval(interval, faults) if interval is not None else None
         places = _places(segments, faults)
         ledgers = _ledgers(adopt, faults)
-        if mode not in get_args(BackfillMode):
-            faults.append(Fault("--mode", f"{mode!r} is not a mode", f"one of {', '.join(get_args(BackfillMode))}"))
+        if mode not in BACKFILLS:
+            faults.append(Fault("--mode", f"{mode!r} is not a mode", f"one of {', '.join(BACKFILLS)}"))
             mode = "missing"
         # A side that could not be read is reported once; a placeholder lets the other checks run.
         given = bool(from_), bool(to), interval is not None, bool(segments)
@@ -306,7 +305,7 @@ def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segmen
             return [
                 Fault("--from", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR")
             ]
-        if mode != "missing":
+        if not BACKFILLS[mode].lands_once:
             return [
                 Fault(
                     "--mode",
@@ -322,9 +321,9 @@ def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segmen
 
 
 def _check_label(mode: str, label: str | None) -> list[Fault]:
-    if mode == "append" and label is None:
+    if BACKFILLS[mode].labelled and label is None:
         return [
-            Fault("--label", "is missing", "append lands rows again: a label distinguishes one append from another")
+            Fault("--label", "is missing", f"{mode} lands rows again: a label distinguishes one {mode} from another")
         ]
     if label is not None and (not label.strip() or len(label) > _MAX_LABEL or not label.isprintable()):
         return [Fault("--label", "is empty, too long or not printable", f"1 to {_MAX_LABEL} printable characters")]

@@ -34,6 +34,7 @@ from kseg.etl.errors import ConfigurationError, Refused, listed
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.bases import BasePinned, BaseReason
 from kseg.etl.ledger.fold import Entry, fold
+from kseg.etl.ledger.modes import MODES
 from kseg.etl.ledger.ranges import EMPTY, OffsetRange, OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id
 from kseg.etl.ledger.state import NO_END, JobState
@@ -357,7 +358,7 @@ class Draft:
         job = self.inputs.job
         if job.decode is None:
             return FIRST
-        anew = mode == "backfill-replace" and replaces_all(self.state, wanted) and has_same_columns(job)
+        anew = MODES[mode].replaces and replaces_all(self.state, wanted) and has_same_columns(job)
         may_differ = not depends_on_rules(job)
         return beside_unfinished(NEWEST if anew else self.inputs.rules, self.state, may_differ=may_differ)
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from kseg.etl.config.job import Job
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.modes import BACKFILLS
 from kseg.etl.ledger.state import JobState
-from kseg.etl.planning.backfill import MODES, BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
+from kseg.etl.planning.backfill import BackfillPlanner, all_in_files, job_for, run_id_of, unfinished_from_files
 from kseg.etl.planning.backfill_request import BackfillRequest
 from kseg.etl.planning.cap import runs_for
 from kseg.etl.planning.losses import planned_losses
@@ -101,7 +102,9 @@ class _DryRun:
             bounded = unfinished_from_files(state, request.segments)
             bounded = bounded or all_in_files(self._inputs, request, state)
         if bounded is None:
-            return RunReport(self._job, None, MODES[request.mode], "nothing-to-do", seconds=self._stopwatch.seconds())
+            return RunReport(
+                self._job, None, BACKFILLS[request.mode].name, "nothing-to-do", seconds=self._stopwatch.seconds()
+            )
         planner = BackfillPlanner(self._inputs.job, self._inputs.logs, bounded, run_id_of(bounded, state))
         return self._report(self._foresee(state, planner.run_id, planner.decide), planner.mode)
 

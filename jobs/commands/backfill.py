@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.etl.ledger.modes import BACKFILLS
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
@@ -47,11 +48,10 @@ Examples:
 )
 @click.option(
     "--mode",
-    type=click.Choice(["missing", "replace", "append"]),
+    type=click.Choice(list(BACKFILLS)),
     default="missing",
     show_default=True,
-    help="missing: land what has not landed. replace: remove the rows of these addresses and add the new ones in one "
-    "commit. append: land the offsets again, with a --label.",
+    help=" ".join(f"{name}: {mode.words}." for name, mode in BACKFILLS.items()),
 )
 @click.option(
     "--label", metavar="TEXT", help="Part of the run's identity. To run the same backfill again, give another label."

@@ -8,8 +8,7 @@ import pytest
 
 from kseg.etl.dispositions.registry import disposition_of
 from kseg.etl.ledger import events as ev
-from kseg.etl.ledger.order import LANDS_ONCE
-from kseg.etl.ledger.values import Mode
+from kseg.etl.ledger.modes import MODES, Mode
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
@@ -17,7 +16,7 @@ def test_it_is_what_the_ledger_takes_the_run_for(mode: Mode) -> None:
     plan = ev.RunPlan("r", mode, "r", "kseg/l/j/r", 1, "", "{}", None, {}, (), {})
     disposition = disposition_of(plan)
     assert disposition.removes == plan.replaces
-    assert not (disposition.removes or disposition.adds_copies) or mode not in LANDS_ONCE
+    assert not (disposition.removes or disposition.adds_copies) or not MODES[mode].lands_once
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))

@@ -1,14 +1,12 @@
 """A new format of payloads is a module and an entry of the registry: nothing else has to know it.
 
-The product is linked into a folder, in which only `etl/decoding/formats` is a copy: the format is added there, and a
-process of its own lands rows with it on the local engine. No broker: records are in log files.
+A process of its own lands rows with it on the local engine (`tests/harness/extended_package.py`). No broker: records
+are in log files.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +15,8 @@ from typing import Any
 import yaml
 from deltalake import DeltaTable
 
+from extended_package import environment, extended, kseg
 from kseg.segment_reader.encode.batches import Record, encode_batch
-
-ROOT = Path(__file__).parents[4]
 
 ENTRY = """
     PayloadFormat(
@@ -73,40 +70,8 @@ class CsvDecoder:
 
 def with_new_format(folder: Path) -> Path:
     """The product's package in this folder, with the format."""
-    package = folder / "kseg"
-    decoding = package / "etl" / "decoding"
-    decoding.mkdir(parents=True)
-    for linked, there, besides in (
-        (ROOT / "jobs" / "kseg", package, ""),
-        (ROOT, package, "etl"),
-        (ROOT / "etl", package / "etl", "decoding"),
-        (ROOT / "etl" / "decoding", decoding, "formats"),
-    ):
-        own = ("client", "etl", "jobs", "segment_reader") if linked == ROOT else [one.name for one in linked.iterdir()]
-        for name in own:
-            if name not in (besides, "__pycache__"):
-                (there / name).symlink_to(linked / name)
-    formats = decoding / "formats"
-    shutil.copytree(ROOT / "etl" / "decoding" / "formats", formats, ignore=shutil.ignore_patterns("__pycache__"))
-    registry = (formats / "registry.py").read_text()
-    before, entries, after = registry.partition("_ALL: Final = (")
-    (formats / "registry.py").write_text(before + entries + ENTRY + after)
-    (formats / "csv.py").write_text(MODULE)
-    return folder
-
-
-def run(package: Path, folder: Path, *words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "kseg.jobs.cli", *words, "--json"],
-        env=os.environ | {"PYTHONPATH": str(package)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-3000:]
-    return json.loads(done.stdout)
+    formats = "etl/decoding/formats"
+    return extended(folder, {f"{formats}/csv.py": MODULE, f"{formats}/registry.py": [("_ALL: Final = (", ENTRY)]})
 
 
 def test_it_lands_rows_and_dead_letters_on_the_local_engine(log_files: Any, tmp_path: Path) -> None:
@@ -126,7 +91,7 @@ def test_it_lands_rows_and_dead_letters_on_the_local_engine(log_files: Any, tmp_
     }
     (tmp_path / "job.yaml").write_text(json.dumps(document))  # JSON is YAML
     package = with_new_format(tmp_path / "package")
-    ran = run(package, tmp_path, "ingest", "job.yaml")
+    ran = kseg(package, tmp_path, "ingest", "job.yaml")
     assert ran["engine"]["name"] == "local"
     rows = DeltaTable(tmp_path / "lake" / "orders").to_pyarrow_table().sort_by("_kseg_offset").to_pylist()
     assert [(row["_kseg_offset"], row["n"], row["what"]) for row in rows] == [
@@ -153,7 +118,7 @@ def test_init_recognises_it_and_infers_columns(tmp_path: Path) -> None:
     package = with_new_format(tmp_path / "package")
     done = subprocess.run(
         [sys.executable, "-c", DRAFT],
-        env=os.environ | {"PYTHONPATH": str(package)},
+        env=environment(package),
         capture_output=True,
         text=True,
         timeout=300,
