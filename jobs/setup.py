@@ -19,7 +19,7 @@ from kseg.etl.spark import class_archive, jvm
 from kseg.jobs import setup_stamp
 from kseg.jobs.broker import class_archive as broker_class_archive
 from kseg.jobs.broker import jars, shared_classes
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.java import find_java, use_java
 
 JARS = (jars.KAFKA, jars.DELTA)
@@ -82,7 +82,7 @@ def main() -> int:
         use_java()
         fetch_jars(*JARS)
         compile_decoders()
-    except BrokerError as error:
+    except LocalServerError as error:
         print(f"{error} {error.remedy or ''}".strip(), file=sys.stderr)
         return int(error.exit_code)
     keep_classes()
@@ -97,7 +97,7 @@ def keep_classes() -> None:
     for path, (name, make) in zip(archives(), makers, strict=True):
         if not path.exists():
             print(f"Archiving {name}'s classes for a faster start …", file=sys.stderr)
-            with contextlib.suppress(OSError, subprocess.SubprocessError, BrokerError):
+            with contextlib.suppress(OSError, subprocess.SubprocessError, LocalServerError):
                 make()
 
 

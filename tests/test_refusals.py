@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
-from kseg.etl.errors import Refused
+import pytest
+
+from kseg.etl.errors import KsegError, Refused
 from kseg.etl.refusals.catalogue import CATALOGUE
 from kseg.etl.refusals.entry import Case
+from kseg.etl.refusals.kinds import KINDS
+from kseg.etl.refusals.problems import PROBLEMS
 from kseg.etl.run.failures import failure_note
 from kseg.jobs.explanations.index import REFUSALS, explanations
-from kseg.jobs.explanations.kinds import KINDS
-from kseg.jobs.explanations.problems import PROBLEMS
 from kseg.jobs.invocation.failures import TerminatedError
 from refusal_sites import sites
 from refusals import PARTS, refusal_codes
@@ -21,14 +26,34 @@ ROOT = Path(__file__).parents[1]
 BASES = {"KsegError", "KafkaError", "LogFileError", "RecordFormatError"}
 
 
-def bases_by_class() -> dict[str, set[str]]:
-    """The names of the classes that each class of the product is made from."""
-    found: dict[str, set[str]] = {}
-    for part in PARTS:
-        for path in (ROOT / part).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef):
-                    found.setdefault(node.name, set()).update(map(ast.unparse, node.bases))
+@functools.cache
+def classes() -> list[tuple[str, str, set[str]]]:
+    """Each class of the product: its name, its module, and the names of the classes that it is made from."""
+    return [
+        (
+            node.name,
+            ".".join(("kseg", *path.relative_to(ROOT).with_suffix("").parts)),
+            set(map(ast.unparse, node.bases)),
+        )
+        for part in PARTS
+        for path in (ROOT / part).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+@functools.cache
+def modules_of_errors() -> dict[str, list[str]]:
+    """The modules that define each class of an error, by its name; a base class of many is none."""
+    bases: dict[str, set[str]] = {}
+    for name, _, its_bases in classes():
+        bases.setdefault(name, set()).update(its_bases)
+    kinds = {name for name in bases if descends(name, BASES, bases)}
+    refusals = {"Refused", *(name for name in kinds if descends(name, {"Refused"}, bases))}
+    found: dict[str, list[str]] = {}
+    for name, module, its_bases in classes():
+        if name in kinds - refusals and (its_bases & BASES or its_bases & kinds):
+            found.setdefault(name, []).append(module)
     return found
 
 
@@ -75,12 +100,22 @@ def test_a_refusal_of_the_catalogue_has_its_sentences_filled_in() -> None:
 
 
 def test_every_class_of_an_error_has_an_explanation() -> None:
-    """A subclass of Refused has a code, and is explained by it."""
-    bases = bases_by_class()
-    kinds = {name for name in bases if descends(name, BASES, bases)}
-    refusals = {"Refused", *(name for name in kinds if descends(name, {"Refused"}, bases))}
-    assert set(KINDS) == kinds - refusals
-    assert len(kinds) > 60
+    """One entry, by its name. A subclass of Refused has a code, and is explained by it."""
+    assert set(KINDS) == set(modules_of_errors())
+    assert {name: modules for name, modules in modules_of_errors().items() if len(modules) > 1} == {}
+    assert len(KINDS) > 60
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_class_has_the_exit_code_of_its_entry(name: str) -> None:
+    """`retriable` agrees, too: a scheduler that reads it and one that reads the exit code do the same."""
+    [module] = modules_of_errors()[name]
+    error: Any = getattr(importlib.import_module(module), name)
+    code = KINDS[name].exit_code
+    if issubclass(error, KsegError):
+        assert error.exit_code == code
+    assert error.retriable == code.meaning.retriable
+    assert KINDS[name].printed is None or not issubclass(error, KsegError), "it has its remedy where it is raised"
 
 
 def test_every_problem_of_a_status_has_an_explanation() -> None:

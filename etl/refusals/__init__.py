@@ -4,6 +4,8 @@
     entry           an entry's parts: cause and remedy, and for a refusal the sentences of each case
     decoding, ledger, runs, source, tables
                     refusals by code; `Refused.of` makes errors of them
+    kinds           all other errors by class, with exit codes; those of `client` and `segment_reader`, too
+    problems        what `kseg status` finds and no command ends with
 
 Messages, `kseg explain`, the site's page of errors, Airflow's retries and the tables of README.md are views of it. It
 imports nothing, so that errors of all folders can be made from it.

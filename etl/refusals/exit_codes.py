@@ -3,7 +3,7 @@
 Views of this table: `kseg explain 4`, the site's page of errors, the status of a failed run on its page, the tables of
 README.md and docs/guides/monitoring.md, and `airflow/kseg_airflow/exit_codes.py`. `python -m
 kseg.jobs.website.exit_codes` writes those that are files of the repository. Which errors end with which code is decided
-by the classes of `etl.errors`, and for errors of the client and the decoder by `jobs.invocation.failures`.
+by the classes of `etl.errors`, and for errors of the client and the decoder by their entries in `etl.refusals.kinds`.
 """
 
 from __future__ import annotations

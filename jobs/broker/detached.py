@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from kseg.etl.spark.cache import cache_root
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.broker.process import VERSION, EmbeddedKafka
 from kseg.jobs.broker.started import began, end, live_process
@@ -73,13 +73,13 @@ def start(
 
     nodes: None means as many as the directory holds already, else one. port: of the first; of one that runs already it
     is not changed.
-    Returns its state, and whether it was started now. Raises BrokerError where the directory holds another number.
+    Returns its state, and whether it was started now. Raises LocalServerError where the directory holds another number.
     """
     former = read(directory)
     held = sum(1 for _ in directory.glob("node-*/data/meta.properties"))
     nodes = nodes or held or 1
     if held not in (0, nodes):
-        raise BrokerError(
+        raise LocalServerError(
             f"{directory} holds a cluster of {held}, not {nodes}.",
             remedy=f"Start it with --brokers {held}, take another --dir, or delete the directory.",
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 
 STOP_TIMEOUT = 30.0
 _PAUSE = 0.05
@@ -32,7 +32,7 @@ def live_process(pid: int, began: float) -> psutil.Process | None:
 
 
 def end(processes: Sequence[psutil.Process]) -> None:
-    """Ask all to end (SIGTERM), by force after 30 s for all together. Raises BrokerError for one that does not end."""
+    """Ask all to end (SIGTERM), by force after 30 s for all together. Raises LocalServerError for one that stays."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -42,7 +42,7 @@ def end(processes: Sequence[psutil.Process]) -> None:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
             if not _ends(process, time.monotonic() + STOP_TIMEOUT):
-                raise BrokerError(
+                raise LocalServerError(
                     f"process {process.pid} has not ended {STOP_TIMEOUT:g} s after it was killed",
                     remedy="wait until the machine is less busy, and stop it again",
                 )

@@ -40,5 +40,6 @@ def explain(invocation: Invocation, code: str | None) -> Result:
         raise bad_argument(
             "CODE", f"no error is called {code}", f"did you mean {', '.join(near)}?" if near else "kseg explain"
         )
-    document = {"code": code, "found": plain(found.found), "do": plain(found.remedy)}
-    return Result(document, f"{code}: {document['found']}", people={"do": document["do"]})
+    document = {"code": code, "found": plain(found.found), "do": plain(found.remedy), "exit_code": found.exit_code}
+    people = {"do": document["do"]} | ({} if found.exit_code is None else {"exit code": str(found.exit_code)})
+    return Result(document, f"{code}: {document['found']}", people=people)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """found: what happened, and its usual causes. remedy: what to do.
+    """found: what happened, and its usual causes. remedy: what to do. Both are Markdown of a page in `docs/reference`.
 
-    Both are Markdown of a page in `docs/reference`.
+    exit_code: that of a command that ends with the error; None for a problem of `kseg status`.
     """
 
     found: str
     remedy: str
+    exit_code: int | None = None

@@ -1,4 +1,4 @@
-"""All explanations, by name; and their text for a terminal."""
+"""The catalogue (`etl.refusals`) as explanations, by name; and their text for a terminal."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Final
 
 from kseg.etl.refusals.catalogue import CATALOGUE
 from kseg.etl.refusals.exit_codes import ExitCode
+from kseg.etl.refusals.kinds import KINDS as _KINDS
+from kseg.etl.refusals.problems import PROBLEMS as _PROBLEMS
 from kseg.jobs.explanations.explanation import Explanation
-from kseg.jobs.explanations.kinds import KINDS
-from kseg.jobs.explanations.problems import PROBLEMS
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
-REFUSALS: Final = {code: Explanation(entry.found, entry.remedy) for code, entry in CATALOGUE.items()}
-"""Refusals by code, of the catalogue."""
+REFUSALS: Final = {
+    code: Explanation(entry.found, entry.remedy, int(ExitCode.REFUSED)) for code, entry in CATALOGUE.items()
+}
+"""Refusals by code."""
+
+PROBLEMS: Final = {code: Explanation(entry.found, entry.remedy) for code, entry in _PROBLEMS.items()}
+"""Problems of `kseg status` by code."""
+
+KINDS: Final = {name: Explanation(entry.found, entry.remedy, int(entry.exit_code)) for name, entry in _KINDS.items()}
+"""All other errors by the name of their class."""
 
 EXITS: Final = {
-    str(code.value): Explanation(code.meaning.found, code.meaning.remedy or code.meaning.acts)
+    str(code.value): Explanation(code.meaning.found, code.meaning.remedy or code.meaning.acts, int(code))
     for code in ExitCode
     if code
 }

@@ -7,15 +7,17 @@ Any other error is unexpected: exit code 1. Tracebacks of workers, of Spark and 
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
 from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
+
+if TYPE_CHECKING:
+    from kseg.etl.refusals.entry import Kind
 
 _ADDRESS_NAMES = (
     "topic", "partition", "offset", "base_offset", "position", "file",
@@ -25,26 +27,7 @@ _ADDRESS_NAMES = (
 
 _UNEXPECTED: Final = "unexpected "
 _MOST_LINES: Final = 5
-_DAMAGE_REMEDY: Final = (
-    "`kseg fsck` checks the broker's files; source.on_corruption: quarantine skips the damage and keeps its bytes"
-)
-_NEWER_REMEDY: Final = (
-    "a newer release of kseg may read it; source.on_corruption: quarantine skips it and keeps its bytes"
-)
-_LATER: Final = "run the same command again when it is available"
 _CONTINUES: Final = ": an unfinished run continues"
-#: What to do about errors of the client and of the decoder, by their class: they know no job file.
-_REMEDIES: Final = {
-    "AuthenticationFailed": "correct security.protocol, sasl.* and ssl.* of the job file's `kafka:`, or the account at "
-    "the brokers: docs/guides/security.md, When it fails",
-    "CorruptRecordBatch": _DAMAGE_REMEDY,
-    "BatchTooLarge": "raise source.max_batch_bytes if the batch is sound; on_corruption: quarantine skips it",
-    "LogDamaged": _DAMAGE_REMEDY,
-    "UnsupportedMagic": _NEWER_REMEDY,
-    "UnsupportedCompression": _NEWER_REMEDY,
-    "UnrepresentableRecord": "source.on_corruption: quarantine leaves this one record out and keeps its bytes; if a "
-    "header's name is what is wrong, source.header_names: replace lands it as Java's client reads it",
-}
 _MOST_CHARACTERS: Final = 1000
 
 
@@ -78,6 +61,9 @@ class Failure:
 
 def failure_of(error: BaseException, *, runs: bool = False) -> Failure:
     """An error's document and exit code. runs: of a command that continues an unfinished run."""
+    from kseg.etl.refusals.kinds import LATER  # errors are rare, and every process starts with this module
+    from kseg.etl.refusals.problems import PROBLEMS
+
     faults: tuple[Fault, ...] = ()
     if isinstance(error, KsegError):
         faults = error.faults if isinstance(error, ConfigurationError) else ()
@@ -88,10 +74,13 @@ def failure_of(error: BaseException, *, runs: bool = False) -> Failure:
     elif isinstance(error, KeyboardInterrupt | click.Abort | TerminatedError):
         kind = "Terminated" if isinstance(error, TerminatedError) else "Interrupted"
         document, code = _document(error, kind.lower(), kind=kind), int(ExitCode.FAILED)
-        document["remedy"] = "run the same command again"
+        document["remedy"] = PROBLEMS[kind].printed
     else:
         document, code = _foreign(error)
-    if runs and document.get("remedy") in (_LATER, "run the same command again"):
+    if runs and document.get("remedy") in (
+        LATER,
+        *(problem.printed for problem in PROBLEMS.values() if problem.printed),
+    ):
         document["remedy"] += _CONTINUES
     whole = document["message"]
     document["message"] = _shortened(whole)
@@ -108,19 +97,19 @@ def _shortened(message: str) -> str:
 
 
 def _foreign(error: BaseException) -> tuple[dict[str, Any], int]:
-    """Errors of the client and the decoder, by their attributes; and unexpected ones."""
+    """Errors of the client and the decoder, by their attributes and the catalogue; and unexpected ones."""
+    from kseg.etl.refusals.kinds import ALLOW, KINDS, LATER
+
     retriable = getattr(error, "retriable", None)
     if isinstance(retriable, bool):
+        kind = KINDS.get(type(error).__name__)
         document = _document(error, str(getattr(error, "message", None) or error), **_batch_address(error))
-        known = None if retriable else _REMEDIES.get(type(error).__name__)
-        document["remedy"] = document["remedy"] or known or (_LATER if retriable else None)
+        document["remedy"] = document["remedy"] or (LATER if retriable else kind.printed if kind else None)
         document["retriable"] = retriable
         lacking = getattr(error, "lacking", None)
         if lacking is not None:
-            document["remedy"] = f"allow it: {lacking.remedy} (docs/reference/acls.md lists what a job needs)"
-        if _is_client_config_error(error) and not retriable:
-            return document, int(ExitCode.BAD_CONFIGURATION)
-        return document, int(ExitCode.RETRIABLE if retriable else ExitCode.FAILED)
+            document["remedy"] = ALLOW.format(permission=lacking.remedy)
+        return document, int(_exit_code(error, kind, retriable=retriable))
     if isinstance(error, OSError):
         return _document(error, error.strerror or str(error), path=error.filename), int(ExitCode.FAILED)
     document = _document(error, f"{_UNEXPECTED}{summary(error)}")
@@ -134,11 +123,15 @@ def _batch_address(error: BaseException) -> dict[str, Any]:
     return asdict(address) if is_dataclass(address) and not isinstance(address, type) else {}
 
 
-def _is_client_config_error(error: BaseException) -> bool:
-    errors = sys.modules.get("kseg.client.errors")  # it is imported if it raised the error
-    if errors is None or not isinstance(error, errors.KafkaError):
-        return False
-    return isinstance(error, errors.ConfigError | errors.AuthenticationFailed) or error.setting is not None
+def _exit_code(error: BaseException, kind: Kind | None, *, retriable: bool) -> ExitCode:
+    """The exit code of an error of the client or the decoder. An instance knows more than its class: whether a retry
+    may help, or that a setting has to change."""
+    if retriable:
+        return ExitCode.RETRIABLE
+    if getattr(error, "setting", None) is not None:
+        return ExitCode.BAD_CONFIGURATION
+    usual = kind.exit_code if kind is not None else ExitCode.FAILED
+    return ExitCode.FAILED if usual.meaning.retriable else usual
 
 
 def _document(error: BaseException, message: str, kind: str | None = None, **address: Any) -> dict[str, Any]:

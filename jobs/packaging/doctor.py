@@ -15,7 +15,7 @@ import psutil
 
 from kseg.etl.spark.cache import cache_root
 from kseg.jobs.broker import jars
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.java import REMEDY, find_java
 from kseg.jobs.broker.ports import free_ports
 
@@ -60,7 +60,7 @@ def _python() -> Finding:
 def _java() -> Finding:
     try:
         java = find_java()
-    except BrokerError as error:
+    except LocalServerError as error:
         return Finding("Java", "missing", error.message, error.remedy or REMEDY)
     return Finding("Java", "ok", f"{java.version} ({java.home}, by {java.origin})")
 
@@ -128,7 +128,7 @@ def _jars() -> Iterator[Finding]:
 def _ports() -> Finding:
     try:
         port = free_ports(1)[0]
-    except BrokerError as error:
+    except LocalServerError as error:
         return Finding("ports", "note", error.message, "Only kseg broker, the demo and the tests need some.")
     return Finding("ports", "ok", f"loopback can be listened on (127.0.0.1:{port})")
 

@@ -7,9 +7,7 @@ from typing import Final
 
 from kseg.etl.refusals.exit_codes import ExitCode
 from kseg.jobs.explanations.explanation import Explanation
-from kseg.jobs.explanations.index import REFUSALS
-from kseg.jobs.explanations.kinds import KINDS
-from kseg.jobs.explanations.problems import PROBLEMS
+from kseg.jobs.explanations.index import KINDS, PROBLEMS, REFUSALS
 from kseg.jobs.website.exit_codes import meanings
 
 _HEAD: Final = """\
@@ -31,7 +29,9 @@ source.
 
 ## Exit codes
 
-The exit code says who has to act ([monitoring](../guides/monitoring.md#exit-codes-decide-who-has-to-act)).
+The exit code says who has to act ([monitoring](../guides/monitoring.md#exit-codes-decide-who-has-to-act)). Errors of
+the Kafka client are listed below by their usual one; the exit code is 4 if a retry may help, and 2 if a setting of the
+client or the brokers has to change.
 
 """
 
@@ -48,7 +48,11 @@ def page() -> str:
                 f"Found by `kseg status`, which then ends with exit code {ExitCode.REFUSED.value}.",
                 PROBLEMS,
             ),
-            _section("Other errors", "By `kind`. Exit code 2, 4, 5 or 1.", KINDS),
+            *(
+                _section(code.meaning.label, f"Exit code {code.value}, by `kind`.", kinds)
+                for code in ExitCode
+                if (kinds := {name: one for name, one in KINDS.items() if one.exit_code == code})
+            ),
         ]
     )
 

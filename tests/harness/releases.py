@@ -28,7 +28,7 @@ from typing import Final
 
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.child import await_ready, run_logged
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.ports import free_ports, on_free_ports
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
@@ -143,7 +143,7 @@ class OtherKafka(Server[str]):
     ) -> None:
         """Create a topic through ZooKeeper, as these releases' own tools do, and wait until all its leaders are told.
 
-        Raises BrokerError: it is there already, it did not come in time, or there is no ZooKeeper (use a client then).
+        Raises LocalServerError: it is there already, it did not come in time, or there is no ZooKeeper: use a client.
         """
         with self.zookeeper() as zookeeper:
             if config:
@@ -151,17 +151,17 @@ class OtherKafka(Server[str]):
                 zookeeper.create(f"/config/topics/{name}", settings.encode())
             assignment = {"version": 1, "partitions": {str(number): [self.node.id] for number in range(partitions)}}
             if not zookeeper.create(f"/brokers/topics/{name}", json.dumps(assignment).encode()):
-                raise BrokerError(f"Topic {name} is there already.")
+                raise LocalServerError(f"Topic {name} is there already.")
         deadline = time.monotonic() + timeout
         while len(partition_leaders(self.node.port, name)) < partitions:
             if time.monotonic() > deadline:
-                raise BrokerError(f"Topic {name} has no leaders after {timeout:.0f} s.")
+                raise LocalServerError(f"Topic {name} has no leaders after {timeout:.0f} s.")
             time.sleep(0.05)
 
     def zookeeper(self) -> ZooKeeper:
-        """A session with this Kafka's ZooKeeper. Raises BrokerError where there is none."""
+        """A session with this Kafka's ZooKeeper. Raises LocalServerError where there is none."""
         if self.zookeeper_port is None:
-            raise BrokerError(f"Kafka {self.version} runs without ZooKeeper here.")
+            raise LocalServerError(f"Kafka {self.version} runs without ZooKeeper here.")
         return ZooKeeper(self.zookeeper_port)
 
     # Inside
@@ -226,7 +226,7 @@ class OtherKafka(Server[str]):
             try:
                 with ZooKeeper(port, timeout=2.0) as session:
                     return session.get("/zookeeper") is not None
-            except (OSError, BrokerError):
+            except (OSError, LocalServerError):
                 return False
 
         self._await("ZooKeeper", answers)

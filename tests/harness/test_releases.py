@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from kafkas import SharedReleases, WhileUsed
-from kseg.jobs.broker.errors import BrokerError, StartFailed
+from kseg.jobs.broker.errors import LocalServerError, StartFailed
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
 from releases import RELEASES, OtherKafka
 
@@ -42,7 +42,7 @@ def test_the_oldest_starts_with_its_zookeeper_and_leaves_nothing_behind() -> Non
         kafka.create_topic("here", partitions=3)
         assert partition_leaders(kafka.node.port, "here") == {0: 1, 1: 1, 2: 1}
         assert partition_leaders(kafka.node.port, "elsewhere") == {}
-        with pytest.raises(BrokerError, match="there already"):
+        with pytest.raises(LocalServerError, match="there already"):
             kafka.create_topic("here")
         with kafka.zookeeper() as zookeeper:
             assert b'"partitions"' in (zookeeper.get("/brokers/topics/here") or b"")

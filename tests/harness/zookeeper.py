@@ -17,7 +17,7 @@ import struct
 from types import TracebackType
 from typing import Final, Self
 
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.properties import HOST
 
 _CREATE: Final = 1
@@ -54,20 +54,20 @@ class ZooKeeper:
             self._stream.close()
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a lasting node that anybody may change; False if there is one. Raises BrokerError."""
+        """Create a lasting node that anybody may change; False if there is one. Raises LocalServerError."""
         acl = struct.pack(">ii", 1, _ALL_PERMISSIONS) + _buffer(b"world") + _buffer(b"anyone")
         error, _ = self._call(_CREATE, _buffer(path.encode()) + _buffer(data) + acl + struct.pack(">i", 0))
         if error not in (0, _NODE_EXISTS):
-            raise BrokerError(f"ZooKeeper did not create {path}: error {error}.")
+            raise LocalServerError(f"ZooKeeper did not create {path}: error {error}.")
         return error == 0
 
     def get(self, path: str) -> bytes | None:
-        """A node's data; None if there is no such node. Raises BrokerError."""
+        """A node's data; None if there is no such node. Raises LocalServerError."""
         error, body = self._call(_GET_DATA, _buffer(path.encode()) + b"\0")
         if error == _NO_NODE:
             return None
         if error:
-            raise BrokerError(f"ZooKeeper did not tell {path}: error {error}.")
+            raise LocalServerError(f"ZooKeeper did not tell {path}: error {error}.")
         (length,) = struct.unpack_from(">i", body)
         return body[4 : 4 + max(length, 0)]
 
@@ -87,7 +87,7 @@ class ZooKeeper:
         while len(data) < size:
             part = self._stream.recv(size - len(data))
             if not part:
-                raise BrokerError("ZooKeeper closed the connection.")
+                raise LocalServerError("ZooKeeper closed the connection.")
             data += part
         return bytes(data)
 

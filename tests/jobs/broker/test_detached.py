@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kseg.jobs.broker import detached
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.cli import cli
@@ -84,7 +84,7 @@ def test_another_number_of_nodes_is_refused_before_anything_starts(tmp_path: Pat
     for number in (1, 2, 3):
         (tmp_path / f"node-{number}" / "data").mkdir(parents=True)
         (tmp_path / f"node-{number}" / "data" / "meta.properties").touch()
-    with pytest.raises(BrokerError, match="holds a cluster of 3, not 1"):
+    with pytest.raises(LocalServerError, match="holds a cluster of 3, not 1"):
         detached.start(tmp_path, nodes=1)
 
 

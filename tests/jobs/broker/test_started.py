@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from kseg.jobs.broker import started
-from kseg.jobs.broker.errors import BrokerError
+from kseg.jobs.broker.errors import LocalServerError
 
 FORKS = """
 import os, sys, time
@@ -38,7 +38,7 @@ def test_one_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(psutil.Process, "kill", lambda _: None)
     with subprocess.Popen(["sleep", "600"]) as process:
         try:
-            with pytest.raises(BrokerError, match=f"process {process.pid} has not ended"):
+            with pytest.raises(LocalServerError, match=f"process {process.pid} has not ended"):
                 started.end([psutil.Process(process.pid)])
         finally:
             process.send_signal(9)

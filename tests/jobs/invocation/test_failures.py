@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from kseg.client.errors import AuthenticationFailed, BrokerUnavailable
+from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, UnknownTopic
+from kseg.client.registry.errors import RegistryRejected
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, Fault, KsegError
+from kseg.etl.refusals.kinds import KINDS, LATER
 from kseg.etl.source.errors import ArrowStepError, PythonStepError, WorkerError
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.tasks.error_transport import ErrorTransport
@@ -20,7 +22,7 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report.options import ReportOptions
-from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch, UnrepresentableRecord
+from kseg.segment_reader.errors import BatchAddress, CorruptRecordBatch, UnrepresentableRecord, UnsupportedMagic
 from kseg.segment_reader.errors import Fault as Damage
 
 FRAMES = "\n".join(f"\tat org.apache.spark.Frame{n}.run(Frame.scala:{n})" for n in range(100))
@@ -146,6 +148,26 @@ def test_a_setting_that_a_second_fact_proves_wrong_is_bad_configuration_with_its
     print_failure(failure, debug=False)
     assert (failure.exit_code, failure.document["retriable"]) == (2, False)
     assert "do: set advertised.listeners of the brokers\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remedy"),
+    [
+        (BrokerUnavailable("none"), 4, LATER),
+        (BrokerUnavailable("none", retriable=False), 1, None),
+        (UnknownTopic("none"), 1, None),
+        (UnknownTopic("not yet", retriable=True), 4, LATER),
+        (AuthenticationFailed("no"), 2, KINDS["AuthenticationFailed"].printed),
+        (RegistryRejected("no"), 2, None),
+        (UnsupportedMagic(BatchAddress("t", 0, 3, 99), "9"), 1, KINDS["UnsupportedMagic"].printed),
+    ],
+)
+def test_an_error_of_the_client_or_the_decoder_has_exit_code_and_remedy_of_the_catalogue(
+    error: Exception, code: int, remedy: str | None
+):
+    """An instance that knows whether a retry may help decides before its class."""
+    failure = failure_of(error)
+    assert (failure.exit_code, failure.document["remedy"]) == (code, remedy)
 
 
 def test_a_step_that_raised_has_a_log(cache: Path, capsys: Any):
