@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import click
 
-from kseg.jobs.output.closed_streams import open_closed_streams
-from kseg.jobs.output.encoding import escape_unencodable
+from kseg.jobs.output.standard_streams import escape_unencodable, open_closed_streams
 
 GC_THRESHOLD: Final = 200_000
 """Allocations between garbage collections: some 30 MB."""
@@ -119,13 +118,13 @@ class LazyGroup(click.Group):
 
 def _cut_off() -> int | None:
     """The exit code of a command whose output nobody reads any more, which is discarded; None for any other."""
-    from kseg.jobs.output import closed_pipe
+    from kseg.jobs.output import standard_streams
 
     streams = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
-    if not any(map(closed_pipe.has_no_reader, streams)):
+    if not any(map(standard_streams.has_no_reader, streams)):
         return None
-    closed_pipe.discard(*streams)
-    return closed_pipe.EXIT_CODE
+    standard_streams.discard(*streams)
+    return standard_streams.EXIT_CODE
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

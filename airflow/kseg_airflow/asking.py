@@ -12,9 +12,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from kseg_airflow.exit_codes import RETRIABLE
-from kseg_airflow.nameless_file import nameless_file, path_of
 from kseg_airflow.outcomes import NOT_EXECUTABLE, NOT_FOUND, Outcome
-from kseg_airflow.submission import Submission
+from kseg_airflow.submission import Submission, nameless_file, path_of
 
 _SECONDS_FOR_AN_ANSWER: Final = 300.0
 #: How many processes a triggerer has at once that ask, however many sensors it has: each is a Python of its own.

@@ -27,12 +27,12 @@ from kseg_airflow.compat import (
     logical_identity,
     this_try,
 )
+from kseg_airflow.connections import properties_of_connection
 from kseg_airflow.drivers.handles import Handle, Pause, handle_of
 from kseg_airflow.drivers.local import LocalDriver
 from kseg_airflow.drivers.submitted import Submitted
 from kseg_airflow.exit_codes import ANOTHER_RUN_ACTIVE, DONE
 from kseg_airflow.hooks import KsegHook
-from kseg_airflow.kafka_connection import properties_of_connection
 from kseg_airflow.links import DeltaVersionLink, DriverLogLink, RunReportLink
 from kseg_airflow.outcomes import Outcome
 from kseg_airflow.previous import Asked, Previous, mark_of, not_shared, previous_driver

@@ -8,8 +8,8 @@ from typing import Any
 from kseg_airflow import commands, outcomes
 from kseg_airflow.asking import ask
 from kseg_airflow.compat import AirflowException, BaseHook
+from kseg_airflow.connections import properties_of_connection
 from kseg_airflow.exit_codes import DONE, REFUSED
-from kseg_airflow.kafka_connection import properties_of_connection
 
 
 class KsegHook(BaseHook):

@@ -21,7 +21,7 @@ from kseg_airflow.assets import job_alias, job_outlets, landed_tables, place_of,
 from kseg_airflow.base import KsegOperator
 from kseg_airflow.commands import as_list, words_of
 from kseg_airflow.compat import AirflowFailException, AirflowSkipException, AssetAlias, clear_of, is_mapped
-from kseg_airflow.connect_connection import VARIABLE, address_of_connection, check_no_token
+from kseg_airflow.connections import SPARK_REMOTE, address_of_connection, check_no_token
 from kseg_airflow.exit_codes import DONE, FAILED
 from kseg_airflow.outcomes import Outcome
 
@@ -146,7 +146,7 @@ class KsegIngestOperator(_LandingOperator):
             return {}
         if self.submit != "local" or self.remote:
             raise AirflowFailException('remote_conn_id cannot be combined with `remote`, and needs submit="local"')
-        return {VARIABLE: address_of_connection(self.remote_conn_id)}
+        return {SPARK_REMOTE: address_of_connection(self.remote_conn_id)}
 
     def arguments(self, context: Any) -> list[str]:
         check_no_token(self.remote)

@@ -202,7 +202,7 @@ class KsegIntervalTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event when waiting is over: {"outcome": …}."""
         from kseg_airflow.asking import ask_async
-        from kseg_airflow.kafka_connection import async_properties_of_connection
+        from kseg_airflow.connections import async_properties_of_connection
 
         pause = max(self.pause, FIRST_EVENT)
         while True:

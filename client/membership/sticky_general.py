@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from kseg.client.membership.assignor import Assignments, java_key
-from kseg.client.membership.java_order import in_hash_order, partition_hash
 from kseg.client.membership.sticky_racks import RackMap
+from kseg.client.protocol.java_hash import in_hash_order, partition_hash
 from kseg.client.protocol.partition import TopicPartition
 
 #: The previous owners of partitions.

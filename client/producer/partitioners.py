@@ -8,6 +8,9 @@
     a callable   the user's own: (topic, key, value, number of partitions) -> partition
 
 Partitions without a leader are skipped, except in the choice by key, which must never change.
+
+A key's partition is that of Java's default partitioner: by the 32-bit murmur2 of its bytes. Source: the public domain
+algorithm of Austin Appleby, with Kafka's seed; parity with Java's `Utils.murmur2` is tested.
 """
 
 from __future__ import annotations
@@ -16,12 +19,46 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
-from typing import Protocol, Self
+from struct import Struct
+from typing import Final, Protocol, Self
 
 from kseg.client.cluster.metadata import NO_LEADER, TopicMetadata
 from kseg.client.errors import UnknownTopic, error_from_code
-from kseg.client.producer.murmur2 import partition_of_key
+
+SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+_WORDS: Final = Struct("<I").iter_unpack
+
+
+def murmur2(data: bytes) -> int:
+    """The hash as an unsigned number (Java's is the same bits, signed)."""
+    size = len(data)
+    h = SEED ^ size
+    whole = size & ~3
+    for (k,) in _WORDS(data[:whole]):
+        k = k * _M & _MASK
+        k ^= k >> 24
+        h = (h * _M & _MASK) ^ (k * _M & _MASK)
+    rest = size - whole
+    if rest:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    return h ^ (h >> 15)
+
+
+@lru_cache(maxsize=16_384)
+def _positive(key: bytes) -> int:
+    return murmur2(key) & 0x7FFFFFFF
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """The partition of a key among so many. Keys come again, so the last ones' hashes are kept."""
+    return _positive(key) % partitions
+
 
 #: (topic, key, value, number of partitions) -> partition
 UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]

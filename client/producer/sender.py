@@ -19,8 +19,7 @@ from kseg.client.producer.batch import NO_OFFSET, Batch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.connections import InFlightRequest, ProduceConnection, lost
 from kseg.client.producer.outcomes import Outcome, may_be_appended, outcome_of
-from kseg.client.producer.record_sets import record_set
-from kseg.client.producer.requests import PartitionResponse, produce_request, read_response, typed_error
+from kseg.client.producer.requests import PartitionResponse, produce_request, read_response, record_set, typed_error
 from kseg.client.producer.sequences import MAX_EPOCH
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.protocol.partition import TopicPartition

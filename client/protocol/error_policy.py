@@ -7,7 +7,7 @@ that is newer than this client is never retried.
 
     ERRORS = error_policy(
         "NOT_COORDINATOR GROUP_AUTHORIZATION_FAILED",     the default reactions
-        MEMBER,                                           a policy that several APIs share (`shared_errors`)
+        MEMBER,                                           a policy that several APIs share (see below)
         FAIL="UNKNOWN_TOPIC_OR_PARTITION",                instead of the default
     )
 
@@ -87,3 +87,28 @@ def error_policy(codes: str = "", *shared: ErrorPolicy, **reactions: str) -> Err
     for reaction, names in reactions.items():
         policy |= {ErrorCode[name]: Reaction[reaction] for name in names.split()}
     return MappingProxyType(policy)
+
+
+# --- error codes that APIs of several modules return
+
+COORDINATOR: Final = "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS"
+LEADER: Final = (
+    "NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE UNKNOWN_TOPIC_OR_PARTITION FENCED_LEADER_EPOCH "
+    "UNKNOWN_LEADER_EPOCH KAFKA_STORAGE_ERROR UNKNOWN_SERVER_ERROR"
+)
+CONTROLLER: Final = "NOT_CONTROLLER CLUSTER_AUTHORIZATION_FAILED REQUEST_TIMED_OUT INVALID_REQUEST UNSUPPORTED_VERSION"
+GROUP: Final = f"{COORDINATOR} GROUP_AUTHORIZATION_FAILED INVALID_GROUP_ID"
+DESCRIBED_GROUP: Final = f"{GROUP} GROUP_ID_NOT_FOUND INVALID_REQUEST TOPIC_AUTHORIZATION_FAILED"
+TRANSACTION: Final = (
+    f"{COORDINATOR} INVALID_PRODUCER_ID_MAPPING INVALID_PRODUCER_EPOCH PRODUCER_FENCED INVALID_TXN_STATE "
+    "CONCURRENT_TRANSACTIONS TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+)
+
+ABORTABLE: Final = error_policy(ABORT="TRANSACTION_ABORTABLE")
+#: The errors of a classic group's member that is not in the current generation. A static member that was replaced
+#: (FENCED_INSTANCE_ID) must not rejoin: the two would fence each other forever.
+MEMBER: Final = error_policy(
+    JOIN_AFRESH="UNKNOWN_MEMBER_ID ILLEGAL_GENERATION", REJOIN="REBALANCE_IN_PROGRESS", FAIL="FENCED_INSTANCE_ID"
+)
+#: The same for the protocols in which the coordinator assigns (KIP-848, KIP-932, KIP-1071).
+NEW_MEMBER: Final = error_policy(JOIN_AFRESH="UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH", FAIL="UNRELEASED_INSTANCE_ID")

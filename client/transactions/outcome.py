@@ -1,10 +1,21 @@
-"""Whether a transaction was committed, if the response to its EndTxn was lost.
+"""The outcome of a transaction: after a lost response to its EndTxn, and after an error.
 
-With the second protocol (KIP-890), EndTxn is sent again: the coordinator recognizes it by the epoch, and returns the
-producer id and epoch of the next transaction. With the first one, DescribeTransactions (65, brokers from 3.0 on)
-returns the state. Only a commit by this producer id and epoch is trusted: in all other cases EndTxn is sent again, and
-its response is more exact. Another id or epoch belongs to another producer with the same transactional id: a newer one
-may have committed its own transaction, after ours was aborted.
+If the response to EndTxn was lost, it is unknown whether the transaction was committed. With the second protocol
+(KIP-890), EndTxn is sent again: the coordinator recognizes it by the epoch, and returns the producer id and epoch of
+the next transaction. With the first one, DescribeTransactions (65, brokers from 3.0 on) returns the state. Only a
+commit by this producer id and epoch is trusted: in all other cases EndTxn is sent again, and its response is more
+exact. Another id or epoch belongs to another producer with the same transactional id: a newer one may have committed
+its own transaction, after ours was aborted.
+
+After an error, the state of a transaction is:
+
+    unchanged        retriable: the operation was retried until its deadline, and may be called again
+    AbortableError   TRANSACTION_ABORTABLE; a topic or group is not authorized; offsets are rejected
+    FatalError       fenced; the transactional id or the cluster is not authorized; the broker is too old; the
+                     coordinator's state contradicts ours
+
+During a commit, only TRANSACTION_ABORTABLE leads to AbortableError. After other errors that are not fatal, such as a
+failed login, the state is unchanged: an earlier try may have been executed, with its response lost.
 """
 
 from __future__ import annotations
@@ -12,10 +23,30 @@ from __future__ import annotations
 from typing import Final
 
 from kseg.client.cluster.cluster import Cluster
-from kseg.client.errors import error_from_code
+from kseg.client.errors import AuthorizationFailed, KafkaError, TransactionError, UnsupportedVersion, error_from_code
+from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.lookup import reaction
 from kseg.client.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnRequest, EndTxnResponse
 from kseg.client.retry import Deadline
+
+_FATAL_CODES: Final = frozenset(
+    {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether not even an abort is possible: the id is not ours (any more), or the coordinator's state differs."""
+    if isinstance(error, TransactionError):
+        return not error.abortable
+    if isinstance(error, AuthorizationFailed):
+        return error.code in _FATAL_CODES
+    return isinstance(error, UnsupportedVersion)
+
+
+def shows_no_commit(error: KafkaError) -> bool:
+    """Whether nothing was committed if an EndTxn failed with this error, nor by an earlier try of it."""
+    return error.code == ErrorCode.TRANSACTION_ABORTABLE
+
 
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 

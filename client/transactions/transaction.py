@@ -11,7 +11,7 @@ partitions implicitly, and EndTxn 5+ bumps the epoch with every transaction and 
 next one. The cluster's *finalized* `transaction.version` decides which one is used. It is read once, when a transaction
 begins, so that an upgrade during a transaction does not mix them.
 
-Which step is possible when: `client.transactions.states`. The state after an error: `client.transactions.failures`.
+Which step is possible when: `client.transactions.states`. The state after an error: `client.transactions.outcome`.
 
 A broker accepts a transactional commit by no member even if the group has live members: the caller has to check the
 group first (`client.groups.descriptions`), or commit as a member (KIP-447).
@@ -47,9 +47,8 @@ from kseg.client.protocol.messages.transactions import (
 )
 from kseg.client.protocol.partition import TopicPartition, by_topic
 from kseg.client.retry import Deadline
-from kseg.client.transactions.failures import is_fatal, shows_no_commit
 from kseg.client.transactions.offset_commit import check_offset_commit, offset_commit_request
-from kseg.client.transactions.outcome import verify_end
+from kseg.client.transactions.outcome import is_fatal, shows_no_commit, verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
 from kseg.client.transactions.states import State, StateMachine, Step
 

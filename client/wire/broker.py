@@ -34,7 +34,7 @@ from kseg.client.protocol.versions import negotiate
 from kseg.client.retry import Deadline
 from kseg.client.security.authenticate import LOGIN_INTERVAL, NEVER, log_in, refuse_without_sasl
 from kseg.client.wire.connection import MAX_FRAME, Connection
-from kseg.client.wire.failures import LastFailures
+from kseg.client.wire.failures import LastFailures, other_protocol
 from kseg.client.wire.negotiation import (
     BrokerVersions,
     SilentBrokers,
@@ -42,7 +42,6 @@ from kseg.client.wire.negotiation import (
     may_be_too_old,
     negotiate_versions,
 )
-from kseg.client.wire.other_protocols import other_protocol
 from kseg.client.wire.throttle import Throttle
 from kseg.client.wire.trace import Tap
 from kseg.client.wire.transport import Transport

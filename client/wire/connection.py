@@ -22,7 +22,7 @@ from typing import Any, Final
 from kseg.client.errors import ProtocolFault, RequestTooLarge, UnsupportedVersion
 from kseg.client.protocol.api import Api, decode_response, encode_request
 from kseg.client.protocol.errors import DecodeError, ProtocolError
-from kseg.client.wire.other_protocols import encrypted_listener, other_protocol
+from kseg.client.wire.failures import encrypted_listener, other_protocol
 
 SIZE: Final = struct.Struct(">i")
 CORRELATION_ID: Final = struct.Struct(">i")

@@ -2,11 +2,16 @@
 
 Java's client does this in two places: `leastLoadedNode` leaves out brokers in reconnect backoff, and after a connection
 that was not established, whatever the reason, the next one goes to the next address of the broker's name (KIP-302).
+
+A port that speaks another protocol, as its own bytes prove, is an error that no retry helps with; it names the setting
+to correct (`KafkaError.setting`).
 """
 
 from __future__ import annotations
 
 import time
+
+from kseg.client.errors import ProtocolFault
 
 
 class LastFailures:
@@ -28,3 +33,18 @@ class LastFailures:
     def at(self, host: str, port: int) -> float:
         """Monotonic time of the last failure in seconds, 0.0 if there is none: the lowest is to be tried first."""
         return self._at.get((host, port), 0.0)
+
+
+def other_protocol(name: str, broker: str | None) -> ProtocolFault:
+    """The port speaks the protocol of this name."""
+    fault = ProtocolFault(f"this port speaks {name}, not Kafka's protocol: check bootstrap.servers", broker=broker)
+    fault.blame("bootstrap.servers", "set bootstrap.servers to host and port of a Kafka broker's listener")
+    return fault
+
+
+def encrypted_listener(broker: str | None) -> ProtocolFault:
+    """The port answers in TLS, and this client does not encrypt."""
+    remedy = "set security.protocol to SSL or SASL_SSL, or use a PLAINTEXT one"
+    fault = ProtocolFault(f"this is a TLS listener: {remedy}", broker=broker)
+    fault.blame("security.protocol", remedy)
+    return fault

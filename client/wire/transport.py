@@ -22,8 +22,7 @@ from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, KafkaErr
 from kseg.client.protocol.printable import printable
 from kseg.client.retry import Deadline
 from kseg.client.security.tlserrors import tls_error
-from kseg.client.wire.failures import LastFailures
-from kseg.client.wire.other_protocols import other_protocol
+from kseg.client.wire.failures import LastFailures, other_protocol
 
 if TYPE_CHECKING:
     from kseg.client.security.tls import TlsConfig

@@ -43,9 +43,8 @@ from kseg.etl.source.resolve import LogBounds
 from kseg.etl.spark.remedies import RemediesTold
 from kseg.etl.spark_format.partition import KsegPartition, read_partition
 from kseg.etl.spark_format.planning import PartitionRange, is_given
-from kseg.etl.spark_format.stream_admission import take_at_most
 from kseg.etl.spark_format.stream_identity import behind, check_cluster, lost_records
-from kseg.etl.spark_format.stream_offsets import StreamOffsets
+from kseg.etl.spark_format.stream_offsets import StreamOffsets, take_at_most
 from kseg.etl.spark_format.stream_options import StreamOptions
 
 if TYPE_CHECKING:

@@ -1,13 +1,20 @@
 """JSON to hex and back, for a request or a response of one version: the body, or the whole frame without its size.
 
 A third side, "data", is for the formats inside of bytes fields: there the header is the int16 version in front.
+
+Formats inside of bytes are the messages of `client.protocol.embedded`, found by their class's name.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
+from functools import cache
+from types import ModuleType
 from typing import Any
 
+from kseg.client.protocol import embedded
 from kseg.client.protocol.api import Api
 from kseg.client.protocol.codec import decode, decode_prefix, encode
 from kseg.client.protocol.embedded.framing import version_of
@@ -18,7 +25,32 @@ from kseg.client.protocol.schema import Message
 from kseg.etl.errors import ConfigurationError
 from kseg.jobs.api import bad_argument
 from kseg.jobs.api.calling import find_api
-from kseg.jobs.api.embedded import by_name
+
+
+@cache
+def embedded_modules() -> dict[str, ModuleType]:
+    """Every module that defines a format, by its name."""
+    names = [found.name for found in pkgutil.iter_modules(embedded.__path__)]
+    loaded = {name: importlib.import_module(f"{embedded.__name__}.{name}") for name in names}
+    return {name: module for name, module in loaded.items() if defined_in(module)}
+
+
+def defined_in(module: ModuleType) -> list[type[Message]]:
+    """The messages of one module, in its own order."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Message)
+        and value.__module__ == module.__name__
+        and hasattr(value, "VERSIONS")
+    ]
+
+
+@cache
+def embedded_messages() -> dict[str, type[Message]]:
+    """Every embedded message by its class's name."""
+    return {cls.__name__: cls for module in embedded_modules().values() for cls in defined_in(module)}
 
 
 def encode_text(name: str, side: str, version: int, document: Any, *, header: bool) -> str:
@@ -76,7 +108,7 @@ def decode_text(name: str, side: str, version: int, text: str, *, header: bool, 
 def _definitions(name: str, side: str, version: int) -> tuple[type[Message], type[Message] | None, int]:
     """The message's class, its header's and the header's version; data has no header of its own."""
     if side == "data":
-        found = {known.casefold(): cls for known, cls in by_name().items()}.get(name.casefold())
+        found = {known.casefold(): cls for known, cls in embedded_messages().items()}.get(name.casefold())
         if found is None:
             raise bad_argument("NAME", f"there is no format {name!r} inside of bytes", "`kseg api docs` lists them")
         return found, None, -1

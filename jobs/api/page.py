@@ -13,7 +13,7 @@ from kseg.client.protocol.fields import ZERO_UUID
 from kseg.client.protocol.json_form import json_name
 from kseg.client.protocol.registry import API_BY_KEY
 from kseg.client.protocol.schema import NEVER, Field, Message, Struct, Versions
-from kseg.jobs.api import embedded
+from kseg.jobs.api.coding import defined_in, embedded_modules
 
 _HEAD = """\
 # The protocol
@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
         yield from _api(api)
 
     yield _EMBEDDED
-    for module in embedded.modules().values():
+    for module in embedded_modules().values():
         yield from _formats(module)
 
 
@@ -70,7 +70,7 @@ def _formats(module: ModuleType) -> Iterator[str]:
     yield f"\n### {module.__name__.rpartition('.')[2]}\n\n{' '.join(title.split())}\n"
     if notes:
         yield f"\n{notes}\n"
-    for cls in embedded.defined_in(module):
+    for cls in defined_in(module):
         key = getattr(cls, "KEY", None)
         kind = "" if key is None else f", type {key}"
         yield f"\n**{cls.__name__}**, v{_span(cls.VERSIONS)}{kind}: {_about(cls)}\n"

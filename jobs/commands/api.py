@@ -11,10 +11,9 @@ import click
 
 from kseg.etl.errors import ExitCode
 from kseg.jobs.api import bad_argument
-from kseg.jobs.invocation.cluster_options import cluster_or_controller_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options, debug_option, trace_option
+from kseg.jobs.invocation.options import cluster_or_controller_options, common_options, debug_option, trace_option
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.options import command_config_option, common_options, with_spark_option
 from kseg.jobs.invocation.result import Result
-from kseg.jobs.output.closed_pipe import while_read
 from kseg.jobs.output.redaction import REDACTOR
+from kseg.jobs.output.standard_streams import while_read
 
 if TYPE_CHECKING:
     from kseg.etl.config.check import CheckedFile

@@ -13,7 +13,7 @@ from kseg.etl.errors import ExitCode
 from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.job import load_job
 from kseg.jobs.invocation.options import command_config_option
-from kseg.jobs.output.closed_pipe import while_read
+from kseg.jobs.output.standard_streams import while_read
 from kseg.jobs.output.tables import console_for
 from kseg.jobs.packaging.doctor import Finding, examine, healthy
 

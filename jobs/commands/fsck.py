@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from kseg.jobs.invocation.layout_options import layout_options
-from kseg.jobs.output.closed_pipe import while_read
+from kseg.jobs.output.standard_streams import while_read
 from kseg.jobs.output.tables import show
 from kseg.jobs.progress import progress_for
 from kseg.segment_reader.log.damage.check import PartitionCheck, check_partition

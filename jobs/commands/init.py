@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kseg.etl.decoding.formats.registry import in_samples
-from kseg.jobs.invocation.cluster_options import cluster_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import cluster_options, common_options
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.files import writing_to
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kseg.jobs.invocation.cluster_options import cluster_options
 from kseg.jobs.invocation.execution import tracing
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import debug_option, trace_option
+from kseg.jobs.invocation.options import cluster_options, debug_option, trace_option
 
 if TYPE_CHECKING:
     from kseg.client.protocol.partition import TopicPartition

@@ -8,10 +8,9 @@ from typing import BinaryIO, Literal
 
 import click
 
-from kseg.jobs.invocation.cluster_options import cluster_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import cluster_options, common_options
 from kseg.jobs.invocation.result import Result
 
 

@@ -8,10 +8,9 @@ import click
 
 from kseg.etl.decoding.formats.registry import in_registries
 from kseg.etl.errors import ExitCode
-from kseg.jobs.invocation.cluster_options import is_job_file
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import command_config_option, common_options
+from kseg.jobs.invocation.options import command_config_option, common_options, is_job_file
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.jobs.invocation.cluster_options import cluster_options
 from kseg.jobs.invocation.command import KsegCommand
 from kseg.jobs.invocation.invocation import Invocation
-from kseg.jobs.invocation.options import common_options
+from kseg.jobs.invocation.options import cluster_options, common_options
 from kseg.jobs.invocation.result import Result
 
 if TYPE_CHECKING:

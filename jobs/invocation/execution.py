@@ -19,9 +19,8 @@ from kseg.jobs.invocation.invocation import Invocation
 from kseg.jobs.invocation.result import Result
 from kseg.jobs.invocation.run_file import RunFile
 from kseg.jobs.invocation.stopping import stoppable
-from kseg.jobs.output.closed_pipe import has_no_reader
-from kseg.jobs.output.encoding import escape_unencodable
 from kseg.jobs.output.last_output import last_output
+from kseg.jobs.output.standard_streams import escape_unencodable, has_no_reader
 from kseg.jobs.progress import progress_for
 from kseg.jobs.progress.waits import waits_shown
 

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from kseg.jobs.output.closed_pipe import while_read
+from kseg.jobs.output.standard_streams import while_read
 
 
 @contextmanager

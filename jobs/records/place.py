@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kseg.jobs.invocation.cluster_options import is_job_file
+from kseg.jobs.invocation.options import is_job_file
 
 if TYPE_CHECKING:
     from kseg.client.config import ClientConfig

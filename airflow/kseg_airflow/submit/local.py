@@ -6,8 +6,7 @@ import contextlib
 
 from kseg_airflow.drivers.handles import Handle
 from kseg_airflow.drivers.local import start
-from kseg_airflow.nameless_file import nameless_file, path_of
-from kseg_airflow.submission import Submission
+from kseg_airflow.submission import Submission, nameless_file, path_of
 
 
 def submit(submission: Submission) -> Handle:

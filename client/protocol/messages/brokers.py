@@ -8,12 +8,11 @@ from typing import TypeAlias
 from uuid import UUID
 
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import CONTROLLER, error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, int64, string, uint16, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import CONTROLLER
 
 
 class BrokerRegistrationRequest(

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import CONTROLLER, error_policy
 from kseg.client.protocol.fields import array, boolean, float64, int8, int16, int32, string
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import CONTROLLER
 
 _CONFIGS: Final = (
     f"{CONTROLLER} INVALID_CONFIG TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED "

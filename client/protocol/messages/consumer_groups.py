@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import DESCRIBED_GROUP, GROUP, NEW_MEMBER, error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
 
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):

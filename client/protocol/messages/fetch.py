@@ -8,12 +8,11 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import LEADER, error_policy
 from kseg.client.protocol.fields import ByteString, array, int8, int16, int32, int64, record_set, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import LEADER
 
 #: The broker has evicted the fetch session, or its epoch differs.
 _SESSION: Final = error_policy(

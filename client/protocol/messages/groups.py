@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import GROUP, MEMBER, error_policy
 from kseg.client.protocol.fields import array, boolean, byte_string, int16, int32, string
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
 class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+", client_waits="3+"):

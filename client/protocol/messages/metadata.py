@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import ABORTABLE, error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, string, struct, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import ABORTABLE
 
 
 class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+", client_waits="6+"):

@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import GROUP, MEMBER, error_policy
 from kseg.client.protocol.fields import array, boolean, int16, int32, int64, string, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import GROUP, MEMBER
 
 
 class OffsetCommitRequest(

@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import CONTROLLER, error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import CONTROLLER
 
 
 class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+", client_waits="0+"):

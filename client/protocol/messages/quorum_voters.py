@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import CONTROLLER, error_policy
 from kseg.client.protocol.fields import (
     array,
     boolean,
@@ -23,7 +23,6 @@ from kseg.client.protocol.fields import (
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import CONTROLLER
 
 _QUORUM: Final = f"{CONTROLLER} NOT_LEADER_OR_FOLLOWER INCONSISTENT_CLUSTER_ID INVALID_REQUEST"
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from kseg.client.protocol.error_codes import ErrorCode
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import DESCRIBED_GROUP, GROUP, NEW_MEMBER, error_policy
 from kseg.client.protocol.fields import (
     array,
     boolean,
@@ -22,7 +22,6 @@ from kseg.client.protocol.fields import (
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
 _SHARE_OFFSETS: Final = (
     f"{GROUP} TOPIC_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND UNKNOWN_TOPIC_OR_PARTITION NON_EMPTY_GROUP "

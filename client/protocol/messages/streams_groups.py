@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import DESCRIBED_GROUP, GROUP, NEW_MEMBER, error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, struct, uint16
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import DESCRIBED_GROUP, GROUP, NEW_MEMBER
 
 
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key=88, versions="0", flexible="0+"):

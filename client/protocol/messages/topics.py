@@ -7,12 +7,11 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from kseg.client.protocol.error_policy import error_policy
+from kseg.client.protocol.error_policy import CONTROLLER, LEADER, error_policy
 from kseg.client.protocol.fields import array, boolean, int8, int16, int32, int64, string, uuid
 from kseg.client.protocol.permissions import permissions
 from kseg.client.protocol.routing import RequestTarget, RetrySafety, Route
 from kseg.client.protocol.schema import Request, Response, Struct
-from kseg.client.protocol.shared_errors import CONTROLLER, LEADER
 
 _TOPIC_CHANGE: Final = (
     f"{CONTROLLER} INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED POLICY_VIOLATION THROTTLING_QUOTA_EXCEEDED"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg_airflow.kafka_connection import KafkaConnectionError, java_properties, properties_of_connection
+from kseg_airflow.connections import KafkaConnectionError, java_properties, properties_of_connection
 
 
 def test_names_of_librdkafka_become_javas(tmp_path: Path) -> None:

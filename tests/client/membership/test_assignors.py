@@ -12,8 +12,14 @@ import pytest
 
 from kseg.client.membership.assignor import Assignment, Assignor, Racks, Subscription
 from kseg.client.membership.simple_assignors import RangeAssignor, RoundRobinAssignor
-from kseg.client.membership.sticky import CooperativeStickyAssignor, StickyAssignor
-from kseg.client.membership.sticky_data import decode_generation, decode_owned, encode_generation, encode_owned
+from kseg.client.membership.sticky import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
+    decode_generation,
+    decode_owned,
+    encode_generation,
+    encode_owned,
+)
 from kseg.client.protocol.partition import TopicPartition
 
 ASSIGNORS: list[type[Assignor]] = [RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor]

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from kseg.client.producer.murmur2 import partition_of_key
-from kseg.client.producer.partitioners import Default, RandomOnce, RoundRobin, TopicPartitions, Users
+from kseg.client.producer.partitioners import Default, RandomOnce, RoundRobin, TopicPartitions, Users, partition_of_key
 
 FOUR = TopicPartitions(4, (0, 1, 2, 3))
 #: Partition 2 has no leader now.

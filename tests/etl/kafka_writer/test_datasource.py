@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from kseg.client.producer.murmur2 import partition_of_key
+from kseg.client.producer.partitioners import partition_of_key
 from kseg.jobs.broker import jars
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]

@@ -18,7 +18,7 @@ import shared_jvm
 from kseg.client import CommittedOffset, TopicPartition, commit_offsets
 from kseg.client.admin.topics import create_partitions, create_topic, delete_topics
 from kseg.client.errors import Fenced, TransactionError, UnknownTopic
-from kseg.client.producer.murmur2 import partition_of_key
+from kseg.client.producer.partitioners import partition_of_key
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.kafka_writer import transactional
 from kseg.etl.kafka_writer.marker import marker_group

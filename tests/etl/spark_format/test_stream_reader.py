@@ -20,8 +20,7 @@ from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.source import lag
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.spark_format.stream import KsegStreamReader
-from kseg.etl.spark_format.stream_admission import take_at_most
-from kseg.etl.spark_format.stream_offsets import StreamOffsets
+from kseg.etl.spark_format.stream_offsets import StreamOffsets, take_at_most
 from kseg.etl.spark_format.stream_options import StreamOptions
 from kseg.segment_reader.encode.batches import Record
 from sending import send_to

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kseg.client.protocol.registry import API_BY_NAME
-from kseg.jobs.api.embedded import by_name
+from kseg.jobs.api.coding import embedded_messages
 from kseg.jobs.api.page import page
 from kseg.jobs.cli import cli
 
@@ -32,8 +32,8 @@ def test_every_api_is_in_the_index_and_has_a_table_of_its_own() -> None:
 
 def test_the_formats_inside_of_bytes_are_there() -> None:
     text = page().partition("\n## Formats inside of bytes\n")[2]
-    assert len(by_name()) > 80
-    for name, cls in by_name().items():
+    assert len(embedded_messages()) > 80
+    for name, cls in embedded_messages().items():
         versions = (
             str(cls.VERSIONS.lowest)
             if cls.VERSIONS.lowest == cls.VERSIONS.highest

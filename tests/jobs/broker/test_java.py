@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kseg.jobs.broker.errors import JavaMissing
+from kseg.jobs.broker.jars import authorities, java_key_store
 from kseg.jobs.broker.java import find_java, use_java
-from kseg.jobs.broker.trust import authorities, java_key_store
 
 
 def _fake_java(home: Path, version: str, *, modules: str = "") -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.client.producer.murmur2 import murmur2
+from kseg.client.producer.partitioners import murmur2
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.encode.bodies import batch_of, compress_body, encode_body, records_of
 from kseg.segment_reader.encode.columns import Columns, NullHeaderKey

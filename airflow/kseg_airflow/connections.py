@@ -1,10 +1,13 @@
-"""A connection of the Apache provider's type `kafka` as Java client properties.
+"""Airflow connections as settings of `kseg`.
 
-Its extra has librdkafka's names. Most are Java's too; some differ, and certificates lie in other places. Consumer
-settings (group.id, auto.offset.reset …) belong in the job file and are left out; a property without a counterpart that
-would change how brokers are reached is an error.
+A connection of the Apache provider's type `kafka` becomes Java client properties. Its extra has librdkafka's names.
+Most are Java's too; some differ, and certificates lie in other places. Consumer settings (group.id, auto.offset.reset
+…) belong in the job file and are left out; a property without a counterpart that would change how brokers are reached
+is an error.
 https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 https://kafka.apache.org/documentation/#consumerconfigs
+
+A connection of the Apache Spark provider's type `spark_connect` becomes a Connect server's address, token included.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from kseg_airflow.compat import AirflowFailException, BaseHook, mask_secret
 
@@ -172,3 +176,33 @@ def _is_default(key: str, text: str) -> bool:
         ("enable.ssl.certificate.verification", "true"),
         ("enable.sasl.oauthbearer.unsecure.jwt", "false"),
     }
+
+
+#: Where `kseg` (and pyspark) read the address, if neither job file nor `--remote` has one.
+SPARK_REMOTE: Final = "SPARK_REMOTE"
+
+
+def address_of_connection(conn_id: str) -> str:
+    """The address; its token is masked in all logs from here on. Raises AirflowFailException."""
+    connection = BaseHook.get_connection(conn_id)
+    if connection.conn_type != "spark_connect":
+        raise AirflowFailException(f"{conn_id} is of type {connection.conn_type}; make it one of type spark_connect")
+    try:
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+    except ImportError:
+        raise AirflowFailException(
+            'remote_conn_id needs the Apache Spark provider: pip install "kafka-segment-etl-airflow[spark]"'
+        ) from None
+    if connection.password:
+        mask_secret(connection.password)
+        mask_secret(quote(connection.password))
+    return str(SparkConnectHook(conn_id).get_connection_url())
+
+
+def check_no_token(remote: str | None) -> None:
+    """Raises AirflowFailException for an address with a token."""
+    if remote is not None and "token=" in remote.lower():
+        raise AirflowFailException(
+            "remote has a token, which is seen in the task's fields, its log and the driver's command line: use "
+            "remote_conn_id, a connection of type spark_connect"
+        )

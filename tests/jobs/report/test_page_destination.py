@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kseg.jobs.report.destination import write_text
+from kseg.jobs.report.page import write_text
 
 
 @pytest.mark.parametrize(

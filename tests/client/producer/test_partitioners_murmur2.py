@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from java_programs import java_with_kafka
-from kseg.client.producer.murmur2 import murmur2, partition_of_key
+from kseg.client.producer.partitioners import murmur2, partition_of_key
 
 COUNTS = (1, 2, 3, 7, 12, 100, 2**31 - 1)
 

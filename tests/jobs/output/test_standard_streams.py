@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.jobs.output import closed_pipe
+from kseg.jobs.output import standard_streams
 
 ROOT = Path(__file__).parents[3]
-CUT_OFF = closed_pipe.EXIT_CODE
+CUT_OFF = standard_streams.EXIT_CODE
 
 
 def unread(*words: str, errors_too: bool = False, before: str = "") -> tuple[int, str]:
@@ -79,15 +79,15 @@ def test_a_run_whose_result_nobody_reads_has_ended_well(tmp_path: Path) -> None:
 
 
 def test_a_closed_connection_is_no_closed_output() -> None:
-    with pytest.raises(BrokenPipeError), closed_pipe.while_read(sys.stdout):
+    with pytest.raises(BrokenPipeError), standard_streams.while_read(sys.stdout):
         raise BrokenPipeError("of a socket")
 
 
 def test_a_stream_with_a_reader_has_one() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        assert not closed_pipe.has_no_reader(stream)
+        assert not standard_streams.has_no_reader(stream)
         os.close(reading)
-        assert closed_pipe.has_no_reader(stream)
+        assert standard_streams.has_no_reader(stream)
         stream.write("kept in a buffer")
-        closed_pipe.discard(stream)
+        standard_streams.discard(stream)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kseg.jobs.output.encoding import escape_unencodable
+from kseg.jobs.output.standard_streams import escape_unencodable
 
 TEXT = "ä – € 😀 \udcff"
 
