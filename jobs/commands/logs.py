@@ -28,8 +28,7 @@ def logs(invocation: Invocation, run: str | None, job: str | None) -> Result:
     newest 50 are kept, in $KSEG_LOGS or the folder `logs` of the cache.
     """
     from kseg.client.protocol.printable import printable
-    from kseg.jobs.invocation.error_log import log_folder
-    from kseg.jobs.invocation.written_logs import written_logs
+    from kseg.jobs.invocation.error_log import log_folder, written_logs
 
     found = [log for log in written_logs() if job is None or log.job == job]
     if run is not None:

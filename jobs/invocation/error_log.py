@@ -1,10 +1,18 @@
-"""The log file of a failed command: tracebacks of every error in the chain, with Spark's and the workers' own.
+"""The log files of failed commands: tracebacks of every error in the chain, with Spark's and the workers' own.
 
     ~/.cache/kseg/logs/20260101T080000-ingest-4711.log        ($KSEG_LOGS, $KSEG_CACHE/logs; else a temporary file)
 
 A person sees the error, its address and what to do; all else is here. The newest `KEPT` files are kept, readable by
 their owner alone: they may quote records. Secrets are redacted. Other programs may log to the same folder: their files
 are left alone.
+
+Each begins with lines that say its job, run and error, which `kseg logs` reads:
+
+    command: ingest
+    job: orders
+    run: 4be1f00c52-17-9a3e11d0
+    error: TransformError: …
+    (an empty line, then the tracebacks)
 """
 
 from __future__ import annotations
@@ -15,9 +23,10 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kseg.etl.spark.cache import cache_root
 from kseg.etl.spark.home import expand_home
@@ -116,3 +125,42 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         found[id(each)] = each
         left += [linked for linked in (each.__context__, each.__cause__) if linked is not None]
     yield from reversed(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLog:
+    """A log file. at: ISO 8601, UTC. job, run, error: None where they were not known."""
+
+    path: str
+    at: str
+    command: str
+    job: str | None
+    run: str | None
+    error: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def read(self) -> str:
+        return Path(self.path).read_text(encoding="utf-8", errors="replace")
+
+
+def written_logs() -> Iterator[WrittenLog]:
+    """The newest first. Files of other programs are left out."""
+    for path in sorted(log_folder().glob("*.log"), reverse=True):
+        with suppress(OSError, ValueError):
+            at = datetime.strptime(path.name.partition("-")[0], TIME_FORMAT).replace(tzinfo=UTC)
+            head = _head(path)
+            command = head.get("command") or path.name.split("-")[1]
+            yield WrittenLog(str(path), at.isoformat(), command, head.get("job"), head.get("run"), head.get("error"))
+
+
+def _head(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, colon, value = line.rstrip("\n").partition(": ")
+            if not colon or name not in ("command", "job", "run", "error"):
+                break
+            found[name] = value
+    return found

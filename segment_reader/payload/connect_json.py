@@ -1,24 +1,30 @@
 """Kafka Connect's JSON, `{"schema": …, "payload": …}`, as rows of the payload: JSON's decoder under a declared type.
 
     schema     compared with the declared type, once for each text: as a contradiction, or as nothing at all. Payloads
-               that begin with the bytes of one whose schema was accepted are decoded without it (`repeated_start`)
+               that begin with the bytes of one whose schema was accepted are decoded without it
     payload    the row; null is a tombstone
 
 Of a `payload` the usual formats are Connect's: timestamps as milliseconds, dates as days, decimals as base64.
 Source: `org.apache.kafka.connect.json.JsonConverter`.
+
+Documents that begin alike have the same schema, which is compared and not parsed:
+
+    {"schema":{…},"payload":{…}}      one document that was decoded, and whose schema was accepted
+    └── its start ──┘                 others that begin with these bytes are decoded from the comma on, which
+                 {"payload":{…}}      becomes a brace
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.segment_reader.payload.buffers import null_mask
+from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.connect_schema import contradicting_fields, contradiction
 from kseg.segment_reader.payload.ddl import quoted
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
@@ -27,8 +33,45 @@ from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.document import parse
 from kseg.segment_reader.payload.json.formats import BASE64, EPOCH_DAYS, JSON_TEXT
 from kseg.segment_reader.payload.json.shape import JsonOptions, shape_of
-from kseg.segment_reader.payload.plain import Engine, Nulling
-from kseg.segment_reader.payload.repeated_start import RepeatedStart, repeated_start
+from kseg.segment_reader.payload.plain import BadPayload, Engine, Nulling
+
+
+@dataclass(frozen=True)
+class RepeatedStart:
+    """start: a payload's first bytes, a frame too, up to the name of its second member."""
+
+    start: bytes
+
+    @property
+    def skip(self) -> int:
+        """Where a shortened document begins."""
+        return len(self.start) - 1
+
+    def of(self, payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+        """Which payloads begin so."""
+        found = pc.starts_with(payloads, self.start)
+        return np.asarray(found.fill_null(False))
+
+    def shortened(self, payloads: pa.BinaryArray) -> pa.BinaryArray:
+        """A copy of payloads that all begin so, in which byte `skip` begins a document without the first member."""
+        offsets, data = byte_buffers(payloads)
+        first, last = int(offsets[0]), int(offsets[-1])
+        copy = data[first:last].copy()
+        copy[offsets[:-1] - first + self.skip] = ord("{")
+        buffers = [None, pa.py_buffer((offsets - first).astype(np.int32)), pa.py_buffer(copy)]
+        return pa.Array.from_buffers(pa.binary(), len(payloads), buffers)
+
+
+def repeated_start(payload: bytes, skip: int, members: tuple[str, str], max_depth: int) -> RepeatedStart | None:
+    """Of a document that begins with these two members."""
+    try:
+        found = parse(payload, skip, max_depth).members
+    except BadPayload:
+        return None
+    if tuple(member.name for member in found[:2]) != members:
+        return None
+    return RepeatedStart(payload[: found[1].start])
+
 
 CONNECT_OPTIONS = JsonOptions(timestamp_format="epoch_millis", date_format=EPOCH_DAYS, unknown_fields="ignore")
 
