@@ -2,9 +2,9 @@
 
     {"add": {"path": "part-0.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": true}}
 
-(Delta protocol, "Actions".) A class has the fields that are used; others are passed over, and so are kinds of actions
-that say nothing of a snapshot (`commitInfo`, `cdc`) or that the protocol does not name. A field's JSON name is its own
-in camel case. Absent and null are the same.
+(Delta protocol, "Actions".) A class has the fields that are used. Others are not looked at, so a value that another
+writer got wrong there stops nobody; and neither are kinds of actions that say nothing of a snapshot (`commitInfo`,
+`cdc`) or that the protocol does not name. A field's JSON name is its own in camel case. Absent and null are the same.
 """
 
 from __future__ import annotations
@@ -44,10 +44,6 @@ def _is_texts(value: Any) -> bool:
 
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
-
-
-def _is_text_map(value: Any) -> bool:
-    return isinstance(value, dict) and all(text is None or isinstance(text, str) for text in value.values())
 
 
 def _is(check: Callable[[Any], bool], default: Any = MISSING) -> Any:
@@ -102,7 +98,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol(Action):
+class TableProtocol(Action):
     """Versions and features that readers and writers must know ("Protocol Evolution")."""
 
     KIND = "protocol"
@@ -113,18 +109,16 @@ class Protocol(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata(Action):
-    """Schema, partition columns and properties ("Change Metadata"). schema_string: JSON."""
+class TableMetadata(Action):
+    """A table's id and schema ("Change Metadata"). schema_string: JSON."""
 
     KIND = "metaData"
     id: str = _is(_is_text)
     schema_string: str = _is(_is_text)
-    partition_columns: Sequence[str] = _is(_is_texts)
-    configuration: Mapping[str, str | None] = _is(_is_text_map, NOTHING)
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The schema as JSON. Raises MalformedAction."""
+        """The schema as JSON. It is not looked at before. Raises MalformedAction."""
         try:
             found = json.loads(self.schema_string)
         except (ValueError, RecursionError) as error:
@@ -157,10 +151,9 @@ class FileAction(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile(FileAction):
-    """("Add File and Remove File".) size: bytes. stats: JSON."""
+    """("Add File and Remove File".) stats: JSON."""
 
     KIND = "add"
-    size: int = _is(_is_integer)
     stats: str | None = _is(_is_text, None)
 
     @property
@@ -182,7 +175,7 @@ class RemoveFile(FileAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction(Action):
+class AppTransaction(Action):
     """The version that an application has reached ("Transaction Identifiers")."""
 
     KIND = "txn"
@@ -225,11 +218,11 @@ class CheckpointMetadata(Action):
 KINDS: Final[Mapping[str, type[Action]]] = {
     kind.KIND: kind
     for kind in (
-        Protocol,
-        Metadata,
+        TableProtocol,
+        TableMetadata,
         AddFile,
         RemoveFile,
-        Transaction,
+        AppTransaction,
         DomainMetadata,
         Sidecar,
         CheckpointMetadata,
@@ -292,7 +285,8 @@ def parse_line(line: str | bytes) -> Iterator[Action]:
 def checked(action: A) -> A:
     """The action, whose parts that are read later are as the protocol says, too. Raises MalformedAction."""
     if isinstance(action, FileAction):
-        _ = action.key
-    elif isinstance(action, Metadata):
-        _ = action.schema
+        try:
+            "".join(filter(None, action.key)).encode()
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can express and no name has
+            raise MalformedAction(f"{action.KIND} has a path or deletion vector that is no text") from error
     return action

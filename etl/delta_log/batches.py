@@ -1,13 +1,14 @@
 """File actions many at a time: as they are in a Parquet checkpoint (Arrow), or as actions of JSON files.
 
 A table may have a million files. As Python objects they take a kilobyte each, and half a minute; so what only counts
-files, bytes and rows does not make them.
+rows does not make them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,31 +24,6 @@ _ROWS: Final = r'^\{"numRecords":(?P<rows>\d{1,18})[,}]'
 """How statistics begin with most writers; others are parsed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Of logical files. size: bytes. stored_rows: rows in the data files; None: a file's statistics lack it.
-    deleted_rows: those of them that deletion vectors hide."""
-
-    files: int = 0
-    size: int = 0
-    stored_rows: int | None = 0
-    deleted_rows: int = 0
-
-    @property
-    def rows(self) -> int | None:
-        """Rows that a reader sees."""
-        return None if self.stored_rows is None else self.stored_rows - self.deleted_rows
-
-    def __add__(self, other: Totals) -> Totals:
-        unknown = self.stored_rows is None or other.stored_rows is None
-        return Totals(
-            self.files + other.files,
-            self.size + other.size,
-            None if unknown else (self.stored_rows or 0) + (other.stored_rows or 0),
-            self.deleted_rows + other.deleted_rows,
-        )
-
-
 class FileBatch(ABC):
     """Some files."""
 
@@ -59,7 +35,8 @@ class FileBatch(ABC):
         """Those whose keys are not among these. paths: of the keys."""
 
     @abstractmethod
-    def totals(self) -> Totals: ...
+    def rows(self) -> int | None:
+        """Rows that a reader sees, which deletion vectors do not hide; None: a file's statistics lack them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,52 +51,58 @@ class ActionBatch(FileBatch):
     def without(self, keys: Collection[Key], paths: Collection[str]) -> FileBatch:
         return ActionBatch([action for action in self.actions if action.key not in keys])
 
-    def totals(self) -> Totals:
-        rows = [action.stored_rows for action in self.actions]
-        return Totals(
-            len(rows),
-            sum(action.size for action in self.actions),
-            None if None in rows else sum(filter(None, rows)),
-            sum(action.deleted_rows for action in self.actions),
-        )
+    def rows(self) -> int | None:
+        rows = [action.rows for action in self.actions]
+        return None if None in rows else sum(filter(None, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowBatch(FileBatch):
-    """Rows of a checkpoint's column. rows: an array of structs without nulls. action: makes one of a row's values."""
+    """Rows of a checkpoint's column. rows: an array of structs without nulls. action: makes one of a row's values.
 
-    rows: pa.StructArray
+    reading: within it what Arrow raises becomes an error of the checkpoint. Arrow looks at values (types, UTF-8) only
+    when they are used.
+    """
+
+    structs: pa.StructArray
     action: Callable[[dict[str, Any]], AddFile]
+    reading: Callable[[], AbstractContextManager[None]]
 
     def __iter__(self) -> Iterator[AddFile]:
-        return map(self.action, self.rows.to_pylist())
+        with self.reading():
+            rows = self.structs.to_pylist()
+        return map(self.action, rows)
 
     def without(self, keys: Collection[Key], paths: Collection[str]) -> FileBatch:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        path = self._field("path")
-        candidates = pc.is_in(path, pa.array(list(paths), path.type)) if paths else None
-        if candidates is None or not candidates.true_count:
-            return self
-        gone = [self.action(self.rows[n].as_py()).key in keys for n in pc.indices_nonzero(candidates).to_pylist()]
-        return ArrowBatch(
-            self.rows.filter(pc.replace_with_mask(_all_true(len(self.rows)), candidates, pc.invert(gone))), self.action
-        )
+        with self.reading():
+            path = self._field("path")
+            candidates = pc.is_in(path, pa.array(list(paths), path.type)) if paths else None
+            if candidates is None or not candidates.true_count:
+                return self
+            rows = self.structs.filter(candidates).to_pylist()
+        kept = [self.action(row).key not in keys for row in rows]
+        with self.reading():
+            everything = pa.repeat(pa.scalar(True), len(self.structs))
+            rest = self.structs.filter(pc.replace_with_mask(everything, candidates, pa.array(kept)))
+        return ArrowBatch(rest, self.action, self.reading)
 
-    def totals(self) -> Totals:
+    def rows(self) -> int | None:
         import pyarrow.compute as pc
 
-        size, vector = self._field("size"), self._field("deletionVector")
-        hidden = 0 if vector is None else pc.sum(pc.struct_field(vector, "cardinality")).as_py() or 0
-        return Totals(len(self.rows), 0 if size is None else pc.sum(size).as_py() or 0, self._stored_rows(), hidden)
+        with self.reading():
+            stored, vector = self._stored_rows(), self._field("deletionVector")
+            hidden = 0 if vector is None else _sum(pc.struct_field(vector, "cardinality"))
+            return None if stored is None else stored - hidden
 
     def _stored_rows(self) -> int | None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         stats, parsed = self._field("stats"), self._field("stats_parsed")
-        rows = pa.nulls(len(self.rows), pa.int64())
+        rows = pa.nulls(len(self.structs), pa.int64())
         if stats is not None:
             found = pc.extract_regex(stats, _ROWS)
             rows = pc.struct_field(found, "rows").cast(pa.int64())
@@ -128,16 +111,18 @@ class ArrowBatch(FileBatch):
         if stats is not None and rows.null_count:
             rest = [rows_in(text) for text in stats.filter(rows.is_null()).to_pylist()]
             rows = pc.replace_with_mask(rows, rows.is_null(), pa.array(rest, pa.int64()))
-        return None if rows.null_count else pc.sum(rows).as_py() or 0
+        return None if rows.null_count else _sum(rows)
 
     def _field(self, name: str) -> Any:
         """A field's values; None where the checkpoint does not have it. Nulls where the whole row is null."""
         import pyarrow.compute as pc
 
-        return pc.struct_field(self.rows, name) if self.rows.type.get_field_index(name) >= 0 else None
+        return pc.struct_field(self.structs, name) if self.structs.type.get_field_index(name) >= 0 else None
 
 
-def _all_true(length: int) -> Any:
+def _sum(numbers: Any) -> int:
+    """Of 64-bit integers, without overflow; nulls count as 0."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return pa.repeat(pa.scalar(True), length)
+    return int(pc.sum(numbers.cast(pa.int64()).cast(pa.decimal128(38))).as_py() or 0)

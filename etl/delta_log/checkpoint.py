@@ -12,28 +12,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kseg.etl.delta_log.actions import (
     Action,
     AddFile,
+    AppTransaction,
     CheckpointMetadata,
     DomainMetadata,
     FileAction,
     MalformedAction,
-    Metadata,
-    Protocol,
     Sidecar,
-    Transaction,
+    TableMetadata,
+    TableProtocol,
     checked,
 )
 from kseg.etl.delta_log.batches import ActionBatch, ArrowBatch, FileBatch
 from kseg.etl.delta_log.entries import parse
 from kseg.etl.delta_log.errors import DamagedLog, LogChanged
 from kseg.etl.delta_log.folder import LogFile, LogFolder
-from kseg.etl.delta_log.listing import Checkpoint
+from kseg.etl.delta_log.listing import Checkpoint, newest_checkpoint
 from kseg.etl.delta_log.pieces import Pieces
+from kseg.etl.errors import KsegError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,16 +44,16 @@ A = TypeVar("A", bound=Action)
 
 # A field that each action of the kind has: null means that the row is another kind's.
 _OTHERS: Final[Mapping[type[Action], str]] = {
-    Protocol: "minReaderVersion",
-    Metadata: "id",
-    Transaction: "appId",
+    TableProtocol: "minReaderVersion",
+    TableMetadata: "id",
+    AppTransaction: "appId",
     DomainMetadata: "domain",
     CheckpointMetadata: "version",
     Sidecar: "path",
 }
 _KEYS: Final[Mapping[type[Action], str]] = {**_OTHERS, AddFile: "path"}
 
-_OF_FILES: Final = frozenset({"path", "size", "stats", "deletionVector"})
+_OF_FILES: Final = frozenset({"path", "stats", "deletionVector"})
 """Fields of a file that are read; minimal and maximal values and partition values may be most of a checkpoint."""
 
 _ROWS_PARSED: Final = "add.stats_parsed.numRecords"
@@ -61,13 +62,17 @@ _BATCH_ROWS: Final = 10_000
 
 @dataclass(frozen=True)
 class CheckpointReader:
-    """Reads one checkpoint; what is read once stays. Every method may raise LogChanged (a file was deleted since it was
-    listed), DamagedLog (a file is not what the protocol says), and what `LogFolder` raises."""
+    """Reads one checkpoint; what is read once stays.
+
+    Every method may raise LogChanged (a file was deleted, and there is a newer checkpoint), DamagedLog (a file is
+    missing, or is not what the protocol says), and what `LogFolder` raises.
+    """
 
     folder: LogFolder
     checkpoint: Checkpoint
     #: Footers of its files, and small ones whole: they are read for what is no file, and again for the files.
     _opened: dict[str, Pieces] = field(default_factory=dict, compare=False, repr=False)
+    _parsed: dict[str, tuple[Action, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def others(self) -> tuple[Action, ...]:
@@ -77,7 +82,7 @@ class CheckpointReader:
             DamagedLog: there is not exactly one protocol and one metadata, or not the version that its name has.
         """
         found = tuple(action for file in self.checkpoint.files for action in self._others_in(file))
-        for kind in (Protocol, Metadata):
+        for kind in (TableProtocol, TableMetadata):
             if (number := sum(isinstance(action, kind) for action in found)) != 1:
                 raise self._damaged(self.checkpoint.files[0], f"{number} actions {kind.KIND} in place of one")
         for action in found:
@@ -88,9 +93,8 @@ class CheckpointReader:
     def files(self) -> Iterator[FileBatch]:
         """The files in batches."""
         sidecars = [action for action in self.others if isinstance(action, Sidecar)]
-        # A V2 checkpoint has its files in sidecars, or in itself.
-        files = [LogFile(one.file, one.size_in_bytes) for one in sidecars] or self.checkpoint.files
-        for file in files:
+        # A V2 checkpoint has its files in sidecars, in itself, or some in both.
+        for file in (*self.checkpoint.files, *(LogFile(one.file, one.size_in_bytes) for one in sidecars)):
             if file.name.endswith(".json"):
                 yield ActionBatch([action for action in self._json(file) if isinstance(action, AddFile)])
             else:
@@ -118,14 +122,17 @@ class CheckpointReader:
                 found = next(rows_of, None)
             if found is None:
                 return
-            yield ArrowBatch(found[1], action)
+            yield ArrowBatch(found[1], action, partial(self._reading, file))
 
     def _json(self, file: LogFile) -> tuple[Action, ...]:
-        try:
-            content = self.folder.read(file.name)
-        except FileNotFoundError as error:
-            raise self._changed() from error
-        return parse(content, table=self.folder.table, version=self.checkpoint.version, file=file.name)
+        if (found := self._parsed.get(file.name)) is None:
+            try:
+                content = self.folder.read(file.name)
+            except FileNotFoundError as error:
+                raise self._missing(file) from error
+            found = parse(content, table=self.folder.table, version=self.checkpoint.version, file=file.name)
+            self._parsed[file.name] = found
+        return found
 
     def _action(self, kind: type[A], row: dict[str, Any], file: LogFile) -> A:
         try:
@@ -152,12 +159,16 @@ class CheckpointReader:
         try:
             yield
         except FileNotFoundError as error:
-            raise self._changed() from error
+            raise self._missing(file) from error
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise self._damaged(file, str(error).partition("\n")[0]) from error
 
-    def _changed(self) -> LogChanged:
-        return LogChanged("a checkpoint was deleted while it was read", table=self.folder.table)
+    def _missing(self, file: LogFile) -> KsegError:
+        """Of a file that is not there: cleaning a log deletes a checkpoint's files only behind a newer checkpoint."""
+        newest = newest_checkpoint(self.folder.list_from(self.checkpoint.version))
+        if newest is not None and newest > self.checkpoint.version:
+            return LogChanged("a checkpoint was deleted while it was read", table=self.folder.table)
+        return self._damaged(file, "the file is missing")
 
     def _damaged(self, file: LogFile, message: str) -> DamagedLog:
         return DamagedLog(
@@ -218,10 +229,8 @@ def _range(chunk: Any) -> tuple[int, int]:
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a checkpoint as the same action has it in JSON. Arrow has maps as lists of pairs."""
+    """The fields of a checkpoint's row that are used, as the same action has them in JSON."""
     found = dict(row)
-    if isinstance(pairs := found.get("configuration"), list):  # a domain's is text
-        found["configuration"] = dict(pairs)
     vector = found.get("deletionVector")
     if isinstance(vector, dict) and not any(vector.values()):  # some writers have a struct of nulls in place of a null
         del found["deletionVector"]

@@ -14,7 +14,7 @@ from kseg.etl.delta_log.errors import DamagedLog, LogChanged
 from kseg.etl.delta_log.folder import LogFolder
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """The actions of one commit, or of several versions up to this one in one file; in the file's order."""
 
     version: int
@@ -44,7 +44,7 @@ def parse(content: bytes, *, table: str, version: int, file: str) -> tuple[Actio
     return tuple(found)
 
 
-def read_entries(folder: LogFolder, files: Sequence[tuple[int, str]]) -> list[Entry]:
+def read_entries(folder: LogFolder, files: Sequence[tuple[int, str]]) -> list[LogEntry]:
     """Commits, side by side, in their order. files: version and name.
 
     Raises:
@@ -56,6 +56,6 @@ def read_entries(folder: LogFolder, files: Sequence[tuple[int, str]]) -> list[En
     except FileNotFoundError as error:
         raise LogChanged("a commit was deleted while the table's log was read", table=folder.table) from error
     return [
-        Entry(version, parse(content, table=folder.table, version=version, file=name))
+        LogEntry(version, parse(content, table=folder.table, version=version, file=name))
         for (version, name), content in zip(files, contents, strict=True)
     ]

@@ -2,7 +2,7 @@
 
 DamagedLog           a file of the log is missing, or is not what the protocol says; no retry helps
 UnsupportedTable     the table has features that reading would have to know
-LogChanged           files of the log were deleted while they were read; the next try reads other ones
+LogChanged           the log was cleaned while it was read: what has taken the place of its old files is there
 """
 
 from __future__ import annotations
@@ -42,4 +42,4 @@ class UnsupportedTable(KsegError):
 
 
 class LogChanged(RetriableFailure):
-    """Files of the log were deleted while they were read, as cleaning a log does."""
+    """Files of the log were deleted while they were read, as cleaning a log does; a newer checkpoint replaces them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kseg.etl.delta_log.actions import Protocol
+from kseg.etl.delta_log.actions import TableProtocol
 from kseg.etl.delta_log.errors import UnsupportedTable
 
 READABLE: Final = frozenset(
@@ -30,7 +30,7 @@ READABLE: Final = frozenset(
 `deletionVectors`). Not among them: `catalogManaged`, whose newest commits only the catalog has."""
 
 
-def check_readable(protocol: Protocol, *, table: str, version: int) -> None:
+def check_readable(protocol: TableProtocol, *, table: str, version: int) -> None:
     """Raises UnsupportedTable: the table has reader features, or a reader version, that are not known here."""
     reasons = [f"table feature {name}" for name in sorted(set(protocol.reader_features or ()) - READABLE)]
     if protocol.min_reader_version > 3:

@@ -1,15 +1,12 @@
-"""The folder `_delta_log` as a store gives it: files by name, listed from a name on.
+"""The folder `_delta_log` as a store gives it: files by name, listed from a version on.
 
 The store's own part is an implementation of `LogFolder` (`etl.ledger.log_files` with obstore,
-`etl.tables.delta.arrow_log` with Arrow's file systems). Requests are counted here, by kind, so that a test or a report
-can say what an operation costs.
+`etl.tables.delta.arrow_log` with Arrow's file systems).
 """
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
@@ -17,8 +14,14 @@ from typing import Final, NamedTuple
 AT_ONCE: Final = 16
 """Requests of one reader at the same time: a round trip takes longer than what it brings."""
 
-PAGE: Final = 1_000
-"""Names that a store gives with one request of a listing (S3, GCS; Azure gives 5,000)."""
+BEHIND: Final = ":"
+"""Behind all names that begin with a version, and before those of folders in the log (`_sidecars/…`), of which one may
+have thousands of files."""
+
+
+def first_name(version: int) -> str:
+    """Before all names of a version, and behind those of earlier ones."""
+    return f"{version:020d}"
 
 
 class LogFile(NamedTuple):
@@ -31,23 +34,18 @@ class LogFile(NamedTuple):
 class LogFolder(ABC):
     """`_delta_log` of one table. Thread-safe. table: its name in messages.
 
-    requests: how many of each kind were sent: `list` (pages), `get`.
-
     Every method may raise RetriableFailure (the store does not respond) and ConfigurationError (it rejects settings or
     credentials).
     """
 
     def __init__(self, table: str) -> None:
         self.table = table
-        self.requests: Counter[str] = Counter()
-        self._lock = threading.Lock()
 
-    def list_from(self, first: str = "") -> list[LogFile]:
-        """The files in the folder itself whose names are not before `first`, in the order of names; none if there is no
-        folder."""
-        found = sorted(file for file in self._list(first) if file.name >= first and "/" not in file.name)
-        self._count("list", max(1, -(-len(found) // PAGE)))
-        return found
+    def list_from(self, version: int = 0) -> list[LogFile]:
+        """The files of this version and later ones in the folder itself, in the order of names: those that begin with a
+        version. None if there is no folder."""
+        first = first_name(version)
+        return sorted(file for file in self._list(first) if first <= file.name < BEHIND and "/" not in file.name)
 
     def read(self, name: str, first: int = 0, length: int | None = None) -> bytes:
         """A file's bytes. name: may have a folder (`_sidecars/…`). length: None: to the end.
@@ -55,7 +53,6 @@ class LogFolder(ABC):
         Raises:
             FileNotFoundError: there is no such file.
         """
-        self._count("get")
         return self._read(name, first, length)
 
     def read_all(self, names: Sequence[str]) -> list[bytes]:
@@ -65,13 +62,9 @@ class LogFolder(ABC):
         with ThreadPoolExecutor(min(AT_ONCE, len(names)), thread_name_prefix="kseg-log") as pool:
             return list(pool.map(self.read, names))
 
-    def _count(self, kind: str, number: int = 1) -> None:
-        with self._lock:
-            self.requests[kind] += number
-
     @abstractmethod
     def _list(self, first: str) -> list[LogFile]:
-        """At least the files of `list_from`, in any order."""
+        """At least the files whose names are in [first, BEHIND), in any order."""
 
     @abstractmethod
     def _read(self, name: str, first: int, length: int | None) -> bytes: ...

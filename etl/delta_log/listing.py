@@ -14,8 +14,9 @@ nothing else: where it cannot be read, or leads nowhere, the log is listed from 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,11 +34,6 @@ _NAME = re.compile(
 def entry_name(version: int) -> str:
     """The name of a version's commit."""
     return f"{version:020d}.json"
-
-
-def first_name(version: int) -> str:
-    """Before all names of a version, and behind those of earlier ones."""
-    return f"{version:020d}"
 
 
 def hinted(content: bytes) -> int | None:
@@ -67,7 +63,7 @@ class Commits:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LogSegment:
     """What makes up a version. commits: contiguous, the oldest first, from the version after the checkpoint on."""
 
     version: int
@@ -75,65 +71,86 @@ class Segment:
     commits: tuple[Commits, ...]
 
 
-def segment(files: Iterable[LogFile], *, table: str, until: int | None = None) -> Segment | None:
+def segment(
+    files: Iterable[LogFile], *, table: str, until: int | None = None, without: Collection[Checkpoint] = ()
+) -> LogSegment | None:
     """The newest version that a listing has; None where it has none.
 
-    until: the version wanted, or the newest before it.
+    until: the version wanted, or the newest before it; None, too, where only later versions have all that they are made
+    of, as in a log that was cleaned. without: checkpoints that cannot be read.
 
     Raises:
         DamagedLog: a commit is missing between two others, or what the first commit depends on is.
     """
     found = _Found(files, until)
-    checkpoint = max(found.checkpoints, key=lambda one: one.version, default=None)
+    checkpoint = max((one for one in found.checkpoints if one not in without), key=_version, default=None)
     base = -1 if checkpoint is None else checkpoint.version
     version = max(base, *found.entries, -1)
     if version < 0:
         return None
-    if checkpoint is None and 0 not in found.entries:
+    missing = next((number for number in range(base + 1, version + 1) if number not in found.entries), None)
+    if missing is None:
+        return LogSegment(version, checkpoint, tuple(found.chain(base + 1, version)))
+    if found.is_cleaned:
+        return None
+    if checkpoint is None and missing == 0:
         oldest = entry_name(min(found.entries))
         raise DamagedLog(f"the log begins with {oldest}, and no checkpoint before it is complete", table=table)
-    return Segment(version, checkpoint, tuple(found.chain(base + 1, version, table)))
+    message = "a commit is missing between others of the table's log"
+    raise DamagedLog(message, table=table, version=missing, file=entry_name(missing))
+
+
+def newest_checkpoint(files: Iterable[LogFile]) -> int | None:
+    """The version of the newest complete checkpoint of a listing."""
+    return max(map(_version, _Found(files, None).checkpoints), default=None)
+
+
+def _version(checkpoint: Checkpoint) -> int:
+    return checkpoint.version
 
 
 class _Found:
-    """The files of a listing by what they are."""
+    """The files of a listing by what they are. is_cleaned: whether there is a checkpoint behind the version wanted, so
+    that what is older may have been deleted."""
 
     def __init__(self, files: Iterable[LogFile], until: int | None) -> None:
         self.entries: dict[int, LogFile] = {}
-        self.checkpoints: list[Checkpoint] = []
         self.compacted: dict[int, list[Commits]] = {}
         parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+        classic: list[Checkpoint] = []
         others: list[Checkpoint] = []
+        newest = math.inf if until is None else until
         for file in files:
             match = _NAME.fullmatch(file.name)
-            if match is None or (until is not None and int(match["until"] or match["version"]) > until):
+            if match is None:
                 continue
             version = int(match["version"])
             if match["commit"]:
-                self.entries[version] = file
+                if version <= newest:
+                    self.entries[version] = file
             elif match["until"]:
-                self.compacted.setdefault(version, []).append(Commits(version, int(match["until"]), file))
+                if (last := int(match["until"])) <= newest:
+                    self.compacted.setdefault(version, []).append(Commits(version, last, file))
             elif match["part"]:
                 parts.setdefault((version, int(match["parts"])), {})[int(match["part"])] = file
             else:
-                (self.checkpoints if match["classic"] else others).append(Checkpoint(version, (file,)))
+                (classic if match["classic"] else others).append(Checkpoint(version, (file,)))
+        in_parts = (checkpoint for key, of in parts.items() for checkpoint in _whole(*key, of))
         # All checkpoints of a version are equal: `max` takes the first, so one file rather than parts.
-        self.checkpoints += others + [checkpoint for key, of in parts.items() for checkpoint in _whole(*key, of)]
+        every = [*classic, *others, *in_parts]
+        self.checkpoints = [one for one in every if one.version <= newest]
+        self.is_cleaned = len(every) > len(self.checkpoints)
 
-    def chain(self, first: int, last: int, table: str) -> Iterable[Commits]:
-        """Files that together have each version of [first, last] once, the fewest that can be had from the left."""
+    def chain(self, first: int, last: int) -> Iterable[Commits]:
+        """Files that together have each version of [first, last] once, the fewest that can be had from the left.
+
+        All commits are there: a log compaction file spares requests, and replaces no commit.
+        """
         version = first
         while version <= last:
-            longest = max(
-                (one for one in self.compacted.get(version, ()) if version < one.last <= last),
-                key=lambda one: one.last,
-                default=None,
-            )
-            if longest is None and (file := self.entries.get(version)) is not None:
-                longest = Commits(version, version, file)
-            if longest is None:
-                message = "a commit is missing between others of the table's log"
-                raise DamagedLog(message, table=table, version=version, file=entry_name(version))
+            single = Commits(version, version, self.entries[version])
+            whole = (one for one in self.compacted.get(version, ()) if version < one.last <= last)
+            longest = max(whole, key=lambda one: one.last, default=single)
             yield longest
             version = longest.last + 1
 

@@ -10,21 +10,21 @@ need none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kseg.etl.delta_log.actions import (
     Action,
     AddFile,
+    AppTransaction,
     DomainMetadata,
     FileAction,
-    Metadata,
-    Protocol,
-    Transaction,
+    TableMetadata,
+    TableProtocol,
 )
-from kseg.etl.delta_log.batches import ActionBatch, FileBatch, Key, Totals
+from kseg.etl.delta_log.batches import ActionBatch, FileBatch, Key
 from kseg.etl.delta_log.checkpoint import CheckpointReader
-from kseg.etl.delta_log.entries import Entry
+from kseg.etl.delta_log.entries import LogEntry
 from kseg.etl.delta_log.errors import DamagedLog
 from kseg.etl.delta_log.listing import entry_name
 
@@ -33,19 +33,19 @@ from kseg.etl.delta_log.listing import entry_name
 class Head:
     """All of a table's state but its files. domains: without deleted ones."""
 
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
-    transactions: dict[str, Transaction] = field(default_factory=dict)
+    protocol: TableProtocol | None = None
+    metadata: TableMetadata | None = None
+    transactions: dict[str, AppTransaction] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
 
     def apply(self, actions: Iterable[Action]) -> None:
         """Go on by what one more file of the log has."""
         for action in actions:
-            if isinstance(action, Protocol):
+            if isinstance(action, TableProtocol):
                 self.protocol = action
-            elif isinstance(action, Metadata):
+            elif isinstance(action, TableMetadata):
                 self.metadata = action
-            elif isinstance(action, Transaction):
+            elif isinstance(action, AppTransaction):
                 self.transactions[action.app_id] = action
             elif isinstance(action, DomainMetadata):
                 self.domains.pop(action.domain, None)
@@ -57,23 +57,27 @@ class Head:
 class LiveFiles:
     """The logical files of a snapshot. tail: commits after the checkpoint.
 
+    otherwise: the same files without this checkpoint, which turned out to be damaged; None: the log has no others.
     Every method may raise what `CheckpointReader` raises.
     """
 
     checkpoint: CheckpointReader | None
-    tail: tuple[Entry, ...] = ()
+    tail: tuple[LogEntry, ...] = ()
+    otherwise: Callable[[], LiveFiles | None] = lambda: None
 
-    def __iter__(self) -> Iterator[AddFile]:
-        """The files, in no order that means anything."""
-        for batch in self.batches():
-            yield from batch
-
-    def totals(self) -> Totals:
-        """Numbers of files, bytes and rows, without an object for each file of the checkpoint."""
-        return sum((batch.totals() for batch in self.batches()), Totals())
+    def rows(self) -> int | None:
+        """The number of rows by the files' statistics, without an object for each file of the checkpoint; None: a file
+        lacks them."""
+        try:
+            rows = [batch.rows() for batch in self.batches()]
+        except DamagedLog:
+            if (others := self.otherwise()) is None:
+                raise
+            return others.rows()
+        return None if None in rows else sum(filter(None, rows))
 
     def batches(self) -> Iterator[FileBatch]:
-        """The files in batches."""
+        """The files in batches, in no order that means anything."""
         seen: dict[Key, FileAction] = {}
         for entry in reversed(self.tail):
             # Of one logical file a commit has one action; a remove and an add of the same path differ in the vector.
@@ -88,7 +92,7 @@ class LiveFiles:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class LogSnapshot:
     """A table at one version.
 
     transactions: the last one of each application that the log has; what `delta.setTransactionRetentionDuration` lets
@@ -96,26 +100,25 @@ class Snapshot:
     """
 
     version: int
-    protocol: Protocol
-    metadata: Metadata
-    transactions: Mapping[str, Transaction]
+    protocol: TableProtocol
+    metadata: TableMetadata
+    transactions: Mapping[str, AppTransaction]
     domains: Mapping[str, DomainMetadata]
     files: LiveFiles
 
 
-def snapshot(table: str, version: int, checkpoint: CheckpointReader | None, tail: Sequence[Entry]) -> Snapshot:
-    """A snapshot of a checkpoint and the commits after it, the oldest first. table: its name in messages.
+def snapshot(table: str, version: int, files: LiveFiles) -> LogSnapshot:
+    """A snapshot of a checkpoint and the commits after it. table: its name in messages.
 
     Raises:
         DamagedLog: there is no protocol or no metadata in them; what `CheckpointReader` raises.
     """
     head = Head()
-    if checkpoint is not None:
-        head.apply(checkpoint.others)
-    for one in tail:
+    if files.checkpoint is not None:
+        head.apply(files.checkpoint.others)
+    for one in files.tail:
         head.apply(one.actions)
     if head.protocol is None or head.metadata is None:
-        lost = Protocol.KIND if head.protocol is None else Metadata.KIND
+        lost = TableProtocol.KIND if head.protocol is None else TableMetadata.KIND
         raise DamagedLog(f"no commit has an action {lost}", table=table, version=version, file=entry_name(0))
-    files = LiveFiles(checkpoint, tuple(tail))
-    return Snapshot(version, head.protocol, head.metadata, head.transactions, head.domains, files)
+    return LogSnapshot(version, head.protocol, head.metadata, head.transactions, head.domains, files)

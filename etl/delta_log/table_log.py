@@ -5,19 +5,22 @@ megabyte, else 2 or more):
 
     newest(), at(version)   1 list + 1 for the hint + c + g
     commits(first, last)    1 for each commit
+
+Where the newest checkpoint is damaged, the one before it and the commits after that are read instead, or all commits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from kseg.etl.delta_log.checkpoint import CheckpointReader
-from kseg.etl.delta_log.entries import Entry, read_entries
+from kseg.etl.delta_log.entries import LogEntry, read_entries
 from kseg.etl.delta_log.errors import DamagedLog, LogChanged
 from kseg.etl.delta_log.features import check_readable
 from kseg.etl.delta_log.folder import LogFolder
-from kseg.etl.delta_log.listing import HINT, Segment, entry_name, first_name, hinted, segment
-from kseg.etl.delta_log.replay import Snapshot, snapshot
+from kseg.etl.delta_log.listing import HINT, Checkpoint, LogSegment, entry_name, hinted, segment
+from kseg.etl.delta_log.replay import LiveFiles, LogSnapshot, snapshot
 
 TRIES: Final = 3
 """How often a log is read again that was cleaned meanwhile, or whose listing was no moment's picture."""
@@ -27,7 +30,7 @@ class DeltaLog:
     """The log of one table. Thread-safe; it keeps nothing: a caller keeps snapshots.
 
     Every method may raise, besides what `LogFolder` raises:
-        DamagedLog: a file of the log is missing or cannot be read.
+        DamagedLog: a file of the log is missing or cannot be read, and no others take its place.
         UnsupportedTable: the table has reader features that are not known here.
         LogChanged: the log was cleaned several times while it was read.
     """
@@ -35,55 +38,68 @@ class DeltaLog:
     def __init__(self, folder: LogFolder) -> None:
         self.folder = folder
 
-    def newest(self) -> Snapshot | None:
+    def newest(self) -> LogSnapshot | None:
         """The newest version; None if there is no table."""
         return self._read(None)
 
-    def at(self, version: int) -> Snapshot | None:
+    def at(self, version: int) -> LogSnapshot | None:
         """A version; None if the log does not have it, or no longer."""
-        try:
-            found = self._read(version)
-        except DamagedLog as error:
-            # An older version than the oldest checkpoint has lost the commits that it is made of.
-            if error.line is not None or ((newest := self._read(None)) is not None and version > newest.version):
-                raise
-            return None
+        found = self._read(version)
         return found if found is not None and found.version == version else None
 
-    def commits(self, first: int, last: int) -> list[Entry] | None:
+    def commits(self, first: int, last: int) -> list[LogEntry] | None:
         """The commits of these versions, the oldest first; None if the log does not have all of them, or no longer."""
         try:
             return read_entries(self.folder, [(version, entry_name(version)) for version in range(first, last + 1)])
         except LogChanged:
             return None
 
-    def _read(self, until: int | None) -> Snapshot | None:
-        failure: Exception | None = None
-        for last in (False,) * (TRIES - 1) + (True,):
+    def _read(self, until: int | None) -> LogSnapshot | None:
+        """The newest version up to this one."""
+        for tries_left in reversed(range(TRIES)):
             try:
-                made_of = self._segment(until)
-                return None if made_of is None else self._replayed(made_of)
-            except LogChanged as error:
-                failure = error
-            except DamagedLog as error:
+                return self._read_once(until)
+            except (LogChanged, DamagedLog):
                 # A folder that is listed while others commit may lack a file that was there before and after it.
-                if last or error.file is None or error.line is not None:
+                if not tries_left:
                     raise
-                failure = error
-        assert failure is not None
-        raise failure
+        raise AssertionError
 
-    def _segment(self, until: int | None) -> Segment | None:
-        first = self._hint()
+    def _read_once(self, until: int | None, damaged: tuple[Checkpoint, ...] = ()) -> LogSnapshot | None:
+        """damaged: checkpoints that cannot be read."""
+        made_of = self._segment(until, damaged)
+        if made_of is None:
+            return None
+        try:
+            return self._replayed(made_of, damaged)
+        except DamagedLog as error:
+            own = () if made_of.checkpoint is None else made_of.checkpoint.files
+            if error.file not in {file.name for file in own}:
+                raise
+            if (found := self._otherwise(made_of, damaged)) is None:
+                raise
+            return found
+
+    def _otherwise(self, made_of: LogSegment, damaged: tuple[Checkpoint, ...]) -> LogSnapshot | None:
+        """The same version without its checkpoint, which is damaged; None: the log has nothing in its place."""
+        assert made_of.checkpoint is not None
+        try:
+            found = self._read_once(made_of.version, (*damaged, made_of.checkpoint))
+        except DamagedLog:
+            return None
+        return found if found is not None and found.version == made_of.version else None
+
+    def _segment(self, until: int | None, damaged: Collection[Checkpoint]) -> LogSegment | None:
+        first = None if damaged else self._hint()
         if first is not None and (until is None or first <= until):
-            files = self.folder.list_from(first_name(first))
+            files = self.folder.list_from(first)
             try:
                 found = segment(files, table=self.folder.table, until=until)
             except DamagedLog:
                 found = None  # the hint leads to a checkpoint that is not there
             if found is not None and found.checkpoint is not None:
                 return found
-        return segment(self.folder.list_from(), table=self.folder.table, until=until)
+        return segment(self.folder.list_from(), table=self.folder.table, until=until, without=damaged)
 
     def _hint(self) -> int | None:
         try:
@@ -91,10 +107,15 @@ class DeltaLog:
         except FileNotFoundError:
             return None
 
-    def _replayed(self, made_of: Segment) -> Snapshot:
+    def _replayed(self, made_of: LogSegment, damaged: tuple[Checkpoint, ...]) -> LogSnapshot:
         table = self.folder.table
         checkpoint = None if made_of.checkpoint is None else CheckpointReader(self.folder, made_of.checkpoint)
         tail = read_entries(self.folder, [(one.last, one.file.name) for one in made_of.commits])
-        found = snapshot(table, made_of.version, checkpoint, tail)
+        files = LiveFiles(checkpoint, tuple(tail), lambda: self._files_otherwise(made_of, damaged))
+        found = snapshot(table, made_of.version, files)
         check_readable(found.protocol, table=table, version=found.version)
         return found
+
+    def _files_otherwise(self, made_of: LogSegment, damaged: tuple[Checkpoint, ...]) -> LiveFiles | None:
+        found = self._otherwise(made_of, damaged)
+        return None if found is None else found.files

@@ -10,8 +10,9 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from kseg.etl.delta_log.folder import LogFile, LogFolder
+from kseg.etl.delta_log.folder import BEHIND, LogFile, LogFolder
 from kseg.etl.errors import KsegError, RetriableFailure
 from kseg.etl.ledger.object_store import is_local, local_path, open_store
 from kseg.etl.ledger.store_errors import store_error
@@ -21,25 +22,21 @@ if TYPE_CHECKING:
 
 LOG = "_delta_log"
 DOING = "cannot read the table's log"
+PAGE = 1000
 
 
 class StoredLog(LogFolder):
-    """The log of the table at a location. setting: the key of the job file that names it ("sink", "ledger")."""
-
-    def __init__(self, location: str, options: Mapping[str, str] | None = None, *, setting: str = "sink") -> None:
-        """location, options: as of `open_store`; use `log_folder`, which knows which locations can be opened."""
-        super().__init__(location)
-        self._location, self._options, self._setting = location, dict(options or {}), setting
+    """The log of the target table at a location; use `log_folder`, which knows which locations can be opened."""
 
     def _failed(self, error: Exception) -> KsegError:
-        return _failed(error, self._setting, self.table)
+        return _failed(error, self.table)
 
 
 class LocalLog(StoredLog):
     """On a local disk, without loading obstore for what is only read."""
 
     def _list(self, first: str) -> list[LogFile]:
-        folder = Path(local_path(self._location), LOG)
+        folder = Path(local_path(self.table), LOG)
         try:
             paths = [path for path in folder.iterdir() if path.name >= first]
             return [found for path in paths if (found := _local_file(path)) is not None]
@@ -50,7 +47,7 @@ class LocalLog(StoredLog):
 
     def _read(self, name: str, first: int, length: int | None) -> bytes:
         try:
-            with Path(local_path(self._location), LOG, name).open("rb") as file:
+            with Path(local_path(self.table), LOG, name).open("rb") as file:
                 file.seek(first)
                 return file.read(-1 if length is None else length)
         except FileNotFoundError:
@@ -62,9 +59,14 @@ class LocalLog(StoredLog):
 class BucketLog(StoredLog):
     """In an object store."""
 
-    def __init__(self, location: str, options: Mapping[str, str] | None, store: ObjectStore, *, setting: str) -> None:
-        super().__init__(location, options, setting=setting)
+    def __init__(self, location: str, store: ObjectStore) -> None:
+        super().__init__(location)
         self._store = store
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether the store lists in the order of names; S3's directory buckets do not."""
+        return not urlsplit(self.table).netloc.endswith("--x-s3")
 
     def _list(self, first: str) -> list[LogFile]:
         import obstore
@@ -72,8 +74,11 @@ class BucketLog(StoredLog):
 
         found = []
         try:
-            for chunk in obstore.list(self._store, LOG, offset=_before(first), chunk_size=1000):
-                found += [LogFile(one["path"].partition(f"{LOG}/")[2], one["size"]) for one in chunk]
+            for page in obstore.list(self._store, LOG, offset=_before(first), chunk_size=PAGE):
+                found += [LogFile(one["path"].partition(f"{LOG}/")[2], one["size"]) for one in page]
+                # The listing goes on with the files of folders, such as a table's sidecars.
+                if found and found[-1].name >= BEHIND and self._is_ordered:
+                    break
         except (BaseError, OSError) as error:
             raise self._failed(error) from error
         return found
@@ -95,7 +100,7 @@ class BucketLog(StoredLog):
             raise self._failed(error) from error
 
 
-def log_folder(location: str, options: Mapping[str, str] | None = None, *, setting: str = "sink") -> StoredLog | None:
+def log_folder(location: str, options: Mapping[str, str] | None = None) -> StoredLog | None:
     """The log of a table; None where obstore does not open the store as delta-rs does (`open_store`).
 
     location: a local path or URL.
@@ -104,24 +109,24 @@ def log_folder(location: str, options: Mapping[str, str] | None = None, *, setti
         ConfigurationError, RetriableFailure: the store rejects an option.
     """
     if is_local(location):
-        return LocalLog(location, options, setting=setting)
+        return LocalLog(location)
     from obstore.exceptions import BaseError
 
     try:
         store = open_store(location, options or {})
     except (BaseError, OSError, ValueError) as error:
-        raise _failed(error, setting, location) from error
-    return None if store is None else BucketLog(location, options, store, setting=setting)
+        raise _failed(error, location) from error
+    return None if store is None else BucketLog(location, store)
 
 
-def _failed(error: Exception, setting: str, table: str) -> KsegError:
+def _failed(error: Exception, table: str) -> KsegError:
     text = str(error).partition("\n\nDebug source")[0]
-    return store_error(DOING, OSError(text), setting=setting, otherwise=RetriableFailure, table=table)
+    return store_error(DOING, OSError(text), setting="sink", otherwise=RetriableFailure, table=table)
 
 
-def _before(first: str) -> str | None:
+def _before(first: str) -> str:
     """A key before a name, and behind the names of earlier versions; a store lists what is behind a key."""
-    return f"{LOG}/{first[:-1]}{chr(ord(first[-1]) - 1)}~" if first else None
+    return f"{LOG}/{first[:-1]}{chr(ord(first[-1]) - 1)}~"
 
 
 def _local_file(path: Path) -> LogFile | None:

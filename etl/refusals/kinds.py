@@ -250,8 +250,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         exit_code=ExitCode.RETRIABLE,
     ),
     "LogChanged": Kind(
-        "entries of a table's log were cleaned away while they were read, several times",
-        f"run VACUUM and log clean-ups of other programs less often; then {_AGAIN}",
+        "entries of a table's log were deleted while they were read, several times: a writer that makes a checkpoint "
+        "deletes entries that are older than `delta.logRetentionDuration` (VACUUM does not)",
+        f"set a longer `delta.logRetentionDuration` (the default is 30 days) if it was shortened; then {_AGAIN}",
         exit_code=ExitCode.RETRIABLE,
     ),
     "DamagedLog": Kind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -147,11 +148,20 @@ def checkpoint(version: int, end: str = "parquet") -> str:
 
 
 class MemoryLog(LogFolder):
-    """A log in memory. files: contents by name."""
+    """A log in memory. files: contents by name. requests: how many there were of each kind."""
 
     def __init__(self, table: str = "memory") -> None:
         super().__init__(table)
         self.files: dict[str, bytes] = {}
+        self.requests: Counter[str] = Counter()
+
+    def list_from(self, version: int = 0) -> list[LogFile]:
+        self.requests["list"] += 1
+        return super().list_from(version)
+
+    def read(self, name: str, first: int = 0, length: int | None = None) -> bytes:
+        self.requests["get"] += 1
+        return super().read(name, first, length)
 
     def write(self, name: str, content: bytes) -> None:
         self.files[name] = content

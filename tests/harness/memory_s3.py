@@ -27,7 +27,8 @@ Conditional = Literal["atomic", "racing", "ignored", "unknown"]
 class MemoryS3:
     """A bucket `logs`. conditional: what becomes of `If-None-Match: *`. asked: (method, key) of all requests.
 
-    on_write: called with the key after each object that was written or deleted, before that is answered.
+    on_write: called with the key after each object that was written or deleted, before that is answered. page: keys of
+    one answer to a listing.
     """
 
     port: int
@@ -37,6 +38,7 @@ class MemoryS3:
     lock: threading.Lock = field(default_factory=threading.Lock)
     on_write: Callable[[str], None] | None = None
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    page: int = 1_000
 
     @property
     def options(self) -> dict[str, str]:
@@ -197,14 +199,20 @@ class _Handler(BaseHTTPRequestHandler):
         def first(name: str) -> str:
             return query.get(name, [""])[0]
 
-        prefix, delimiter, after = first("prefix"), first("delimiter"), first("start-after")
+        prefix, delimiter, page = first("prefix"), first("delimiter"), self.store.page
+        after = first("continuation-token") or first("start-after")
         with self.store.lock:
             there = sorted((key, len(data), at) for key, (data, at) in self.store.objects.items())
         folders: set[str] = set()
         entries = []
+        more = last = ""
         for key, size, written in there:
             if not key.startswith(prefix) or key <= after:
                 continue
+            if len(entries) == page:
+                more = f"<NextContinuationToken>{escape(last)}</NextContinuationToken>"
+                break
+            last = key
             rest = key[len(prefix) :]
             if delimiter and delimiter in rest:
                 folders.add(prefix + rest.partition(delimiter)[0] + delimiter)
@@ -218,7 +226,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = (
             '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
             f"<Name>logs</Name><Prefix>{escape(prefix)}</Prefix><KeyCount>{len(entries) + len(folders)}</KeyCount>"
-            f"<MaxKeys>100000</MaxKeys><IsTruncated>false</IsTruncated>{''.join(entries)}{common}</ListBucketResult>"
+            f"<MaxKeys>{page}</MaxKeys><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{more}"
+            f"{''.join(entries)}{common}</ListBucketResult>"
         )
         self._answer(200, body.encode(), Content_Type="application/xml")
 

@@ -11,14 +11,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kseg.etl.delta_log.replay import Snapshot
+from kseg.etl.delta_log.actions import MalformedAction
+from kseg.etl.delta_log.replay import LogSnapshot
 
 DOMAIN: Final = "delta.clustering"
 FEATURE: Final = "clustering"
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
-def clustering_columns(table: Snapshot) -> tuple[str, ...]:
+def clustering_columns(table: LogSnapshot) -> tuple[str, ...]:
     """The columns' names, nested ones with dots; empty if the table is not clustered, or not as the protocol says."""
     found = table.domains.get(DOMAIN)
     if found is None or FEATURE not in (table.protocol.writer_features or ()):
@@ -30,7 +31,11 @@ def clustering_columns(table: Snapshot) -> tuple[str, ...]:
     paths = configured.get("clusteringColumns") if isinstance(configured, dict) else None
     # A column that is no field of a struct may stand as its name alone.
     as_lists = [[path] if isinstance(path, str) else path for path in paths or ()]
-    return tuple(".".join(_logical(table.metadata.schema, path)) for path in as_lists)
+    try:
+        schema: Any = table.metadata.schema
+    except MalformedAction:
+        schema = None  # physical names are better than none
+    return tuple(".".join(_logical(schema, path)) for path in as_lists)
 
 
 def _logical(struct: Any, path: Sequence[str]) -> list[str]:

@@ -174,7 +174,7 @@ class DeltaAccess(TableAccess):
         """The table's state at a version; None if the version can no longer be read."""
         try:
             found = self.log.at(version)
-            return None if found is None else TableState(found.metadata.id, version, found.files.totals().rows)
+            return None if found is None else TableState(found.metadata.id, version, found.files.rows())
         except KsegError:
             return None
 

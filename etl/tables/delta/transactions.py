@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kseg.etl.delta_log.actions import Transaction
+from kseg.etl.delta_log.actions import AppTransaction
 from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.errors import RetriableFailure
 
@@ -29,7 +29,7 @@ def transactions_of(log: DeltaLog, app: str, newest: int, after: int | None = No
         entries = log.commits(after + 1, newest)
         if entries is not None:
             actions = (action for entry in entries for action in entry.actions)
-            found = {action.app_id: action.version for action in actions if isinstance(action, Transaction)}
+            found = {action.app_id: action.version for action in actions if isinstance(action, AppTransaction)}
             return _of(found, app)
     snapshot = log.at(newest)
     if snapshot is None:

@@ -12,8 +12,9 @@ from kseg.etl.delta_log.actions import (
     KINDS,
     AddFile,
     MalformedAction,
-    Protocol,
     Sidecar,
+    TableMetadata,
+    TableProtocol,
     parse_line,
     rows_in,
     unique_id,
@@ -31,15 +32,15 @@ EACH = [
 ]
 USED = {
     "protocol": {"minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"},
-    "metaData": {"id", "schemaString", "partitionColumns", "configuration"},
-    "add": {"path", "size", "stats", "deletionVector"},
+    "metaData": {"id", "schemaString"},
+    "add": {"path", "stats", "deletionVector"},
     "remove": {"path", "deletionVector"},
     "txn": {"appId", "version"},
     "domainMetadata": {"domain", "configuration", "removed"},
     "sidecar": {"path", "sizeInBytes"},
     "checkpointMetadata": {"version"},
 }
-OPTIONAL = {"readerFeatures", "writerFeatures", "configuration", "stats", "deletionVector", "removed"}
+OPTIONAL = {"readerFeatures", "writerFeatures", "stats", "deletionVector", "removed"}
 
 
 def test_every_kind_that_says_something_of_a_snapshot_is_known() -> None:
@@ -49,7 +50,7 @@ def test_every_kind_that_says_something_of_a_snapshot_is_known() -> None:
 @pytest.mark.parametrize("action", EACH, ids=lambda action: next(iter(action)))
 def test_fields_that_are_not_used_are_passed_over_and_null_is_absent(action: dict[str, Any]) -> None:
     ((kind, body),) = action.items()
-    more = {"ofTheFuture": {"x": [1, None]}, "tags": 3, "lastUpdated": "x"}
+    more = {"ofTheFuture": {"x": [1, None]}, "tags": 3, "lastUpdated": 2**70, "size": 1.5, "partitionColumns": None}
     nulls = dict.fromkeys(USED[kind] - set(body))
     assert list(parse_line(json.dumps({kind: {**body, **more, **nulls}}))) == list(parse_line(json.dumps(action)))
 
@@ -79,8 +80,7 @@ def test_a_field_of_another_type_or_a_missing_one_is_an_error(action: dict[str, 
         '{"txn": {"appId": "a", "version": true}}',
     ]
     + [json.dumps({"txn": {"appId": "a", "version": version}}) for version in (2**63, 1.5, "1")]
-    + [json.dumps(metadata(schemaString=text)) for text in ("", "[]", "{}", '{"fields": [1]}')]
-    + [json.dumps(metadata(schemaString=json.dumps({"fields": [{"name": "n", "type": 3}]})))]
+    + [json.dumps(add(name)) for name in ("half a pair: \ud800", "\udfff")]
     + [
         json.dumps(add("a", vector={"storageType": "u"})),
         json.dumps(add("a", vector={**vector("x", 1), "offset": "1"})),
@@ -89,6 +89,16 @@ def test_a_field_of_another_type_or_a_missing_one_is_an_error(action: dict[str, 
 def test_a_line_that_is_no_action_is_an_error(line: str) -> None:
     with pytest.raises(MalformedAction):
         list(parse_line(line))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"fields": [1]}', json.dumps({"fields": [{"name": "n", "type": 3}]}), "[" * 100_000]
+)
+def test_a_schema_is_looked_at_by_those_who_ask_for_it(text: str) -> None:
+    (read,) = parse_line(json.dumps(metadata(schemaString=text)))
+    assert isinstance(read, TableMetadata)
+    with pytest.raises(MalformedAction, match="schemaString"):
+        _ = read.schema
 
 
 def test_unknown_actions_are_ignored() -> None:
@@ -132,6 +142,6 @@ def test_a_sidecar_lies_in_the_logs_own_folder(path: str) -> None:
 
 
 def test_actions_cannot_be_changed() -> None:
-    read = Protocol(min_reader_version=1, min_writer_version=2)
+    read = TableProtocol(min_reader_version=1, min_writer_version=2)
     with pytest.raises(AttributeError):
         read.min_reader_version = 3  # type: ignore[misc]

@@ -25,10 +25,9 @@ from delta_logs import (
     vector,
 )
 from kseg.etl.delta_log.actions import Action, AddFile, parse_line
-from kseg.etl.delta_log.batches import Totals
 from kseg.etl.delta_log.checkpoint import CheckpointReader
 from kseg.etl.delta_log.errors import DamagedLog, LogChanged
-from kseg.etl.delta_log.listing import segment
+from kseg.etl.delta_log.listing import Checkpoint, segment
 from kseg.etl.delta_log.pieces import WHOLE
 
 FILES = [
@@ -45,6 +44,9 @@ OTHERS = [
     {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}},
 ]
 V2 = {"checkpointMetadata": {"version": 4, "tags": {}}}
+
+
+Form = Callable[[MemoryLog, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], None]
 
 
 def sidecar(path: str, content: bytes) -> dict[str, Any]:
@@ -90,8 +92,28 @@ def classic_with_sidecars(
     log.write(checkpoint(4), parquet([V2, *others, sidecar("s.parquet", content)]))
 
 
-FORMS = [classic, row_groups, in_parts, v2_json, v2_parquet, with_sidecars, classic_with_sidecars]
-Form = Callable[[MemoryLog, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], None]
+def some_in_sidecars(end: str) -> Form:
+    def written(log: MemoryLog, others: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]]) -> None:
+        content = parquet(files[1:], ["add", "remove"])
+        log.write("_sidecars/s.parquet", content)
+        top = [V2, *others, files[0], sidecar("s.parquet", content)]
+        log.write(checkpoint(4, f"{UUID}.{end}"), lines(top) if end == "json" else parquet(top))
+
+    written.__name__ = f"some in sidecars, others in {end}"
+    return written
+
+
+FORMS: list[Form] = [
+    classic,
+    row_groups,
+    in_parts,
+    v2_json,
+    v2_parquet,
+    with_sidecars,
+    classic_with_sidecars,
+    some_in_sidecars("json"),
+    some_in_sidecars("parquet"),
+]
 
 
 def reader_of(log: MemoryLog) -> CheckpointReader:
@@ -99,6 +121,10 @@ def reader_of(log: MemoryLog) -> CheckpointReader:
     assert found is not None
     assert found.checkpoint is not None
     return CheckpointReader(log, found.checkpoint)
+
+
+def rows_of(reader: CheckpointReader) -> int:
+    return sum(batch.rows() or 0 for batch in reader.files())
 
 
 def files_of(reader: CheckpointReader) -> list[AddFile]:
@@ -122,7 +148,7 @@ def test_every_form_of_a_checkpoint_is_read(form: Form) -> None:
     others = [action for action in reader.others if action.KIND not in ("sidecar", "checkpointMetadata")]
     assert in_order(others) == parsed(OTHERS)
     assert in_order(files_of(reader)) == parsed(FILES[:3])
-    assert sum((batch.totals() for batch in reader.files()), Totals()) == Totals(3, 300, 8, 2)
+    assert rows_of(reader) == 8 - 2
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -132,7 +158,7 @@ def test_files_are_left_out_by_path_and_vector(form: Form) -> None:
     gone: dict[tuple[str, str | None], bool] = {("c", "ux@1"): True, ("d", "ux@1"): True, ("e", None): True}
     kept = [batch.without(gone.keys(), {"c", "d", "e"}) for batch in reader_of(log).files()]
     assert sorted(action.path for batch in kept for action in batch) == ["a%20b", "d"]
-    assert sum((batch.totals() for batch in kept), Totals()).rows == 3
+    assert sum(batch.rows() or 0 for batch in kept) == 3
 
 
 def test_columns_that_are_missing_count_as_null() -> None:
@@ -148,8 +174,7 @@ def test_rows_are_counted_whatever_form_the_statistics_have(stats: str | None) -
     log = MemoryLog()
     classic(log, OTHERS, [add("a", 4), {"add": {**add("b")["add"], "stats": stats}}])
     (batch,) = reader_of(log).files()
-    assert batch.totals().rows == (11 if stats and "7" in stats else None)
-    assert batch.totals().files == 2
+    assert batch.rows() == (11 if stats and "7" in stats else None)
 
 
 def test_typed_statistics_are_read_where_there_are_no_others() -> None:
@@ -158,7 +183,7 @@ def test_typed_statistics_are_read_where_there_are_no_others() -> None:
     classic(log, OTHERS, [add("a", None, stats_parsed=parsed), add("b", 2, stats_parsed=parsed)])
     reader = reader_of(log)
     assert [file.stored_rows for file in files_of(reader)] == [6, 2]
-    assert [batch.totals().rows for batch in reader.files()] == [8]
+    assert [batch.rows() for batch in reader.files()] == [8]
 
 
 def test_a_struct_of_nulls_is_no_deletion_vector() -> None:
@@ -189,7 +214,7 @@ def test_of_a_large_checkpoint_only_what_is_wanted_is_read() -> None:
     assert len(reader.others) == 5
     assert read.requests == 2, "the footer, and the first row group's columns"
     assert read.bytes < size / 3
-    assert sum((batch.totals() for batch in reader.files()), Totals()).rows == sum(range(4_000))
+    assert rows_of(reader) == sum(range(4_000))
     assert read.requests < 2 + 5 * 3
     assert len(files_of(reader)) == 4_000
 
@@ -244,20 +269,62 @@ def _written(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def test_files_that_were_deleted_meanwhile_are_a_change() -> None:
+@pytest.mark.parametrize("form", [classic, with_sidecars, v2_json, in_parts])
+def test_a_missing_file_is_a_change_only_behind_a_newer_checkpoint(form: Form) -> None:
+    log = MemoryLog("t")
+    form(log, OTHERS, FILES)
+    for name in list(log.files):
+        for newer in (False, True):
+            log.write(entry(4), b"")
+            reader, content = reader_of(log), log.files.pop(name)
+            if newer:
+                log.write(checkpoint(5), b"")
+            with pytest.raises(LogChanged if newer else DamagedLog) as caught:
+                files_of(reader)
+            assert newer or caught.value.address == {"table": "t", "version": 4, "file": name}
+            assert caught.value.retriable == newer
+            log.files.pop(checkpoint(5), None)
+            log.write(name, content)
+
+
+@pytest.mark.parametrize(
+    ("column", "broken"),
+    [
+        ("path", pa.string()),
+        ("stats", pa.string()),
+        ("stats", pa.int32()),
+        ("deletionVector", pa.string()),
+    ],
+)
+def test_values_that_are_not_what_their_column_says_are_an_error_with_an_address(
+    column: str, broken: pa.DataType
+) -> None:
+    """Text that is no UTF-8, and columns of other types: Arrow notices either when values are used."""
+    log = MemoryLog("t")
+    value = pa.array([3], broken) if broken == pa.int32() else pa.array([b"\xff\xfe"]).view(pa.string())
+    add_of = {"path": pa.array(["a"]), column: value}
+    log.write(checkpoint(4), _written(pa.table({"add": pa.StructArray.from_arrays(add_of.values(), list(add_of))})))
+    (batch,) = CheckpointReaderOfFiles(log, Checkpoint(4, tuple(log.list_from()))).files()
+    gone = {("a", None): True}
+    uses = [lambda: list(batch), lambda: batch.rows() if column != "path" else list(batch)]
+    if column == "path":
+        uses.append(lambda: list(batch.without(gone.keys(), {"a"})))
+    for use in uses:
+        with pytest.raises(DamagedLog) as caught:
+            use()
+        assert caught.value.address == {"table": "t", "version": 4, "file": checkpoint(4)}
+
+
+class CheckpointReaderOfFiles(CheckpointReader):
+    """Of a checkpoint without protocol and metadata."""
+
+    others = ()
+
+
+def test_sums_of_rows_do_not_overflow() -> None:
     log = MemoryLog()
-    with_sidecars(log, OTHERS, FILES)
-    reader = reader_of(log)
-    del log.files["_sidecars/s1.parquet"]
-    with pytest.raises(LogChanged):
-        files_of(reader)
-    log = MemoryLog()
-    classic(log, OTHERS, FILES)
-    log.write(entry(4), b"")
-    reader = reader_of(log)
-    del log.files[checkpoint(4)]
-    with pytest.raises(LogChanged):
-        _ = reader.others
+    classic(log, OTHERS, [add(f"f{number}", 10**18 - 1) for number in range(10)])
+    assert rows_of(reader_of(log)) == 10 * (10**18 - 1)
 
 
 def test_a_large_row_group_is_read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,5 +334,5 @@ def test_a_large_row_group_is_read_in_batches(monkeypatch: pytest.MonkeyPatch) -
     files = [add(f"f{number}", 1) for number in range(35)]
     classic(log, OTHERS, files)
     reader = reader_of(log)
-    assert [batch.totals().files for batch in reader.files()] == [5, 10, 10, 10]  # behind the five other actions
+    assert [batch.rows() for batch in reader.files()] == [5, 10, 10, 10]  # behind the five other actions
     assert len({action.path for action in files_of(reader)}) == 35

@@ -63,10 +63,10 @@ def use(log: MemoryLog) -> None:
     found = table.newest()
     if found is None:
         return
-    for file in found.files:
-        _ = file.key, file.rows
-    found.files.totals()
-    _ = found.metadata.schema
+    for batch in found.files.batches():
+        for file in batch:
+            _ = file.key, file.rows
+    found.files.rows()
     table.commits(0, found.version)
 
 
@@ -128,4 +128,5 @@ def test_an_empty_commit_has_no_actions() -> None:
     log.write(entry(2), b"\n")
     found = DeltaLog(log).newest()
     assert found is not None
-    assert (found.version, sorted(file.path for file in found.files)) == (2, ["b", "d"])
+    paths = sorted(file.path for batch in found.files.batches() for file in batch)
+    assert (found.version, paths) == (2, ["b", "d"])

@@ -9,7 +9,7 @@ import pytest
 from delta_logs import UUID, checkpoint, entry
 from kseg.etl.delta_log.errors import DamagedLog
 from kseg.etl.delta_log.folder import LogFile
-from kseg.etl.delta_log.listing import Segment, hinted, segment
+from kseg.etl.delta_log.listing import LogSegment, hinted, newest_checkpoint, segment
 
 
 def part(version: int, number: int, of: int) -> str:
@@ -20,13 +20,13 @@ def compacted(first: int, last: int) -> str:
     return f"{first:020d}.{last:020d}.compacted.json"
 
 
-def made_of(*names: str, until: int | None = None) -> Segment | None:
+def made_of(*names: str, until: int | None = None) -> LogSegment | None:
     files = [LogFile(name, 1) for name in names]
-    random.shuffle(files)
+    random.Random(str(names)).shuffle(files)
     return segment(files, table="t", until=until)
 
 
-def shown(found: Segment | None) -> tuple[int, list[str], list[tuple[int, int]]]:
+def shown(found: LogSegment | None) -> tuple[int, list[str], list[tuple[int, int]]]:
     """(version, files of the checkpoint, ranges of versions)"""
     assert found is not None
     files = () if found.checkpoint is None else found.checkpoint.files
@@ -63,19 +63,58 @@ def test_commits_before_the_checkpoint_do_not_matter() -> None:
     assert shown(made_of(checkpoint(4))) == (4, [checkpoint(4)], [])
 
 
-@pytest.mark.parametrize("names", [[entry(0), entry(2)], [entry(0), checkpoint(1), entry(3)]])
-def test_a_missing_commit_is_an_error_with_its_address(names: list[str]) -> None:
-    with pytest.raises(DamagedLog) as caught:
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        ([entry(0), entry(2)], 1),
+        ([entry(0), entry(1), entry(4)], 2),
+        ([entry(0), checkpoint(1), entry(3)], 2),
+        ([entry(0), checkpoint(1), entry(1), entry(2), entry(5)], 3),
+        ([entry(0), entry(2), entry(3), compacted(0, 2), compacted(1, 3)], 1),
+        ([checkpoint(2), entry(3), entry(5), compacted(3, 5)], 4),
+    ],
+)
+def test_a_missing_commit_is_an_error_with_its_address(names: list[str], missing: int) -> None:
+    """Also one that a log compaction file has: other readers miss it."""
+    with pytest.raises(DamagedLog, match="missing between others") as caught:
         made_of(*names)
-    missing = {0, 1, 2, 3} - {int(name[:20]) for name in names}
-    assert caught.value.address == {"table": "t", "version": max(missing), "file": entry(max(missing))} or (
-        caught.value.version == min(missing - {0})
+    assert caught.value.address == {"table": "t", "version": missing, "file": entry(missing)}
+
+
+@pytest.mark.parametrize("names", [[entry(3), entry(4)], [entry(1)], [entry(3), entry(4), part(2, 1, 2)]])
+def test_a_log_that_begins_in_the_middle_is_an_error(names: list[str]) -> None:
+    with pytest.raises(DamagedLog, match=f"begins with {names[0]}") as caught:
+        made_of(*names)
+    assert caught.value.address == {"table": "t"}
+
+
+def test_an_older_version_that_a_cleaned_log_no_longer_has_is_none() -> None:
+    names = [checkpoint(2), entry(4), entry(5), checkpoint(5), entry(6)]
+    assert made_of(*names, until=4) is None, "3 was deleted behind the checkpoint 5"
+    assert made_of(*names, until=1) is None
+    assert shown(made_of(*names, until=2)) == (2, [checkpoint(2)], [])
+    with pytest.raises(DamagedLog, match=entry(3)[:20]):
+        made_of(*(name for name in names if name != checkpoint(5)), until=4)
+    with pytest.raises(DamagedLog):
+        made_of(checkpoint(2), entry(4), part(5, 1, 2), until=4)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_left_out() -> None:
+    files = [LogFile(name, 1) for name in (checkpoint(1), entry(2), entry(3), checkpoint(3), entry(4))]
+    newest = segment(files, table="t")
+    assert newest is not None
+    assert newest.checkpoint is not None
+    assert shown(segment(files, table="t", without=[newest.checkpoint])) == (
+        4,
+        [checkpoint(1)],
+        [(2, 2), (3, 3), (4, 4)],
     )
 
 
-def test_a_log_that_begins_in_the_middle_is_an_error() -> None:
-    with pytest.raises(DamagedLog, match=entry(3)):
-        made_of(entry(3), entry(4), part(2, 1, 2))
+def test_the_newest_complete_checkpoint_is_known() -> None:
+    names = [checkpoint(1), *(part(4, number, 2) for number in (1, 2)), part(6, 1, 2), entry(7)]
+    assert newest_checkpoint(LogFile(name, 1) for name in names) == 4
+    assert newest_checkpoint([LogFile(entry(3), 1)]) is None
 
 
 def test_a_log_compaction_file_stands_for_its_commits() -> None:

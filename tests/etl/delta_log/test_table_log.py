@@ -18,8 +18,8 @@ from delta_logs import (
     txn,
     vector,
 )
-from kseg.etl.delta_log.errors import DamagedLog, LogChanged, UnsupportedTable
-from kseg.etl.delta_log.replay import Snapshot
+from kseg.etl.delta_log.errors import DamagedLog, LogChanged
+from kseg.etl.delta_log.replay import LogSnapshot
 from kseg.etl.delta_log.table_log import DeltaLog
 
 
@@ -40,19 +40,25 @@ def add_checkpoint(log: MemoryLog, version: int) -> None:
     log.write("_last_checkpoint", b'{"version":%d,"size":3}' % version)
 
 
-def newest(log: MemoryLog) -> Snapshot:
+def newest(log: MemoryLog) -> LogSnapshot:
     found = DeltaLog(log).newest()
     assert found is not None
     return found
 
 
-def version_of(snapshot: Snapshot, app: str) -> int | None:
+def version_of(snapshot: LogSnapshot, app: str) -> int | None:
     found = snapshot.transactions.get(app)
     return None if found is None else found.version
 
 
-def paths(snapshot: Snapshot) -> list[str]:
-    return sorted(file.path for file in snapshot.files)
+def paths(snapshot: LogSnapshot) -> list[str]:
+    return sorted(path for path, _ in keys(snapshot))
+
+
+def keys(snapshot: LogSnapshot) -> set[tuple[str, str | None]]:
+    found = [file.key for batch in snapshot.files.batches() for file in batch]
+    assert len(set(found)) == len(found)
+    return set(found)
 
 
 def requests(log: MemoryLog) -> dict[str, int]:
@@ -75,7 +81,7 @@ def test_a_table_is_read_from_its_checkpoint_and_the_commits_after_it() -> None:
     assert (found.version, version_of(found, "app"), version_of(found, "other")) == (6, 6, None)
     assert requests(log) == {"get": 4, "list": 1}, "the hint, the checkpoint, two commits"
     assert paths(found) == [f"f{n}" for n in range(7)]
-    assert found.files.totals().rows == 7
+    assert found.files.rows() == 7
     assert requests(log) == {}, "a small checkpoint is held"
 
 
@@ -154,6 +160,107 @@ def test_a_log_that_never_stays_can_be_tried_later() -> None:
         newest(log)
 
 
+def sidecars(log: MemoryLog, version: int) -> str:
+    """A V2 checkpoint whose files are in a sidecar, which is returned."""
+    name = f"s{version}.parquet"
+    content = parquet([add(f"f{n}") for n in range(version + 1)], ["add", "remove"])
+    log.write(f"_sidecars/{name}", content)
+    sidecar = {"sidecar": {"path": name, "sizeInBytes": len(content), "modificationTime": 1}}
+    others = [protocol(reader=["v2Checkpoint"]), metadata(), txn("app", version)]
+    log.write(
+        checkpoint(version, f"{UUID}.json"), lines([{"checkpointMetadata": {"version": version}}, *others, sidecar])
+    )
+    log.write("_last_checkpoint", b'{"version":%d}' % version)
+    return f"_sidecars/{name}"
+
+
+DAMAGE = [b"", b"PAR1", b'{"add":', None]
+
+
+@pytest.mark.parametrize("content", DAMAGE)
+@pytest.mark.parametrize("older", [2, None])
+def test_where_the_newest_checkpoint_is_damaged_an_older_one_is_read(content: bytes | None, older: int | None) -> None:
+    """Or all commits. `None`: it is listed, and gone when it is read."""
+    log = log_of(7)
+    for version in {older, 4} - {None}:
+        add_checkpoint(log, version or 0)
+    for version in range(older or 0):
+        del log.files[entry(version)]
+    expected = (6, [f"f{n}" for n in range(7)], 7)
+    damage(log, checkpoint(4), content)
+    found = newest(log)
+    assert (found.version, paths(found), found.files.rows()) == expected
+    at = DeltaLog(log).at(5)
+    assert at is not None
+    assert (at.version, at.files.rows()) == (5, 6)
+
+
+@pytest.mark.parametrize("content", DAMAGE[:2])
+def test_where_a_sidecar_is_damaged_rows_are_counted_without_it(content: bytes) -> None:
+    log = log_of(7)
+    damage(log, sidecars(log, 4), content)
+    assert newest(log).files.rows() == 7
+    for version in range(3):
+        del log.files[entry(version)]
+    with pytest.raises(DamagedLog, match=r"s4\.parquet"):
+        newest(log).files.rows()
+    add_checkpoint(log, 3)
+    assert newest(log).files.rows() == 7
+
+
+@pytest.mark.parametrize("content", DAMAGE)
+def test_a_damaged_checkpoint_that_nothing_replaces_is_an_error_with_its_name(content: bytes | None) -> None:
+    log = log_of(7, checkpoint_at=4)
+    del log.files[entry(3)]
+    damage(log, checkpoint(4), content)
+    for read in (DeltaLog(log).newest, lambda: DeltaLog(log).at(5), lambda: DeltaLog(log).at(4)):
+        with pytest.raises(DamagedLog) as caught:
+            read()
+        assert caught.value.address == {"table": "t", "version": 4, "file": checkpoint(4)}
+    for version in (0, 1, 2):
+        found = DeltaLog(log).at(version)
+        assert found is not None
+        assert found.version == version
+
+
+def test_a_damaged_checkpoint_does_not_hide_its_own_version() -> None:
+    """Its commit is cleaned away, so that what is before it makes up an older version only."""
+    log = log_of(5)
+    add_checkpoint(log, 2)
+    add_checkpoint(log, 4)
+    del log.files[entry(4)], log.files[entry(3)]
+    log.write(checkpoint(4), b"PAR1")
+    with pytest.raises(DamagedLog):
+        newest(log)
+
+
+def test_a_sidecar_that_was_deleted_behind_a_newer_checkpoint_can_be_tried_again() -> None:
+    log = log_of(7)
+    name = sidecars(log, 4)
+    del log.files[entry(0)]
+    found = newest(log)
+    add_checkpoint(log, 6)
+    del log.files[name], log.files[checkpoint(4, f"{UUID}.json")]
+    with pytest.raises(LogChanged):
+        found.files.rows()
+    assert newest(log).files.rows() == 7
+
+
+def damage(log: MemoryLog, name: str, content: bytes | None) -> None:
+    """Replace a file's content; None: whoever reads it does not find it."""
+    if content is not None:
+        log.write(name, content)
+        return
+    real = log._read
+
+    def read(asked: str, first: int, length: int | None) -> bytes:
+        if asked == name:
+            raise FileNotFoundError(asked)
+        return real(asked, first, length)
+
+    log._read = read  # type: ignore[method-assign]
+
+
 def test_an_older_version_is_read_as_long_as_the_log_has_it() -> None:
     log = log_of(7, checkpoint_at=4)
     for version in range(7):
@@ -175,20 +282,6 @@ def test_a_log_without_protocol_or_metadata_is_an_error(lost: str) -> None:
         newest(log)
 
 
-@pytest.mark.parametrize(
-    ("feature", "known"), [("deletionVectors", True), ("v2Checkpoint", True), ("catalogManaged", False), ("x", False)]
-)
-def test_unknown_reader_features_are_refused_by_name(feature: str, known: bool) -> None:
-    log = MemoryLog("t")
-    log.commit(0, protocol(reader=[feature]), metadata())
-    if known:
-        assert newest(log).protocol.reader_features == (feature,)
-        return
-    with pytest.raises(UnsupportedTable, match=f"table feature {feature}") as caught:
-        newest(log)
-    assert caught.value.address == {"table": "t", "version": 0}
-
-
 def test_a_file_is_replaced_by_the_same_file_with_another_vector() -> None:
     """("Add File and Remove File": a path occurs in an add and in a remove, with different vectors.)"""
     log = MemoryLog()
@@ -196,20 +289,20 @@ def test_a_file_is_replaced_by_the_same_file_with_another_vector() -> None:
     log.commit(0, protocol("deletionVectors", reader=["deletionVectors"]), metadata(), add("a", 10), add("b", 10))
     log.commit(1, remove("a"), add("a", 10, vector=first))
     with_vector = newest(log)
-    assert {file.key for file in with_vector.files} == {("a", "uone@1"), ("b", None)}
-    assert with_vector.files.totals().rows == 19
+    assert keys(with_vector) == {("a", "uone@1"), ("b", None)}
+    assert with_vector.files.rows() == 19
     log.write(
         checkpoint(1),
         parquet([protocol(reader=["deletionVectors"]), metadata(), add("a", 10, vector=first), add("b", 10)]),
     )
     log.commit(2, remove("a", vector=first), add("a", 10, vector=second))
     replaced = newest(log)
-    assert {file.key for file in replaced.files} == {("a", "utwo@1"), ("b", None)}
-    assert (replaced.files.totals().rows, replaced.files.totals().deleted_rows) == (17, 3)
+    assert keys(replaced) == {("a", "utwo@1"), ("b", None)}
+    assert replaced.files.rows() == 10 - 3 + 10
     log.commit(3, remove("a", vector=second))
-    assert [file.key for file in newest(log).files] == [("b", None)]
+    assert keys(newest(log)) == {("b", None)}
     log.commit(4, add("a", 10))
-    assert newest(log).files.totals().rows == 20
+    assert newest(log).files.rows() == 20
 
 
 def test_domains_are_kept_until_they_are_removed() -> None:

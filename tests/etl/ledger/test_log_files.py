@@ -1,4 +1,4 @@
-"""A table's log on a local disk and in an S3 server: the same files, and as many requests as are counted."""
+"""A table's log on a local disk and in an S3 server: the same files, and the requests that reading takes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from kseg.etl.delta_log.folder import LogFile
 from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.errors import ConfigurationError, RetriableFailure
 from kseg.etl.ledger.log_files import StoredLog, log_folder
@@ -43,7 +44,7 @@ def opened(location: str, options: dict[str, str] | None = None) -> StoredLog:
 
 
 def asked(server: MemoryS3) -> Counter[str]:
-    """Requests since the last call, as they are counted by a folder."""
+    """Requests since the last call by their kind."""
     found = Counter("list" if key.startswith("?") else method.lower() for method, key in server.asked)
     server.asked.clear()
     return found
@@ -52,10 +53,11 @@ def asked(server: MemoryS3) -> Counter[str]:
 def test_a_log_is_the_same_in_every_store(tmp_path: Path, server: MemoryS3) -> None:
     table(tmp_path)
     local, remote = opened(str(tmp_path)), uploaded(server, tmp_path, "same")
-    for first in ("", f"{3:020d}", f"{9:020d}", "_"):
-        names = [[(file.name, file.size) for file in folder.list_from(first)] for folder in (local, remote)]
-        assert names[0] == names[1]
-        assert [name for name, _ in names[0]] == sorted(name for name, _ in names[0] if name >= first)
+    there = {file.name: file.stat().st_size for file in (tmp_path / "_delta_log").iterdir() if file.name[0] == "0"}
+    assert len(there) == 5 + 1
+    for first in (0, 1, 3, 9):
+        expected = sorted(item for item in there.items() if int(item[0][:20]) >= first)
+        assert [*map(tuple, local.list_from(first))] == [*map(tuple, remote.list_from(first))] == expected
     name = f"{3:020d}.json"
     for folder in (local, remote):
         assert folder.read(name, 2, 5) == local.read(name)[2:7]
@@ -66,27 +68,61 @@ def test_a_log_is_the_same_in_every_store(tmp_path: Path, server: MemoryS3) -> N
     assert local.list_from() == opened(f"file://{tmp_path}").list_from()
 
 
-def test_requests_are_counted_as_the_store_sees_them(tmp_path: Path, server: MemoryS3) -> None:
+def test_each_operation_takes_few_requests(tmp_path: Path, server: MemoryS3) -> None:
     """The requests of each operation: they are what a run waits for."""
     table(tmp_path)
-    folder = uploaded(server, tmp_path, "counted")
-    log = DeltaLog(folder)
+    log = DeltaLog(uploaded(server, tmp_path, "counted"))
     server.asked.clear()
     costs = {}
 
     def cost(what: str) -> None:
-        assert asked(server) == folder.requests, what
-        costs[what] = dict(folder.requests)
-        folder.requests.clear()
+        costs[what] = dict(asked(server))
 
     newest = log.newest()
     assert newest is not None
     cost("opened: the hint, a listing, the checkpoint, two commits")
-    assert newest.files.totals().rows == 5
+    assert newest.files.rows() == 5
     cost("its files: they are in the small checkpoint that is held")
     assert len(log.commits(3, 4) or ()) == 2
     cost("two commits")
     assert list(costs.values()) == [{"get": 4, "list": 1}, {}, {"get": 2}]
+
+
+def test_the_files_of_folders_in_the_log_are_not_listed(tmp_path: Path, server: MemoryS3) -> None:
+    """A store lists them too, behind the versions."""
+    table(tmp_path, 3, None)
+    folder = uploaded(server, tmp_path, "sidecars")
+    for number in range(3_500):
+        server.put(f"sidecars/_delta_log/_sidecars/{number:08d}.parquet", b"x", only_if_absent=False)
+    server.asked.clear()
+    assert [file.name for file in folder.list_from()] == [f"{version:020d}.json" for version in range(3)]
+    assert asked(server) == {"list": 1}
+
+
+def test_a_log_of_several_pages_is_listed_whole(
+    tmp_path: Path, server: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path, 7, None)
+    folder = uploaded(server, tmp_path, "pages")
+    server.put("pages/_delta_log/_sidecars/s.parquet", b"x", only_if_absent=False)
+    monkeypatch.setattr(server, "page", 2)
+    server.asked.clear()
+    assert len(folder.list_from()) == 7
+    assert asked(server) == {"list": 4}
+
+
+def test_a_store_without_an_order_is_listed_whole(server: MemoryS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3's directory buckets list in any order."""
+
+    def listed(*_: object, **__: object) -> Iterator[list[dict[str, object]]]:
+        for name in ("_sidecars/s.parquet", f"{0:020d}.json"):
+            yield [{"path": f"_delta_log/{name}", "size": 1}]
+
+    monkeypatch.setattr("obstore.list", listed)
+    folder = opened("s3://logs/order", server.options)
+    assert folder.list_from() == []
+    folder.table = "s3://logs--usw2-az1--x-s3/order"
+    assert folder.list_from() == [LogFile(f"{0:020d}.json", 1)]
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path, server: MemoryS3) -> None:
