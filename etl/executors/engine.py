@@ -6,13 +6,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kseg.etl.config.sections import PythonSection, SqlSection
 from kseg.etl.executors.choice import EngineChoice, SparkHere, choose
+from kseg.etl.source.log_size import ASSUMED_BYTES
+from kseg.etl.spark.catalogs import catalog_names
 from kseg.etl.spark.job_session import JobSession
 from kseg.etl.spark.submission import is_submitted
 from kseg.etl.telemetry.events import EngineChosen
 
 if TYPE_CHECKING:
+    from kseg.etl.config.job import Job
     from kseg.etl.executors.local.pool import LocalExecutor
+    from kseg.etl.executors.local.server_process import ServerProcess
     from kseg.etl.executors.port import Executor
 
 
@@ -25,6 +30,22 @@ class Engine:
     _executor: Executor | None = None
     _session: object = None
     _local: LocalExecutor | None = None
+    _server: ServerProcess | None = None
+
+    def expect(self, offsets: int) -> None:
+        """Start the local executor's server process, if a run of this many offsets will probably choose that executor:
+        it loads what tasks need while the driver writes the plan and loads its own modules.
+
+        Asks no broker and reads no table. The choice does not depend on it; a wrong guess costs processor time.
+        """
+        job = self.spark.job
+        if self._choice is not None or self._server is not None or _prefers_spark(job):
+            return
+        choice = choose(job, size=offsets * ASSUMED_BYTES, needs_spark=None, spark=_spark_here())
+        if choice.executor == "local":
+            from kseg.etl.executors.local.server_process import ServerProcess
+
+            self._server = ServerProcess()
 
     def choose(self, *, size: float | None, needs_spark: str | None) -> EngineChoice:
         """Choose the executor of a run, and report the choice. The arguments are those of `executors.choice.choose`.
@@ -49,6 +70,8 @@ class Engine:
     def _use(self, choice: EngineChoice) -> None:
         if choice != self._choice:
             self._choice, self._executor = choice, None
+            if choice.executor != "local":
+                self._end_server()
             self.spark.progress.event(EngineChosen(choice.executor, choice.why))
 
     @property
@@ -71,13 +94,16 @@ class Engine:
         if self._local is not None:
             self._local.close()
             self._local = None
+        self._end_server()
         self.spark.close()
 
     def _made(self, choice: EngineChoice) -> Executor:
         if choice.executor == "local":
             from kseg.etl.executors.local.pool import LocalExecutor
 
-            self._local = self._local or LocalExecutor(attempts=self.spark.job.run.task_attempts)
+            if self._local is None:
+                self._local = LocalExecutor(attempts=self.spark.job.run.task_attempts, server=self._server)
+                self._server = None  # the executor ends it
             self._local.start()
             return self._local
         if choice.executor == "connect":
@@ -87,6 +113,19 @@ class Engine:
         from kseg.etl.executors.spark import SparkExecutor
 
         return SparkExecutor(self.spark.context())
+
+    def _end_server(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+def _prefers_spark(job: Job) -> bool:
+    """Whether the job file alone shows that Spark runs the job."""
+    if job.run.engine == "spark" or job.spark.remote:
+        return True
+    frame_steps = any(isinstance(step, SqlSection | PythonSection) for step in job.transform)
+    return bool(frame_steps or job.sink.widen or job.sink.cluster_by or catalog_names(job))
 
 
 def _spark_here() -> SparkHere:

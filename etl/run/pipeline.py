@@ -18,6 +18,7 @@ from kseg.etl.config.job import Job
 from kseg.etl.decoding.errors import UnknownSchemas
 from kseg.etl.errors import AnotherRunActive, KsegError, Refused
 from kseg.etl.ledger import events as ev
+from kseg.etl.ledger.dead_letters import REDRIVE
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import maintain
 from kseg.etl.ledger.state import JobState, RunState
@@ -186,9 +187,13 @@ def _plan(
     def planned(inputs: PlanInputs, state: JobState) -> Sequence[ev.Event]:
         nonlocal draft
         draft = next_step(LiveView(context, lambda _: inputs), state, lease.chain, planner, lease.sign).draft
-        if draft is not None:
-            _check_planned(draft)
-        return () if draft is None else draft.events
+        if draft is None:
+            return ()
+        for event in draft.events:
+            if isinstance(event, ev.Planned):
+                _expect_engine(context, event.plan)
+        _check_planned(draft)
+        return draft.events
 
     inputs, read_with = read(state), state
 
@@ -208,6 +213,13 @@ def _plan(
     after = lease.transition(decide)
     context.observe("plan:after")
     return after, draft
+
+
+def _expect_engine(context: JobContext, plan: ev.RunPlan) -> None:
+    """Let the processes that will probably read the plan's ranges load while the plan is written and the driver loads
+    modules."""
+    if plan.mode != REDRIVE:  # which reads in the driver
+        context.engine.expect(sum(planned.length for planned in plan.ranges))
 
 
 def _check_planned(draft: Draft) -> None:
@@ -238,6 +250,7 @@ def execute(
     _report_frontiers(context.progress, state)
     context.progress.event(RunPlanned(run.plan, lease.attempt, taken_up=not new))
     if run.accounted is None:
+        _expect_engine(context, run.plan)
         # Not above: loading decoders, pandas and pyspark takes half a second, and a run with nothing to do uses none.
         from kseg.etl.run.land import land_and_account
         from kseg.etl.run.schemas import learn_schemas

@@ -11,17 +11,15 @@ import itertools
 import json
 import os
 import pickle
-import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any, Final
+from typing import Any
 
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.executors.local.server_process import ServerProcess, search_path
 from kseg.etl.executors.port import Read
 from kseg.etl.source.errors import WorkersLost
 from kseg.etl.source.range_result import RangeResult
@@ -29,25 +27,19 @@ from kseg.etl.tasks.error_transport import ErrorTransport
 from kseg.etl.tasks.packs import PackOutput, PackPlan, TaskResult, results_of
 from kseg.etl.tasks.range_results import CollectedResults, RangeResults, watched
 
-_FORK: Final = b"f"
-_END_SECONDS: Final = 5.0
-_START: Final = (
-    "import sys; number, *sys.path = sys.argv[1:]; from kseg.etl.executors.local.server import main; main(int(number))"
-)
-"""The server's program: it finds modules where the driver does, and not first in the working folder, as `-m` would."""
-
 
 class LocalExecutor:
     """Runs packs in worker processes of this host.
 
     workers: the number of packs that run at the same time. attempts: how often one pack is tried, if workers end.
+    server: one that was started already; the executor ends it.
     """
 
-    def __init__(self, workers: int | None = None, attempts: int = 4) -> None:
+    def __init__(self, workers: int | None = None, attempts: int = 4, server: ServerProcess | None = None) -> None:
         self._parallelism = workers or _cores()
         self._attempts = attempts
         self._ids = itertools.count()
-        self._server: _Server | None = None
+        self._server = server
 
     @property
     def parallelism(self) -> int:
@@ -56,7 +48,7 @@ class LocalExecutor:
     def start(self) -> None:
         """Start the server process, which loads what tasks need while the driver goes on."""
         if self._server is None:
-            self._server = _Server()
+            self._server = ServerProcess()
 
     def close(self) -> None:
         """End all processes. The executor may be used again."""
@@ -122,7 +114,7 @@ class LocalExecutor:
             self.start()
             worker = self._server.fork()
         with suppress(ConnectionError):
-            worker.send_bytes(json.dumps({"path": _search_path(), "token": transport.token}).encode())
+            worker.send_bytes(json.dumps({"path": search_path(), "token": transport.token}).encode())
             worker.send_bytes(pickled)
         return worker
 
@@ -184,11 +176,6 @@ def _connection(ready: object) -> Connection:
     return ready
 
 
-def _search_path() -> list[str]:
-    """The driver's module search path. The driver ignores other entries than text itself."""
-    return [entry for entry in sys.path if isinstance(entry, str)]
-
-
 def _cores() -> int:
     """The cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # macOS has none
@@ -197,32 +184,3 @@ def _cores() -> int:
 
 class WorkerFailed(Exception):
     """A worker's error as text; `ErrorTransport.opening` raises what it means."""
-
-
-class _Server:
-    """The process that forks workers, see `etl.executors.local.server`."""
-
-    def __init__(self) -> None:
-        self._control, other = socket.socketpair()
-        with other:
-            # Unbuffered: what a step has printed is not lost when its process is ended.
-            command = [sys.executable, "-u", "-c", _START, str(other.fileno()), *_search_path()]
-            # In a session of its own: Ctrl-C in a terminal is the driver's, which then ends the workers.
-            self._process = subprocess.Popen(
-                command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
-            )
-
-    def fork(self) -> Connection:
-        """Another worker. Raises ConnectionError: the server has ended."""
-        mine, its = socket.socketpair()
-        with mine, its:
-            socket.send_fds(self._control, [_FORK], [its.fileno()])
-            return Connection(mine.detach())
-
-    def close(self) -> None:
-        self._control.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()

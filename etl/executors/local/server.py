@@ -16,7 +16,8 @@ import contextlib
 import os
 import signal
 import socket
-from typing import Final
+import sys
+from typing import Final, NoReturn
 
 from kseg.etl.executors.local.worker import serve
 
@@ -25,8 +26,9 @@ _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
-def main(fileno: int) -> None:
-    """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends.
+def main(fileno: int) -> NoReturn:
+    """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends. Never
+    returns: the process ends without the interpreter's finalization, for which the driver would wait.
 
     fileno: the control socket's file descriptor.
     """
@@ -43,7 +45,9 @@ def main(fileno: int) -> None:
         message, files, _, _ = socket.recv_fds(control, _MESSAGE, 1)
         if not message:
             _wait_for_workers(0)
-            return
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             control.close()

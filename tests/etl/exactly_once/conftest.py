@@ -28,7 +28,8 @@ import shared_jvm
 from children import Children
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.executors.local import pool
+from kseg.etl.executors.local import pool, server_process
+from kseg.etl.executors.local.server_process import ServerProcess
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.operations import repair
@@ -275,10 +276,10 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def local_server() -> Iterator[pool._Server]:
+def local_server() -> Iterator[ServerProcess]:
     """The process that forks the local engine's workers: what it loads, it loads once for all tests of a file. Others
     look whether there are such processes."""
-    server = pool._Server()
+    server = ServerProcess()
     yield server
     server.close()
 
@@ -302,13 +303,14 @@ def spark_of_the_tests(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 def local_home(
     records: Records,
     tmp_path: Path,
-    local_server: pool._Server,
+    local_server: ServerProcess,
     spark_of_the_tests: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Home]:
     """As `home`, of jobs that run on the local engine: for tests whose subject is the ledger or a table."""
     shared = SimpleNamespace(fork=local_server.fork, close=lambda: None)
-    monkeypatch.setattr(pool, "_Server", lambda: shared)
+    for module in (pool, server_process):
+        monkeypatch.setattr(module, "ServerProcess", lambda: shared)
     return functools.partial(_local_home, tmp_path, records)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kseg.etl.config.sections import ArrowSection, PythonSection, SqlSection, TargetName
 from kseg.etl.executors.engine import Engine, _spark_here
+from kseg.etl.executors.local import server_process
 from kseg.etl.executors.local.pool import LocalExecutor
 
 
@@ -44,7 +46,9 @@ class Unused:
 
     def __init__(self, engine: str) -> None:
         run = SimpleNamespace(engine=engine, local_below=1000, task_attempts=4)
-        self.job = SimpleNamespace(run=run, spark=SimpleNamespace(remote=None))
+        target = TargetName("/lake/orders", None)
+        sink = SimpleNamespace(widen=False, cluster_by=(), routes=None, targets={"*": target})
+        self.job = SimpleNamespace(run=run, spark=SimpleNamespace(remote=None), transform=(), sink=sink)
         self.progress = SimpleNamespace(event=lambda _: None)
 
     def close(self) -> None:
@@ -71,3 +75,76 @@ def test_a_small_read_is_local_if_the_job_may_use_processes(
     assert (None if found is None else type(found)) is executor
     if found is not None:
         assert of_job.local(size=size) is found is of_job.executor(), "reads share the processes"
+
+
+class Started:
+    """In place of a server process."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """The processes that were started."""
+    made: list[Started] = []
+    monkeypatch.setattr("kseg.etl.executors.engine._spark_here", lambda: "none")
+    monkeypatch.setattr(server_process, "ServerProcess", lambda: made.append(Started()) or made[-1])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("engine", "changes", "starts"),
+    [
+        ("local", {}, True),
+        ("auto", {}, True),
+        ("spark", {}, False),
+        ("auto", {"offsets": 2}, False),  # of a kilobyte each, and Spark reads a kilobyte
+        ("local", {"offsets": 10**9}, True),
+        ("auto", {"transform": [ArrowSection(arrow="m:f")]}, True),
+        ("auto", {"transform": [SqlSection(sql="SELECT * FROM __rows__")]}, False),
+        ("auto", {"transform": [PythonSection(python="m:f")]}, False),
+        ("auto", {"widen": True}, False),
+        ("auto", {"cluster_by": ("offset",)}, False),
+        ("auto", {"targets": {"*": TargetName(None, "lake.orders")}}, False),
+        ("auto", {"remote": "sc://here"}, False),
+    ],
+)
+def test_worker_processes_that_a_run_will_probably_use_start_before_it_has_chosen(
+    engine: str, changes: dict[str, Any], starts: bool, started: list[Started]
+) -> None:
+    session: Any = Unused(engine)
+    job, sink = session.job, vars(session.job.sink)
+    job.run.local_below = 1001
+    job.transform, job.spark.remote = changes.get("transform", ()), changes.get("remote")
+    sink.update({key: value for key, value in changes.items() if key in sink})
+    of_job = Engine(session)
+    for _ in range(2):
+        of_job.expect(changes.get("offsets", 1))
+    assert len(started) == starts
+    of_job.close()
+    assert all(process.closed for process in started)
+
+
+def test_the_executor_takes_the_process_that_was_started(started: list[Started]) -> None:
+    session: Any = Unused("auto")
+    of_job = Engine(session)
+    of_job.expect(0)
+    of_job.choose(size=0, needs_spark=None)
+    executor = of_job.executor()
+    assert isinstance(executor, LocalExecutor)
+    of_job.expect(0)
+    assert len(started) == 1, "and starts no other one"
+    assert not started[0].closed
+    of_job.close()
+    assert started[0].closed
+
+
+def test_a_process_that_the_run_does_not_use_is_ended(started: list[Started]) -> None:
+    session: Any = Unused("auto")
+    of_job = Engine(session)
+    of_job.expect(0)
+    of_job.choose(size=0, needs_spark="the table has to be written by Spark")
+    assert [process.closed for process in started] == [True]

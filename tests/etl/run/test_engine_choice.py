@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,3 +102,23 @@ def test_reports_and_history_show_the_engine(job: Callable[..., Job], file: str)
     shown = CliRunner().invoke(cli, ["runs", file])
     assert f"local: {why}" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 120
+
+
+FIRST = """
+import sys
+from kseg.etl.executors.local import server_process
+class Observed(server_process.ServerProcess):
+    def __init__(self):
+        loaded.extend({"kseg.etl.run.land", "kseg.etl.tasks.packs"} & set(sys.modules))
+        super().__init__()
+loaded, server_process.ServerProcess = [], Observed
+from kseg.jobs.cli import cli
+code = cli.main(["ingest", sys.argv[1]], prog_name="kseg", standalone_mode=False)
+sys.exit(f"exit {code}, loaded before: {loaded}" if code or loaded else 0)
+"""
+
+
+def test_worker_processes_load_while_the_driver_loads_what_landing_needs(job: Callable[..., Job], file: str) -> None:
+    job(run={"engine": "local"})
+    done = subprocess.run([sys.executable, "-c", FIRST, file], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr

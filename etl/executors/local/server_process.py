@@ -1,0 +1,58 @@
+"""The server process of the local executor, seen from the driver.
+
+This module imports nothing that tasks need: the driver starts the process first, and loads modules while it does.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+_FORK: Final = b"f"
+_END_SECONDS: Final = 5.0
+_START: Final = (
+    "import sys; number, *sys.path = sys.argv[1:]; from kseg.etl.executors.local.server import main; main(int(number))"
+)
+"""The server's program: it finds modules where the driver does, and not first in the working folder, as `-m` would."""
+
+
+class ServerProcess:
+    """A running process that forks workers, see `etl.executors.local.server`."""
+
+    def __init__(self) -> None:
+        self._control, other = socket.socketpair()
+        with other:
+            # Unbuffered: what a step has printed is not lost when its process is ended.
+            command = [sys.executable, "-u", "-c", _START, str(other.fileno()), *search_path()]
+            # In a session of its own: Ctrl-C in a terminal is the driver's, which then ends the workers.
+            self._process = subprocess.Popen(
+                command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def fork(self) -> Connection:
+        """Another worker. Raises ConnectionError: the server has ended."""
+        from multiprocessing.connection import Connection
+
+        mine, its = socket.socketpair()
+        with mine, its:
+            socket.send_fds(self._control, [_FORK], [its.fileno()])
+            return Connection(mine.detach())
+
+    def close(self) -> None:
+        """End the process, and wait until it has ended."""
+        self._control.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def search_path() -> list[str]:
+    """The driver's module search path. The driver ignores other entries than text itself."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
