@@ -112,28 +112,43 @@ class BadRecords:
         """How many more dead letters are allowed; None: any number."""
         return None if self._most is None else max(self._most - self._counts.dead, 0)
 
+    def enough(self, on_error: OnError) -> int | None:
+        """With how many more bad records the run is refused; None: with no number of them."""
+        if on_error == "fail":
+            return 1
+        most = self.most_more if on_error == "dead_letter" else self._most_nulled
+        found = self._counts.nulled if on_error == "set_null" else 0
+        return None if most is None else max(most - found, 0) + 1
+
     def dead(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
         """Make dead letters of the records in these rows of a batch. Raises TooManyDeadLetters.
 
         explain: returns why a record has no row. It is slow, so it is called only for examples if that is enough: if no
-        reasons are written, or if there are too many dead letters.
+        reasons are written.
         """
         if not rows:
             return
+        self.refuse_dead(batch, rows, explain)
         self.count(DecodingCounts(dead=len(rows)))
-        too_many = self._most is not None and self._counts.dead > self._most
         explained = len(rows)
-        if too_many or self._letters is None or not self._letters.wants_reasons:
+        if self._letters is None or not self._letters.wants_reasons:
             explained = min(MAX_EXAMPLES, explained)
         found = [explain(row) for row in rows[:explained]]
         found += [BadRecord(row, "", "", "", "") for row in rows[explained:]]
         for bad in found[: MAX_EXAMPLES - len(self.dead_examples)]:
             self.dead_examples.append(example(batch, bad))
-        if too_many:
-            assert self._most is not None
-            raise TooManyDeadLetters(self._counts.dead, self._most, self.dead_examples)
         if self._letters is not None:
             self._letters.write(dead_letters(batch, found))
+
+    def refuse_dead(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
+        """Raises TooManyDeadLetters if these rows of a batch are more than the run may have as dead letters.
+
+        explain: as of `dead`; called for examples.
+        """
+        if self._most is not None and (dead := self._counts.dead + len(rows)) > self._most:
+            for row in rows[: MAX_EXAMPLES - len(self.dead_examples)]:
+                self.dead_examples.append(example(batch, explain(row)))
+            raise TooManyDeadLetters(dead, self._most, self.dead_examples)
 
     def refuse_nulls(self, batch: pa.RecordBatch, rows: Sequence[int], explain: Callable[[int], BadRecord]) -> None:
         """Raises TooManyNulled if nulls in these rows of a batch are more than the run may have.

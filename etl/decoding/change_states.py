@@ -12,13 +12,14 @@ state that is not its row's is sound. That is slow, and events whose states diff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, with_rows
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, concatenated, with_rows
 from kseg.segment_reader.payload.plain import OF_VALUES, Nulling
 from kseg.segment_reader.payload.rescue import RESCUED
 
@@ -41,6 +42,18 @@ class Event:
     row: pa.Array
     status: Status
     places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Judged(DecodedPayloads):
+    """Payloads of change events, judged.
+
+    rejected: the events that are rejected for their rows, by row. unjudged: the rows that were left out since enough
+    are rejected; they have the status of the decoder.
+    """
+
+    rejected: Mapping[int, Event] = field(default_factory=dict)
+    unjudged: tuple[int, ...] = ()
 
 
 class Events(Protocol):
@@ -67,20 +80,23 @@ class ChangeStates:
 
         Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
         """
-        doubtful = np.flatnonzero(np.isin(decoded.status, [int(status) for status in OF_VALUES]))
+        doubtful = np.flatnonzero(np.isin(decoded.status, [int(status) for status in OF_VALUES])).tolist()
         sound: dict[int, Event] = {}
-        for looked, row in enumerate(doubtful.tolist()):
-            if enough is not None and looked - len(sound) >= enough:
+        rejected: dict[int, Event] = {}
+        for row in doubtful:
+            if enough is not None and len(rejected) >= enough:
                 break
             event = self.event(records, row)
-            if event.status == Status.DECODED and not event.places:
-                sound[row] = event
+            judged = sound if event.status == Status.DECODED and not event.places else rejected
+            judged[row] = event
+        unjudged = tuple(doubtful[len(sound) + len(rejected) :])
         if not sound:
-            return decoded
+            return Judged(decoded.rows, decoded.status, rejected, unjudged)
         status, places = decoded.status.copy(), np.array(list(sound))
         status[places] = Status.DECODED
-        rows = pa.concat_arrays([event.row for event in sound.values()])
-        return DecodedPayloads(with_rows(decoded.rows, places, rows, np.arange(len(rows))), status)
+        rows = concatenated([event.row for event in sound.values()])
+        rows = with_rows(decoded.rows, places, rows, np.arange(len(rows)))
+        return Judged(rows, status, rejected, unjudged)
 
     def event(self, records: pa.RecordBatch, row: int) -> Event:
         """The event of one of these records."""

@@ -20,8 +20,8 @@ from kseg.etl.decoding.foreign_frames import other_frame, other_ids
 from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.formats.port import SchemaFormat, Uses
 from kseg.etl.decoding.kinds import Kind, KindColumns, OfNoKind, kind_of
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
-from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError, TooLargeForOneBatch
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status, concatenated
+from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
 from kseg.segment_reader.payload.framing import (
     FrameForm,
     Frames,
@@ -392,7 +392,7 @@ def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     In a table with many columns, most parts lack most columns: the cost depends only on the columns that parts have.
     """
     if not pa.types.is_struct(kind) or all(part.type == kind for part in parts):
-        return _concatenated(parts)
+        return concatenated(parts)
     placed: dict[str, list[tuple[int, pa.Array]]] = {}
     total = 0
     for part in parts:
@@ -412,14 +412,7 @@ def _with_gaps(placed: Iterable[tuple[int, pa.Array]], total: int, kind: pa.Data
         pieces += [pa.nulls(start - end, kind), values]
         end = start + len(values)
     pieces.append(pa.nulls(total - end, kind))
-    return _concatenated([piece for piece in pieces if len(piece)] or pieces)
-
-
-def _concatenated(parts: Sequence[pa.Array]) -> pa.Array:
-    try:
-        return pa.concat_arrays(parts)
-    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
-        raise TooLargeForOneBatch(sum(map(len, parts))) from None
+    return concatenated([piece for piece in pieces if len(piece)] or pieces)
 
 
 def _groups(frames: Frames, messages: _Messages) -> tuple[npt.NDArray[np.int64], list[int]]:

@@ -11,6 +11,7 @@ nulls in place of values (`segment_reader.payload.plain.Nulling`). That is slow,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.etl.decoding.change_states import OF_ROW, is_declared, state_of
+from kseg.etl.decoding.change_states import OF_ROW, Event, Judged, is_declared, state_of
 from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.payload import PayloadPlan
-from kseg.segment_reader.payload.decoder import DecodedPayloads, Status, with_rows
+from kseg.segment_reader.payload.decoder import DecodedPayloads, Status, concatenated, with_rows
 from kseg.segment_reader.payload.plain import Nulling
 from kseg.segment_reader.payload.rescue import RESCUED
 
@@ -49,7 +50,10 @@ class FieldNulls:
         Raises TooLargeForOneBatch: the rows of all records do not fit into one array.
         """
         failing = np.flatnonzero(wanted)
-        again, columns = self._events(records, failing) if self._plan.judges_states else self._again(records, failing)
+        if self._plan.judges_states:
+            again, columns = self._events(records, failing, decoded.rejected if isinstance(decoded, Judged) else {})
+        else:
+            again, columns = self._again(records, failing)
         sound = again.status == Status.DECODED
         rows = with_rows(decoded.rows, failing[sound], again.rows, np.flatnonzero(sound))
         status = decoded.status.copy()
@@ -64,16 +68,21 @@ class FieldNulls:
         places = self._nulling.places
         for member in FORMATS[self._plan.format].around:
             places.pop(member, None)  # which is all of it
-        return again, Counter({self._column(place): count for place, count in places.items()})
-
-    def _events(self, records: pa.RecordBatch, failing: npt.NDArray[np.int64]) -> tuple[DecodedPayloads, Counter[str]]:
-        """The same of change events, whose nulls are those of their rows."""
         columns = Counter[str]()
-        events = [self._plan.states.event(records, int(row)) for row in failing]
+        for place, count in places.items():
+            columns[self._column(place)] += count
+        return again, columns
+
+    def _events(
+        self, records: pa.RecordBatch, failing: npt.NDArray[np.int64], judged: Mapping[int, Event]
+    ) -> tuple[DecodedPayloads, Counter[str]]:
+        """The same of change events, whose nulls are those of their rows. judged: events that are decoded already."""
+        columns = Counter[str]()
+        events = [judged.get(row) or self._plan.states.event(records, row) for row in failing.tolist()]
         for event in events:
             columns.update({self._of_event(place) for place in event.places})
         rows = [event.row for event in events] or [pa.nulls(0, self._plan.type)]
-        return DecodedPayloads(pa.concat_arrays(rows), np.array([event.status for event in events], np.uint8)), columns
+        return DecodedPayloads(concatenated(rows), np.array([event.status for event in events], np.uint8)), columns
 
     @property
     def _whole(self) -> str:

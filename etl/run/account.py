@@ -126,7 +126,7 @@ def account_for(plan: ev.RunPlan, results: Iterable[RangeResult], logs: Logs) ->
         dead_examples=_first(result.dead_examples for result in ordered),
         nulled_examples={
             topic: _first(result.nulled_examples for result in ordered if result.topic == topic)
-            for topic in {result.topic for result in ordered if result.nulled_examples}
+            for topic in dict.fromkeys(result.topic for result in ordered if result.nulled_examples)
         },
     )
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.etl.decoding.bad_records import BadRecord, BadRecords, OnError
+from kseg.etl.decoding.change_states import Judged
 from kseg.etl.decoding.columns import check_names, kafka_columns, typed_columns
 from kseg.etl.decoding.counts import DecodingCounts
 from kseg.etl.decoding.errors import ExpectationBroken, UndecodablePayload, address_of
@@ -27,7 +28,7 @@ from kseg.etl.errors import ConfigurationError, Fault
 from kseg.etl.transform.step import Address, BatchStep
 from kseg.segment_reader.decode.header_names import is_utf8, java_text
 from kseg.segment_reader.decode.schema import RAW_HEADERS
-from kseg.segment_reader.payload.decoder import Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Decode, Payload
@@ -115,9 +116,7 @@ class DecodeStep(BatchStep):
         has_value: dict[str, npt.NDArray[np.bool_]] = {}
         columns_nulled: Counter[str] = Counter()
         whole = np.zeros(batch.num_rows, np.bool_)
-        # Behind the first one nothing is decoded; where records may be left out, or nulls limited, all are judged.
-        enough = 1 if self.on_error == "fail" else None
-        of_plans = [(plan, plan.decode(batch, enough)) for plan in self.payloads]
+        of_plans = [(plan, plan.decode(batch, self._enough(plan, bad_records))) for plan in self.payloads]
         for plan, decoded in of_plans:
             if plan.drop_nulls:
                 dropped |= decoded.status == Status.NULL
@@ -130,11 +129,13 @@ class DecodeStep(BatchStep):
                     first = int(np.argmax(failing))
                     raise _undecodable(plan, batch, first, Status(decoded.status[first]))
                 why.undecodable(plan, decoded.status, failing)
+                known = _known(decoded, failing)
                 if self.on_error == "dead_letter":
+                    bad_records.refuse_dead(batch, np.flatnonzero(dead | known).tolist(), why.of)
                     dead |= failing
                 else:
+                    bad_records.refuse_nulls(batch, np.flatnonzero(nulled | known).tolist(), why.of)
                     nulled |= failing
-                    bad_records.refuse_nulls(batch, np.flatnonzero(nulled).tolist(), why.of)
                     if plan.rules.nulls_fields:
                         decoded, of_columns = self._field_nulls[plan.source].of(batch, decoded, failing)
                         if WHOLE in of_columns:  # a record whose key and value are broken counts once
@@ -197,6 +198,12 @@ class DecodeStep(BatchStep):
         )
         return out
 
+    def _enough(self, plan: PayloadPlan, bad_records: BadRecords) -> int | None:
+        """Of this plan's payloads, how many errors are enough to refuse the run; None: all have to be judged."""
+        if self.on_error == "set_null" and any(other.drop_nulls for other in self.payloads if other is not plan):
+            return None  # records that are left out have no nulls
+        return bad_records.enough(self.on_error)
+
     def _with_wrong_names(self, records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """The records that are refused for a header's name."""
         if not self.refuses_names:
@@ -220,6 +227,15 @@ class DecodeStep(BatchStep):
     def _expected(self, names: Sequence[str]) -> Iterator[tuple[Expectation, str]]:
         """Each expectation with the columns that it is of: of several kinds of records one for each type."""
         return ((one, column) for one in self.expectations for column in columns_named(names, one.column))
+
+
+def _known(decoded: DecodedPayloads, failing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The failing payloads without those that were not judged, and may be sound."""
+    if not isinstance(decoded, Judged) or not decoded.unjudged:
+        return failing
+    known = failing.copy()
+    known[list(decoded.unjudged)] = False
+    return known
 
 
 def _with_values(

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.connect_schema import contradicting_fields, contradiction
 from kseg.segment_reader.payload.ddl import quoted
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.errors import PayloadSchemaError
 from kseg.segment_reader.payload.json.decoder import json_decoder
 from kseg.segment_reader.payload.json.document import parse
@@ -127,7 +127,7 @@ class ConnectJsonDecoder:
         rest = self._decode(payloads.take(pa.array(others)), skip)
         order = np.empty(len(payloads), np.int64)
         order[rows], order[others] = np.arange(len(rows)), np.arange(len(others)) + len(rows)
-        both = pa.concat_arrays([usual.rows, rest.rows]).take(pa.array(order))
+        both = concatenated([usual.rows, rest.rows]).take(pa.array(order))
         return DecodedPayloads(both, np.concatenate([usual.status, rest.status])[order])
 
     def _decode(self, payloads: pa.BinaryArray, skip: int) -> DecodedPayloads:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.ddl import quoted
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.plain import Engine, Nulling
@@ -214,7 +214,7 @@ def _chosen(before: pa.StructArray, after: pa.StructArray, deleted: npt.NDArray[
     if not deleted.any():
         return after
     n = len(after)
-    return pa.concat_arrays([after, before]).take(pa.array(np.arange(n) + np.where(deleted, n, 0)))
+    return concatenated([after, before]).take(pa.array(np.arange(n) + np.where(deleted, n, 0)))
 
 
 def _child(source: pa.Array | None, name: str) -> pa.Array | None:

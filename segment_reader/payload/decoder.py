@@ -6,6 +6,7 @@ names its class, the path within the payload and the cause. Rows are never misal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -78,6 +79,14 @@ class PayloadDecoder(Protocol):
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
         """The error of a payload whose status is none of DECODED and NULL: asked for failing payloads alone."""
+
+
+def concatenated(parts: Sequence[pa.Array]) -> pa.Array:
+    """The rows of all parts. Raises TooLargeForOneBatch: they are more than 2 GiB, or 2^31 elements, of one column."""
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
+        raise TooLargeForOneBatch(sum(map(len, parts))) from None
 
 
 def with_rows(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kseg.segment_reader.payload.buffers import byte_buffers
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.framing import frames_of
 
 
@@ -45,7 +45,7 @@ class FramedDecoder:
             status[rows] = part.status
             parts.append(part.rows)
             places.append(rows)
-        whole = pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+        whole = concatenated(parts).take(pa.array(np.argsort(np.concatenate(places))))
         return _without(DecodedPayloads(whole, status), bad)
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.framing import GLUE_FRAME, GLUE_VERSION
 
@@ -57,10 +57,7 @@ class GlueDecoder:
             (rest, DecodedPayloads(pa.nulls(len(rest), self.type), np.full(len(rest), Status.BAD_FRAME, np.uint8))),
         ]
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-        try:
-            rows = pa.concat_arrays([part.rows for _, part in parts]).take(pa.array(order))
-        except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
-            raise TooLargeForOneBatch(len(payloads)) from None
+        rows = concatenated([part.rows for _, part in parts]).take(pa.array(order))
         return DecodedPayloads(rows, np.concatenate([part.status for _, part in parts])[order])
 
     def explain(self, payload: bytes, *, skip: int = 0) -> PayloadError:
@@ -97,10 +94,7 @@ def unpacked(payloads: pa.BinaryArray) -> pa.BinaryArray:
     made = pa.array(framed, pa.binary())
     places = np.arange(len(payloads))
     places[list(inflated)] = len(payloads) + np.arange(len(made))
-    try:
-        return pa.concat_arrays([payloads, made]).take(pa.array(places))
-    except pa.ArrowInvalid:  # offsets of 32 bits do not reach so far
-        raise TooLargeForOneBatch(len(payloads)) from None
+    return concatenated([payloads, made]).take(pa.array(places))
 
 
 def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

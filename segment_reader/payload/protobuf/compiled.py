@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.buffers import kernel_input
-from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
+from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.buffers import Buffers, Bytes
 from kseg.segment_reader.payload.protobuf.columns import Struct
@@ -100,4 +100,4 @@ class CompiledDecoder:
         status[left] = plain.status
         which = np.arange(len(rows))
         which[left] = len(rows) + np.arange(len(left))
-        return DecodedPayloads(pa.concat_arrays([rows, plain.rows]).take(pa.array(which)), status)
+        return DecodedPayloads(concatenated([rows, plain.rows]).take(pa.array(which)), status)

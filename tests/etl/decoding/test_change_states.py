@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.bad_records import MAX_EXAMPLES, BadRecords
 from kseg.etl.decoding.change_states import ChangeStates, Event
-from kseg.etl.decoding.errors import UndecodablePayload
+from kseg.etl.decoding.errors import TooManyDeadLetters, TooManyNulled, UndecodablePayload
 from kseg.etl.decoding.formats.avro import AvroSchemas
 from kseg.etl.decoding.formats.json import JsonSchemas
 from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
@@ -174,14 +174,19 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 
 def applied(
-    own: PayloadPlan, on_error: Any, *payloads: bytes, key: PayloadPlan | None = None, keys: list[bytes] | None = None
+    own: PayloadPlan,
+    on_error: Any,
+    *payloads: bytes,
+    key: PayloadPlan | None = None,
+    keys: list[bytes | None] | None = None,
+    bad: BadRecords | None = None,
 ) -> tuple[list[dict[str, Any]], BadRecords]:
     plans = (own,) if key is None else (key, own)
     step: DecodeStep = pickle.loads(pickle.dumps(DecodeStep(plans, on_error=on_error)))
     rows = [{**ADDRESS, "offset": 5 + number, "value": payload} for number, payload in enumerate(payloads)]
     for row, each in zip(rows, keys or (), strict=False):
         row["key"] = each
-    bad = BadRecords()
+    bad = bad or BadRecords()
     out = step.apply(pa.RecordBatch.from_pylist(rows, schema=ROWS), ADDRESS, bad)
     out.validate(full=True)
     assert out.schema == step.output_schema(ROWS)
@@ -240,22 +245,70 @@ def test_the_error_is_of_what_the_row_has(form: Form, engine: Any, op: str, wher
     assert caught.value.path.removeprefix("payload.") == where
 
 
-def test_a_run_that_fails_looks_no_further(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look is a thousand times as slow as the decoder: a wrong schema would show after minutes."""
-    looked = []
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of the events that are judged. Each look is a thousand times as slow as the decoder."""
+    rows: list[int] = []
     real = ChangeStates.event
 
     def noted(self: ChangeStates, records: pa.RecordBatch, row: int) -> Event:
-        looked.append(row)
+        rows.append(row)
         return real(self, records, row)
 
     monkeypatch.setattr(ChangeStates, "event", noted)
-    bad, good = state(2, 5, "x"), state(1, "x", "x")
-    events = [event("u", bad, good), event("u", bad, good), *[event("u", good, bad)] * 5, event("u", bad, good)]
+    return rows
+
+
+BAD_STATE, GOOD_STATE = state(2, 5, "x"), state(1, "x", "x")
+SOUND, WRONG = event("u", BAD_STATE, GOOD_STATE), event("u", GOOD_STATE, BAD_STATE)
+
+
+def test_a_run_that_fails_looks_no_further(engine: Any, looked: list[int]) -> None:
     with pytest.raises(UndecodablePayload) as caught:
-        applied(replace(JSON, engine=engine), "fail", *map(in_json, events))
+        applied(replace(JSON, engine=engine), "fail", *map(in_json, [SOUND, SOUND, *[WRONG] * 5, SOUND]))
     assert caught.value.address["offset"] == 7
     assert set(looked) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("on_error", ["set_null", "dead_letter"])
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_a_run_with_too_many_errors_looks_no_further(engine: Any, looked: list[int], on_error: str, most: int) -> None:
+    """And counts the events that it has judged, in the second batch as in the first."""
+    bad = BadRecords(None, most=most, most_nulled=most)
+    too_many = TooManyNulled if on_error == "set_null" else TooManyDeadLetters
+    own = replace(JSON, engine=engine)
+    if most:
+        applied(own, on_error, *map(in_json, [SOUND, WRONG, SOUND]), bad=bad)
+        looked.clear()
+    with pytest.raises(too_many, match=f"at least {most + 1} records") as caught:
+        applied(own, on_error, *map(in_json, [SOUND, *[WRONG, SOUND] * 9]), bad=bad)
+    left = most - 1 if most else 0
+    assert set(looked) <= set(range(2 * left + 2)), "each event up to the one with which the run is refused"
+    assert len(caught.value.examples) == min(most + 1, 3)
+
+
+def test_nulls_that_are_limited_are_those_of_records_that_land(engine: Any, looked: list[int]) -> None:
+    """A record that is left out for its key has no nulls: with enough errors of others the run is refused."""
+    key = PayloadPlan("key", "json", "key", (("k", "int"),), drop_nulls=True, engine=engine)
+    bad = BadRecords(most_nulled=1)
+    rows, found = applied(
+        replace(JSON, engine=engine),
+        "set_null",
+        *map(in_json, [WRONG, WRONG, SOUND, WRONG]),
+        key=key,
+        keys=[None, None, b'{"k": 1}', b'{"k": 2}'],
+        bad=bad,
+    )
+    assert [row["k"] for row in rows] == [1, 2]
+    assert (found.counts.nulled, found.counts.dropped) == (1, 2)
+
+
+def test_an_event_is_decoded_once_for_its_verdict_and_its_nulls(engine: Any, looked: list[int]) -> None:
+    rows, found = applied(replace(JSON, engine=engine), "set_null", *map(in_json, [SOUND, *[WRONG] * 5, SOUND]))
+    assert [row["n"]["name"] for row in rows] == ["x", *[None] * 5, "x"]
+    assert (found.counts.nulled, found.counts.columns) == (5, {"n.name": 5})
+    explained = list(range(1, 1 + MAX_EXAMPLES))
+    assert sorted(looked) == sorted([*range(7), *explained])
 
 
 def test_the_first_rules_judge_both_states(form: Form, engine: Any) -> None:

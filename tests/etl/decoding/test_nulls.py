@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -13,18 +14,20 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+import kseg
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.formats.protobuf import ProtobufSchemas
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.nulls import WHOLE, FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan, in_parts
 from kseg.etl.transform.decode import DecodeStep
-from kseg.segment_reader.payload.decoder import Status, with_rows
+from kseg.segment_reader.payload.decoder import DecodedPayloads, Status, concatenated, with_rows
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 
 ENGINES = ("fast", "reference")
 IGNORE = (("unknown_fields", "ignore"),)
+ROW = pa.struct([("id", pa.int32())])
 HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -341,6 +344,39 @@ def test_rows_with_nulls_that_do_not_fit_into_one_array_are_decoded_in_parts() -
         with_rows(texts(5 << 28), none, texts(5 << 28), none)
     replaced = with_rows(pa.array([1, None, 3]), np.array([1]), pa.array([7, 8]), np.array([1]))
     assert replaced.to_pylist() == [1, 8, 3]
+
+
+def test_rows_of_several_parts_that_do_not_fit_into_one_array_are_decoded_in_parts() -> None:
+    with pytest.raises(TooLargeForOneBatch, match="2 payloads decode to more than 2 GiB"):
+        concatenated([texts(5 << 28), texts(5 << 28)])
+    assert concatenated([pa.array([1]), pa.array([None, 3])]).to_pylist() == [1, None, 3]
+
+
+@pytest.mark.parametrize("folder", ["etl/decoding", "segment_reader/payload"])
+def test_no_decoder_joins_rows_in_another_way(folder: str) -> None:
+    """The error of Arrow has no address, and is not decoded in parts. Masks and rows of nulls take a bit each."""
+    joins = [
+        (file.name, line.strip())
+        for file in Path(kseg.__file__).parent.joinpath(folder).rglob("*.py")
+        for line in file.read_text().splitlines()
+        if "pa.concat_arrays(" in line and "is_null()" not in line
+    ]
+    own = ["return pa.concat_arrays(parts)", "return pa.concat_arrays([rows, others]).take(pa.array(order))"]
+    assert joins == ([("decoder.py", line) for line in own] if folder == "segment_reader/payload" else [])
+
+
+def test_two_places_of_one_column_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    nulls = FieldNulls(PayloadPlan("value", "connect_json", "value", (("id", "int"),)))
+
+    class Noted:
+        def decode(self, records: pa.RecordBatch) -> DecodedPayloads:
+            nulls._nulling.places.update({"payload.id": 2, "id": 1})
+            return DecodedPayloads(pa.nulls(records.num_rows, ROW), np.zeros(records.num_rows, np.uint8))
+
+    monkeypatch.setattr(nulls, "_decoder", Noted())
+    failed = DecodedPayloads(pa.nulls(3, ROW), np.full(3, Status.WRONG_TYPE, np.uint8))
+    _, columns = nulls.of(records(b"", b"", b""), failed, np.ones(3, np.bool_))
+    assert columns == {"id": 3}
 
 
 def test_a_batch_that_is_decoded_in_parts_shows_each_null_once(monkeypatch: pytest.MonkeyPatch) -> None:

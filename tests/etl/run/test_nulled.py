@@ -63,6 +63,7 @@ def test_the_first_records_shown_are_those_that_are_counted(job: Job, order: tup
     plan = ev.RunPlan("r", "incremental", "incremental", "a", 1, "", "", None, {}, ranges, {}, decoding_rules=2)
     with open_logs(LogFiles((str(tmp_path),))) as logs:
         reading = account_for(plan, [result(index, topic) for index, topic in enumerate(order)], logs)
+    assert list(reading.nulled_examples) == [topic for topic in order if topic != "dead"]
     with pytest.raises(TooManyNulled, match="10 records would have nulls") as nulled:
         check_nulled(job, plan, reading)
     assert nulled.value.examples == tuple(f"nulled-0 offset {n}: value" for n in range(3))
