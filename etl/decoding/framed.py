@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from kseg.segment_reader.payload.framing import (
     without_implausible,
 )
 from kseg.segment_reader.payload.glue import glue_damage, unpacked
-from kseg.segment_reader.payload.plain import Engine
+from kseg.segment_reader.payload.plain import Engine, Nulling
 
 WriterTexts = tuple[str, Uses]
 """A schema's text, and those of what it uses."""
@@ -40,6 +40,9 @@ Message = tuple[int, ...]
 """Indexes of a message in its schema; none where the format has no such."""
 
 _LONGEST_FRAME = 1024
+
+_OF_TYPES: Final = frozenset((Status.WRONG_TYPE, Status.OUT_OF_RANGE, Status.INEXACT, Status.UNKNOWN_SYMBOL))
+"""What is wrong with a document that has values of other types than its schema."""
 
 
 class UnknownKeys(Exception):
@@ -234,9 +237,29 @@ class FramedDecoder:
         if isinstance(decoder, str):
             hint = other_frame(payload, headers, self._schemas.frame) if self._writers.get(key) is None else ""
             return PayloadError(self._why_not(key), "", decoder + (hint or self._other_ids(frames)))
-        error = decoder.explain(one[0].as_py(), skip=int(frames.skip[0]))
-        # Another schema has been found, if the registry has another one by this id.
-        return error if self._schemas.ids else replace(error, message=error.message + self._other_ids(frames))
+        return self.with_ids(decoder.explain(one[0].as_py(), skip=int(frames.skip[0])), payload, headers, source)
+
+    def with_ids(
+        self, error: PayloadError, payload: bytes | None, headers: pa.ListArray | None, source: str
+    ) -> PayloadError:
+        """The error of a payload. Its message names the key `ids` if the registry may have another schema by the id
+        before the payload."""
+        if self._schemas.frame != "apicurio" or self._schemas.ids or isinstance(self._engine, Nulling):
+            return error
+        one = pa.array([payload], pa.binary())
+        if self._is_of_its_schema(error.status, one, headers, source):
+            return error
+        hint = self._other_ids(self._schemas.frames(one, headers, source))
+        return replace(error, message=error.message + hint)
+
+    def _is_of_its_schema(self, status: Status, one: pa.BinaryArray, headers: pa.ListArray | None, source: str) -> bool:
+        """Whether what is wrong is in a payload that was written with the schema of its id."""
+        if status == Status.MISSING_FIELD:
+            return False
+        if self._schemas.format.self_describing:
+            return status not in _OF_TYPES
+        decoder = FramedDecoder(self._schemas, Nulling(), self._rename, self._whole)
+        return decoder.decode(one, headers, source).status[0] == Status.DECODED
 
     def _other_ids(self, frames: Frames) -> str:
         """The end of an error's message, if the id before this payload may be of the other kind; or empty."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kseg.etl.decoding.change_states import ChangeStates
+from kseg.etl.decoding.change_states import AFTER, ChangeStates
 from kseg.etl.decoding.errors import UnknownSchemas, address_of
 from kseg.etl.decoding.foreign_frames import other_frame
 from kseg.etl.decoding.formats.registry import FORMATS
@@ -123,20 +123,26 @@ class PayloadPlan:
                 self._decoded(records.slice(row, 1))
             except TooLargeForOneBatch:
                 return PayloadError(status, "", "it decodes to more than 2 GiB, or 2^31 elements, of one column")
-        if self.judges_states and (found := self.states.explain(records, row)) is not None:
-            return found
+        found = self.states.explain(records, row) if self.judges_states else None
         if self.framed is not None:
-            one = records.slice(row, 1)
-            payload, headers = one.column(self.source), _headers(one)
-            if self._envelopes is not None:
-                decoded = self.by_frames.decode(payload, headers, self.source)
-                if (error := self._envelopes.explain(decoded)) is not None:
-                    return error
-            return self.by_frames.explain(payload[0].as_py(), headers, self.source)
+            return self._explained(records.slice(row, 1), found)
+        if found is not None:
+            return found
         payload = records.column(self.source)[row].as_py()
         error = self.decoder.explain(payload)
         hint = other_frame(payload, _headers(records.slice(row, 1)), self.frame)
         return replace(error, message=error.message + hint) if hint else error
+
+    def _explained(self, one: pa.RecordBatch, found: PayloadError | None) -> PayloadError:
+        """The same of one record whose payload has its schema's id. found: what is wrong with its event, if known."""
+        payload, headers = one.column(self.source), _headers(one)
+        if found is None and self._envelopes is not None:
+            found = self._envelopes.explain(self.by_frames.decode(payload, headers, self.source))
+        if found is None:
+            return self.by_frames.explain(payload[0].as_py(), headers, self.source)
+        if found.path == AFTER:  # beside an operation, so that the event is one
+            return found
+        return self.by_frames.with_ids(found, payload[0].as_py(), headers, self.source)
 
     def schema_id(self, records: pa.RecordBatch, row: int) -> int | None:
         """The id of the writer's schema in this record's frame or header; None if it has none."""

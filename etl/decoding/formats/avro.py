@@ -80,6 +80,7 @@ class AvroSchemas:
     connect: bool = True
     times: Options = ()
     indexed = False
+    self_describing = False
 
     def reader(self, text: str) -> Any:
         return self.writer(text)

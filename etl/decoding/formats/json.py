@@ -190,6 +190,7 @@ class JsonSchemas(OfColumns):
     rescue: bool = False
     choices: bool = True
     indexed = False
+    self_describing = True
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.json_schema import read_json_schema

@@ -35,6 +35,10 @@ class SchemaFormat(Protocol):
     def indexed(self) -> bool:
         """Whether message indexes follow the schema's id in the payload."""
 
+    @property
+    def self_describing(self) -> bool:
+        """Whether payloads can be read without their schema, as documents can."""
+
     def reader(self, text: str) -> Any:
         """A reader's schema from the ledger."""
 

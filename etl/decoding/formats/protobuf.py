@@ -110,6 +110,7 @@ class ProtobufSchemas(OfColumns):
     times: Options = ()
     rescue: bool = False
     indexed = True
+    self_describing = False
 
     def writer(self, text: str, uses: Uses = ()) -> Any:
         from kseg.segment_reader.payload.protobuf.descriptors import parse_base64

@@ -20,8 +20,10 @@ import yaml
 from collected_letters import CollectedLetters
 from kseg.etl.config.load import load_job
 from kseg.etl.decoding.bad_records import BadRecords
+from kseg.etl.decoding.formats.json import JsonSchemas
 from kseg.etl.decoding.framed import FramedDecoder, FramedSchemas, UnknownKeys
 from kseg.etl.decoding.payload import PayloadPlan
+from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import DecodeStep, decode_step
 from kseg.segment_reader.payload.decoder import Status
@@ -136,6 +138,74 @@ def test_an_error_names_the_key_where_the_id_may_be_of_the_other_kind(ids: Any) 
     assert "`ids: " not in message(body(1), headers_of(("apicurio.value.contentId", two)))
     confluents = FramedDecoder(CONFLUENTS).explain(b"\0\0\0\0\1\2more", None, "value")
     assert "`ids: " not in confluents.message
+
+
+def event_text() -> str:
+    row = {
+        "type": "record",
+        "name": "Value",
+        "fields": [{"name": "id", "type": "int"}, {"name": "a", "type": "string"}],
+    }
+    states = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    fields = [*states, {"name": "op", "type": ["null", "string"], "default": None}]
+    return json.dumps({"type": "record", "name": "Envelope", "fields": fields})
+
+
+def event_of(op: str | None, after: bytes | None, written: str = event_text()) -> bytes:
+    out = io.BytesIO()
+    row = None if after is None else {"id": 7, "a": "MARK"}
+    fastavro.schemaless_writer(
+        out, fastavro.parse_schema(json.loads(written)), {"before": None, "after": row, "op": op}
+    )
+    return b"\0" + (1).to_bytes(8, "big") + out.getvalue().replace(b"MARK", after or b"")
+
+
+NOT_UTF8, JSON_SCHEMA = b"\xff\xff\xff\xff", json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
+
+
+@pytest.mark.parametrize("rules", [FIRST, NEWEST])
+@pytest.mark.parametrize("in_header", [False, True])
+@pytest.mark.parametrize(
+    ("payload", "status", "told"),
+    [
+        (event_of("c", NOT_UTF8), Status.INVALID_UTF8, False),
+        (event_of("x", b"MARK"), Status.UNKNOWN_SYMBOL, False),
+        (event_of("c", None), Status.MISSING_FIELD, False),
+        (event_of(None, b"MARK"), Status.MISSING_FIELD, True),
+        (event_of("c", b"MARK") + b"more", Status.TRAILING_BYTES, True),
+        (event_of("c", NOT_UTF8) + b"more", None, True),
+        (event_of("c", b"MARK")[:-3], Status.TRUNCATED, True),
+    ],
+    ids=["value", "operation", "no after", "no operation", "more", "value and more", "less"],
+)
+def test_an_event_has_the_hint_where_it_may_be_of_another_schema(
+    payload: bytes, status: Status | None, told: bool, in_header: bool, rules: DecodingRules
+) -> None:
+    """A value in a payload that is one of its schema is no sign of another one; nor is anything where a header has the
+    id, with its kind."""
+    schemas = FramedSchemas(event_text(), ((1, (event_text(), ())),), closed=True, frame="apicurio")
+    plan = PayloadPlan("value", "avro", "value", framed=schemas, frame="apicurio", envelope="debezium", rules=rules)
+    headers = headers_of(("apicurio.value.contentId", payload[1:9]) if in_header else None)
+    columns = {"key": pa.nulls(1, pa.binary()), "value": pa.array([payload[9:] if in_header else payload], pa.binary())}
+    batch = pa.RecordBatch.from_pydict(columns | {"headers": headers})
+    found = Status(int(plan.decode(batch).status[0]))
+    assert found > Status.NULL
+    error = plan.explain(batch, 0, found)
+    assert status in (None, error.status)
+    assert error.message.count("`ids: global`") == int(told and not in_header)
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [(b'{"id": "x"}', True), (b'{"id": 1.5}', True), (b'{"id": 1', False), (b'{"id": 1} x', False), (b"[", False)],
+)
+def test_a_document_has_the_hint_where_its_values_are_of_other_types(document: bytes, told: bool) -> None:
+    """Of a document's grammar no schema says anything."""
+    form = JsonSchemas()
+    reader = form.text(form.first(form.writer(JSON_SCHEMA)))
+    schemas = FramedSchemas(reader, ((1, (JSON_SCHEMA, ())),), form, closed=True, frame="apicurio")
+    error = FramedDecoder(schemas).explain(b"\0" + (1).to_bytes(8, "big") + document, None, "value")
+    assert ("`ids: global`" in error.message) is told, error
 
 
 def test_headers_of_the_other_side_name_no_schema() -> None:
