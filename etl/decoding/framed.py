@@ -259,7 +259,7 @@ class FramedDecoder:
         if self._schemas.format.self_describing:
             return status not in _OF_TYPES
         decoder = FramedDecoder(self._schemas, Nulling(), self._rename, self._whole)
-        return decoder.decode(one, headers, source).status[0] == Status.DECODED
+        return bool(decoder.decode(one, headers, source).status[0] == Status.DECODED)
 
     def _other_ids(self, frames: Frames) -> str:
         """The end of an error's message, if the id before this payload may be of the other kind; or empty."""
