@@ -67,6 +67,15 @@ def decode_prefix(cls: type[M], version: int, data: ByteString, position: int = 
     return message, after
 
 
+def prepare(cls: type[Message], version: int) -> None:
+    """Generate a message's functions now: a process that forks others that use them saves each of those some
+    milliseconds."""
+    _check_version(cls, version)
+    flexible = cls.FLEXIBLE.has(version)
+    writer(cls, version, flexible)
+    reader(cls, version, flexible)
+
+
 def _check_version(cls: type[Message], version: int) -> None:
     if not cls.VERSIONS.has(version):
         lowest, highest = cls.VERSIONS
