@@ -25,8 +25,8 @@ FOLDERS = {
         payload payload/avro payload/json payload/protobuf
     """,
     "etl": """
-        config decoding decoding/formats delta_log dispositions executors executors/local internal_topics kafka_writer
-        ledger operations planning refusals rows run source source/brokers source/files spark spark_format
+        catalogs config decoding decoding/formats delta_log dispositions executors executors/local internal_topics
+        kafka_writer ledger operations planning refusals rows run source source/brokers source/files spark spark_format
         spark_format/pyspark_kseg
         tables tables/delta tables/parquet tables/spark tasks telemetry transform
     """,

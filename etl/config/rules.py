@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kseg.client.protocol.suggestion import did_you_mean
+from kseg.etl.catalogs.registry import catalog_of
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding
@@ -334,7 +335,7 @@ def _needs_spark(view: View) -> Iterator[str]:
         if view.sound("sink", key) and getattr(view.sink, key):
             yield f"sink.{key} needs Spark's writer"
     for _, target in sound_targets(view):
-        if target.table is not None:
+        if target.table is not None and catalog_of(target.table).commits == "spark":
             yield f"the table {target.table} of a catalog has to be written by Spark"
     if view.given("spark", "remote"):
         yield "the job runs on a Spark Connect server (spark.remote)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kseg.client.protocol.topic_names import is_topic_name
+from kseg.etl.catalogs.registry import catalog_of
 from kseg.etl.config.decoding import decodes_by_topic
 from kseg.etl.config.document import PathKey
 from kseg.etl.config.faults import Finding
@@ -61,15 +62,15 @@ def routed_rows_have_tables(view: View) -> Iterator[Finding]:
         if not view.sound("sink", "routes", route):
             continue
         place: PathKey = ("sink", "routes", route)
-        if section.table is not None:
+        if section.table is not None and catalog_of(section.table).commits == "spark":
             yield Finding(
                 (*place, "table"),
                 "is a table of a catalog, which Spark's own writer commits to: rows are routed by topic there",
                 "give the table's path, or route by topic",
             )
-        elif section.path is not None and TOPIC_PLACEHOLDER in section.path:
+        elif TOPIC_PLACEHOLDER in str(section.target):
             yield Finding(
-                (*place, "path"),
+                (*place, "path" if section.path is not None else "table"),
                 f"has {TOPIC_PLACEHOLDER}, and rows are not routed by topic",
                 "give each route one table; `_kseg_topic` or `topic` names the topic in its rows",
             )

@@ -23,7 +23,6 @@ from kseg.etl.operations.verdicts import Finding
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning.preflight import examine_tables, refuse_unknown_runs
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import land_again
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import TableAccess
@@ -106,7 +105,8 @@ def _known_name(state: JobState, table: str) -> str:
         return table
     place = TableLocation.of(table).place
     for name in state.tables:
-        if resolve(name).location is not None and TableLocation.of(name).place == place:
+        there = TableLocation.of_table(name)
+        if there is not None and there.place == place:
             return name
     raise Refused.of("no-such-table", {"tables": ", ".join(sorted(state.tables)) or "none yet"}, table=table)
 

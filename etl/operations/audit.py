@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.errors import AddressValue, KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
@@ -20,7 +21,6 @@ from kseg.etl.operations.audit_events import Difference, compare_events
 from kseg.etl.planning.group_reconciliation import standing_of
 from kseg.etl.planning.preflight import check_again, examine_tables
 from kseg.etl.run.context import JobContext
-from kseg.etl.tables.catalogs import resolve
 
 COMMITS_CHECKED = 200
 """How many of each table's newest landings are compared with the commits in its log."""

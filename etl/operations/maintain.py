@@ -32,7 +32,6 @@ from kseg.etl.ledger.table_names import current_names
 from kseg.etl.ledger.values import TableRecord, TableState
 from kseg.etl.operations.expire_letters import ExpiredLetters, expire_letters
 from kseg.etl.run.context import JobContext, Observer
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import VacuumOfNested
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import Maintenance
@@ -295,14 +294,11 @@ class OtherJobs:
     def planning(self, table: str, known: TableState | None) -> Iterator[RunState]:
         """The unfinished runs that have planned this table, by any of its names. known: the table in the ledger."""
         self._read()
-        place = None if resolve(table).location is None else TableLocation.of(table).place
+        place = _place(table)
         for run in self.runs:
             for name, planned in run.plan.tables.items():
                 same = planned is not None and known is not None and planned.id == known.id
-                at_place = (
-                    place is not None and resolve(name).location is not None and TableLocation.of(name).place == place
-                )
-                if name == table or same or at_place:
+                if name == table or same or (place is not None and _place(name) == place):
                     yield run
                     break
 
@@ -328,3 +324,9 @@ def _maintain_ledger(context: JobContext, request: MaintenanceRequest) -> Ledger
 
 def _ledger_files(context: JobContext) -> FileCount:
     return FileCount(*count_files(context.clients.ledger))
+
+
+def _place(table: str) -> str | None:
+    """One spelling for each location; None if only a Spark session knows it."""
+    location = TableLocation.of_table(table)
+    return None if location is None else location.place

@@ -35,11 +35,10 @@ from kseg.etl.planning.schemas import kept_schema, without_rows
 from kseg.etl.planning.table_rules import next_rules
 from kseg.etl.rows.types import delta_type
 from kseg.etl.rows.widening import can_widen
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import IncompatibleSchema
 from kseg.etl.tables.parquet.align import align, type_changes
 from kseg.etl.tables.parquet.schema import SinkSchema
-from kseg.etl.tables.targets import description_at, table_at
+from kseg.etl.tables.targets import access_at, description_at
 from kseg.etl.transform.decode import decode_step
 from kseg.segment_reader.payload.ddl import type_text
 from kseg.segment_reader.payload.errors import IncompatibleSchemas, PayloadSchemaError
@@ -321,10 +320,10 @@ def _beside_tables(
     if part.records:
         tables = tuple(dict.fromkeys(str(job.sink.targets[record]) for record in part.records))
     for table in tables:
-        if resolve(table).location is None:
+        access = access_at(table)
+        if access is None:
             notes.append(f"table {table} is in a catalog: it was not compared")
             continue
-        access = table_at(table)
         found = access.schema()
         if found is None:
             continue

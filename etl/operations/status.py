@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError, KsegError, Refused
 from kseg.etl.ledger.events import INCREMENTAL
@@ -23,7 +24,6 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended, nulled_columns
-from kseg.etl.tables.catalogs import resolve
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.paths import nearest_above
 from kseg.etl.decoding.rules import FIRST
 from kseg.etl.errors import Refused
@@ -23,7 +24,6 @@ from kseg.etl.planning.inputs import InputReader
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.planning.table_rules import depends_on_rules, rules_of_tables
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.errors import name_abandoning, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -82,8 +82,9 @@ def _refuse_unwritable(job: Job, tables: Iterable[str]) -> None:
     if job.spark.remote is not None:  # the server may write where this process only reads
         return
     for table in sorted(tables):
-        if resolve(table).location is not None:
-            refuse_unwritable(table, setting="sink", table=table)
+        location = resolve(table).location
+        if location is not None:
+            refuse_unwritable(location, setting="sink", table=table)
 
 
 def _read_schemas(inputs: InputReader, snapshot: SourceSnapshot, state: JobState) -> dict[str, FoundSchemas]:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.errors import ConfigurationError, Fault
-from kseg.etl.tables.catalogs import resolve
 
 IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 IN_MEMORY: Final = "in-memory"

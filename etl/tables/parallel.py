@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from kseg.etl.tables.catalogs import resolve
+from kseg.etl.catalogs.registry import resolve
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.errors import Refused, listed
 from kseg.etl.ledger.conditional_put import StoreChecks
 from kseg.etl.ledger.values import APP_ROOT, TableRecord, TableState, app_owners
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.delta.sink import DeltaFileSink
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -216,8 +216,8 @@ class Targets:
             raise side_table_by_spark(table, setting, reasons)
 
     def _access(self, table: str) -> DeltaAccess | None:
-        place = resolve(table).location
-        return self._by_spark.target(table).access() if place is None else self._by_files.access(place)
+        in_spark = resolve(table).location is None
+        return self._by_spark.target(table).access() if in_spark else self._by_files.access(table)
 
     # --- what the ledger knows of a table against what it is
 
@@ -315,7 +315,13 @@ def table_at(path: str) -> TableAccess:
     return DeltaAccess(path)
 
 
+def access_at(table: str) -> TableAccess | None:
+    """A target of a job file, to read, where there is no job; None for one that only Spark can read."""
+    found = resolve(table)
+    return None if found.location is None else DeltaAccess(found.location, found.credentials or None)
+
+
 def description_at(table: str) -> TableDescription | None:
-    """A table as it is now, where there is no job; None for one of a catalog, which only Spark can read."""
-    location = resolve(table).location
-    return None if location is None else table_at(location).describe()
+    """A table as it is now, where there is no job; None for one that only Spark can read."""
+    access = access_at(table)
+    return None if access is None else access.describe()

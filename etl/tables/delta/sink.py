@@ -5,11 +5,12 @@ What only a commit needs is imported when it is needed: a run without new record
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from kseg.etl.catalogs.registry import catalog_of, resolve
 from kseg.etl.config.job import Job
 from kseg.etl.ledger.conditional_put import StoreChecks
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.delta.features import Z_ORDER_BY_SPARK
 from kseg.etl.tables.delta.snapshots import Snapshots
 from kseg.etl.tables.delta.table import DeltaAccess
@@ -31,7 +32,7 @@ class DeltaFileSink(Sink):
         self._job, self._stores, self._snapshots = job, stores, snapshots
 
     def reasons_against(self, table: str, needs: Needs) -> tuple[str, ...]:
-        if resolve(table).commits == "spark":
+        if catalog_of(table).commits == "spark":
             return ("Spark commits to tables of its catalogs",)
         access = self.access(table)
         if reasons := access.spark_reasons(removing=needs.removing):
@@ -50,7 +51,7 @@ class DeltaFileSink(Sink):
         from kseg.etl.tables.delta.commit import DeltaTarget
 
         return DeltaTarget(
-            table, snapshots=self._snapshots, stores=self._stores, beside_spark=self._job.sink.single_driver
+            *_place(table), snapshots=self._snapshots, stores=self._stores, beside_spark=self._job.sink.single_driver
         )
 
     def check_fit(self, table: str, rows: SinkSchema, run_id: str) -> bool:
@@ -73,8 +74,8 @@ class DeltaFileSink(Sink):
         return DeltaMaintenance(self.target(table), self._stores)
 
     def access(self, table: str) -> DeltaAccess:
-        """The table at this path, to read it; it need not exist."""
-        return DeltaAccess(table, snapshots=self._snapshots)
+        """The table, which has a location, to read it; it need not exist."""
+        return DeltaAccess(*_place(table), snapshots=self._snapshots)
 
     def _widens(self, access: DeltaAccess, rows: SinkSchema) -> bool:
         there = access.schema() if self._job.sink.widen else None
@@ -83,3 +84,10 @@ class DeltaFileSink(Sink):
         from kseg.etl.tables.parquet.align import fits
 
         return any(found and found.widened for _, _, found in fits(rows, there))
+
+
+def _place(table: str) -> tuple[str, Mapping[str, str] | None]:
+    """The location of a table, and the options of its store."""
+    found = resolve(table)
+    assert found.location is not None
+    return found.location, found.credentials or None

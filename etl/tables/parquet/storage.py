@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.object_store import place_of
 from kseg.etl.ledger.store_errors import store_error
@@ -102,6 +103,12 @@ class TableLocation:
         if "://" not in text:
             text = str(Path(text).absolute())
         return cls(text.rstrip("/") or "/", tuple(sorted((options or {}).items())))
+
+    @classmethod
+    def of_table(cls, table: str) -> TableLocation | None:
+        """Of a target of the job file; None if only a Spark session knows it. Raises as `of`."""
+        found = resolve(table)
+        return None if found.location is None else cls.of(found.location, found.credentials)
 
     @property
     def is_local(self) -> bool:

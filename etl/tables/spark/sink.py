@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.places import literal
-from kseg.etl.tables.catalogs import resolve
 from kseg.etl.tables.sinks import Needs, Sink
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ class DeltaSparkSink(Sink):
     def target(self, table: str) -> SparkTarget:
         from kseg.etl.tables.spark.writer import SparkTarget
 
-        place, single = resolve(table).location, self._job.sink.single_driver
-        if place is None:
+        found, single = resolve(table), self._job.sink.single_driver
+        if found.location is None:
             return SparkTarget(self._spark, table=table, single_driver=single)
-        return SparkTarget(self._spark, path=literal(place), single_driver=single)  # Hadoop decodes nothing
+        path, options = literal(found.location), found.credentials or None  # Hadoop decodes nothing
+        return SparkTarget(self._spark, path=path, single_driver=single, storage_options=options)
 
     def check_fit(self, table: str, rows: SinkSchema, run_id: str) -> bool:
         return False  # only Spark's own writer knows

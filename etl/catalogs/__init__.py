@@ -1,0 +1,1 @@
+"""Catalogs: what the name of a target table leads to."""
