@@ -213,12 +213,18 @@ class Refused(KsegError):
 
         values: what the message and the remedy name besides the address. case: by name, where the code has several.
         """
+        error = cls.__new__(cls)
+        error._say(code, values or {}, case=case, **address)
+        return error
+
+    def _say(self, code: str, values: Mapping[str, object], *, case: str = "", **address: AddressValue | None) -> None:
+        """Initialise the error as `of` does: for the constructors of subclasses."""
         from kseg.etl.refusals.catalogue import CATALOGUE  # errors are rare, and every process starts with this module
 
         said = CATALOGUE[code].by_name[case]
-        named = {**address, **(values or {})}
+        named = {**address, **values}
         remedy = said.remedy.format_map(named) if said.remedy is not None else None
-        return cls(code, said.message.format_map(named), remedy=remedy, **address)
+        Refused.__init__(self, code, said.message.format_map(named), remedy=remedy, **address)
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "code": self.code}

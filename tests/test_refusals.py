@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -77,6 +78,13 @@ def test_a_place_that_raises_a_refusal_gives_what_its_sentences_name() -> None:
         named = set().union(*(placeholders(CATALOGUE[code].by_name[case]) for code, case in site.says))
         assert named <= site.values | site.address, site.place
         assert site.values <= named, site.place
+
+
+def test_every_refusal_of_the_product_is_of_the_catalogue() -> None:
+    """`Refused(code, message)` is for the user's own functions."""
+    made = re.compile(r"(?<!class )\bRefused\(")
+    files = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    assert [str(path) for path in files if made.search(path.read_text())] == []
 
 
 def test_every_case_of_the_catalogue_is_raised() -> None:

@@ -46,13 +46,10 @@ class UndecodablePayload(Refused):
     def __init__(
         self, source: str, status: str, path: str, message: str, topic: str, partition: int, offset: int
     ) -> None:
-        at = f" at {path}" if path else ""
-        correction = "set source.header_names: replace" if source == "headers" else f"correct decode.{source}"
-        super().__init__(
+        self._say(
             "payload-undecodable",
-            f"the {source}{at} cannot be decoded ({status}): {message}",
-            remedy=f"{correction} and run again (the unfinished run is abandoned by itself if nothing has landed), or "
-            "set decode.on_error: dead_letter",
+            {"source": source, "at": f" at {path}" if path else "", "status": status, "message": message},
+            case="headers" if source == "headers" else "key or value",
             topic=topic,
             partition=partition,
             offset=offset,
@@ -66,11 +63,9 @@ class ExpectationBroken(Refused):
     """A value of a decoded column that breaks its condition in `decode.expect`."""
 
     def __init__(self, column: str, message: str, topic: str, partition: int, offset: int) -> None:
-        super().__init__(
+        self._say(
             "expectation-broken",
-            f"column {column} is not as `decode.expect` says: {message}",
-            remedy="say what becomes of such records (`decode.on_error`, or `else: warn` in `decode.expect`), or "
-            "correct the expectation, and run again",
+            {"column": column, "message": message},
             topic=topic,
             partition=partition,
             offset=offset,
@@ -82,10 +77,9 @@ class NoRouteForRecord(Refused):
     """A record for which `sink.routes` has no table. route_by: what decides (`sink.route_by`)."""
 
     def __init__(self, route_by: str, message: str, topic: str, partition: int, offset: int) -> None:
-        super().__init__(
+        self._say(
             "record-without-route",
-            f"{route_by}: {message}",
-            remedy='add the route, or a route "*" for all others, and run again; or set decode.on_error: dead_letter',
+            {"route_by": route_by, "message": message},
             topic=topic,
             partition=partition,
             offset=offset,
@@ -102,14 +96,7 @@ class TooManyDeadLetters(Refused):
     def __init__(self, dead: int, most: int, examples: Sequence[str] = (), run: str | None = None) -> None:
         at_least = "" if run is not None else "at least "  # a task does not know of the others
         first = "".join(f"\n  {line}" for line in examples)
-        super().__init__(
-            "too-many-dead-letters",
-            f"{at_least}{dead} records cannot be decoded, and sink.dead_letters.max lets {most} pass; nothing was "
-            f"committed. The first:{first}",
-            remedy="correct `decode:` and run again: nothing has landed, so the run is planned again. If the records "
-            "are what is wrong, raise sink.dead_letters.max and run again",
-            run=run,
-        )
+        self._say("too-many-dead-letters", {"at_least": at_least, "dead": dead, "most": most, "first": first}, run=run)
         self.dead = dead
         self.most = most
         self.examples = tuple(examples)
@@ -134,13 +121,9 @@ class TooManyNulled(Refused):
         at_least = "" if run is not None else "at least "  # a task does not know of the others
         first = "".join(f"\n  {line}" for line in examples)
         by_column = f" ({shown_columns(columns)})" if columns else ""
-        super().__init__(
+        self._say(
             "too-many-nulled",
-            f"{at_least}{nulled} records would have nulls in place of what cannot be decoded{by_column}, and "
-            f"decode.max_nulled lets {most} pass; nothing was committed. The first:{first}",
-            remedy="correct the schema in `decode:` and run again: nothing has landed, so the run is planned again. If "
-            "the records are what is wrong, raise decode.max_nulled (a number, or a percentage of the run's records) "
-            "and run again",
+            {"at_least": at_least, "nulled": nulled, "by_column": by_column, "most": most, "first": first},
             run=run,
         )
         self.nulled = nulled

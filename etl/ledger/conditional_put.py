@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -129,16 +129,22 @@ def put_new(
     return None if store is None else _put(store, key, location, setting, address, body)
 
 
-def refuse_unsafe(location: str, options: Mapping[str, str], error: Callable[[str, str], Exception]) -> None:
-    """Raise `error(message, remedy)` if an option allows delta-rs to overwrite another writer's commit by a rename."""
+def unsafe_option(location: str, options: Mapping[str, str]) -> str | None:
+    """The option that allows delta-rs to overwrite another writer's commit by a rename; None if none does."""
     given = {key.lower(): value for key, value in options.items()}
     for key in _UNSAFE:
         value = given.get(key) or ("://" in location and os.environ.get(key.upper())) or ""
         if value.lower() in _YES:
-            raise error(
-                f"{key} lets two writers overwrite each other's commit",
-                "unset it: commits use conditional PUTs and need no rename",
-            )
+            return key
+    return None
+
+
+def refuse_unsafe(location: str, options: Mapping[str, str], *, setting: str, **address: str) -> None:
+    """Raises ConfigurationError if there is an `unsafe_option`."""
+    if option := unsafe_option(location, options):
+        message = f"{option} lets two writers overwrite each other's commit"
+        remedy = "unset it: commits use conditional PUTs and need no rename"
+        raise ConfigurationError([Fault(setting, message, remedy)], **address)
 
 
 class StoreChecks:
@@ -162,9 +168,7 @@ class StoreChecks:
         Raises:
             ConfigurationError, RetriableFailure: as `check_refuses`.
         """
-        refuse_unsafe(
-            location, options, lambda message, remedy: ConfigurationError([Fault("sink", message, remedy)], table=table)
-        )
+        refuse_unsafe(location, options, setting="sink", table=table)
         store = store_of(location)
         with self._lock:
             if making and store not in self._raced:

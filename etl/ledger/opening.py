@@ -68,8 +68,9 @@ def refuse_lost(location: str, options: dict[str, str]) -> None:
         raise Refused.of("ledger-damaged", case="no log", ledger=location)
 
 
-def unsafe(message: str, remedy: str, location: str) -> Refused:
-    return Refused("ledger-unsafe-store", message, remedy=remedy, ledger=location)
+def unsafe(option: str, location: str) -> Refused:
+    """The refusal of a store whose options let two writers overwrite each other."""
+    return Refused.of("ledger-unsafe-store", {"option": option}, ledger=location)
 
 
 def check_is_ledger(table: DeltaTable, location: str) -> None:

@@ -31,7 +31,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from kseg.etl.errors import Refused, RetriableFailure
 from kseg.etl.ledger import codec, opening
-from kseg.etl.ledger.conditional_put import check_races, check_refuses, refuse_unsafe
+from kseg.etl.ledger.conditional_put import check_races, check_refuses, unsafe_option
 from kseg.etl.ledger.errors import IllegalEvent, LeaseLost
 from kseg.etl.ledger.events import Event
 from kseg.etl.ledger.fold import Entry, fold
@@ -99,7 +99,8 @@ class Ledger:
         """
         location = str(path) if "://" in str(path) else str(Path(path).absolute())
         options = dict(storage_options or {})
-        refuse_unsafe(location, options, lambda message, remedy: opening.unsafe(message, remedy, location))
+        if option := unsafe_option(location, options):
+            raise opening.unsafe(option, location)
         check_place(location, setting=setting, ledger=location)
         check_endpoint(location, options, setting=setting, ledger=location)
         raced = False

@@ -52,13 +52,9 @@ class BoundaryUnproved(Refused):
     def __init__(self, time_ms: int, partitions: Mapping[TopicPartition, OffsetSet]) -> None:
         self.partitions = dict(partitions)
         ranges = [str(r) for tp, offsets in partitions.items() for r in offsets.ranges(tp)]
-        super().__init__(
+        self._say(
             "boundary-unproved",
-            f"records at or after {format_millis(time_ms)} are possibly lost: the log no longer holds "
-            f"{listed(ranges)}, and no older record after these offsets shows that they belong "
-            "before it",
-            remedy="set source.on_data_loss: record to land what is left and record the possible loss; or land these "
-            "offsets from a copy of the log first (`kseg backfill JOB --segments DIR`)",
+            {"ranges": listed(ranges)},
             topic=next(iter(partitions)).topic,
             partition=next(iter(partitions)).partition,
             boundary=format_millis(time_ms),

@@ -444,5 +444,10 @@ def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = 
 
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
     return Refused.of(
-        "data-lost", {"lost": listed(lost)}, topic=lost[0].topic, partition=lost[0].partition, offset=lost[0].start
+        "data-lost",
+        {"lost": listed(lost)},
+        case="plan",
+        topic=lost[0].topic,
+        partition=lost[0].partition,
+        offset=lost[0].start,
     )

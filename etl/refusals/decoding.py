@@ -7,20 +7,39 @@ from typing import Final
 
 from kseg.etl.refusals.entry import Case, Entry
 
+_UNDECODABLE: Final = "the {source}{at} cannot be decoded ({status}): {message}"
+_OR_DEAD_LETTER: Final = (
+    " and run again (the unfinished run is abandoned by itself if nothing has landed), or set decode.on_error: "
+    "dead_letter"
+)
+
 DECODING: Final[Mapping[str, Entry]] = {
     "expectation-broken": Entry(
         "a decoded value is not as `decode.expect` says",
         "set `decode.on_error`, or `else: warn` in `decode.expect`, or correct the expectation, and run again",
+        Case(
+            "column {column} is not as `decode.expect` says: {message}",
+            "say what becomes of such records (`decode.on_error`, or `else: warn` in `decode.expect`), or correct the "
+            "expectation, and run again",
+        ),
     ),
     "payload-undecodable": Entry(
         "a key or value does not fit `decode:`",
         "correct `decode:` in the job file and run again (a run that has landed nothing is abandoned by "
         "itself), or set `decode.on_error: dead_letter`",
+        {
+            "key or value": Case(_UNDECODABLE, "correct decode.{source}" + _OR_DEAD_LETTER),
+            "headers": Case(_UNDECODABLE, "set source.header_names: replace" + _OR_DEAD_LETTER),
+        },
     ),
     "record-without-route": Entry(
         'a record has none of the values that `sink.routes` has a table for, and there is no route `"*"`',
         'add the route, or a route `"*"` for all others, and run again (a run that has landed nothing is abandoned by '
         "itself); or set `decode.on_error: dead_letter` ([routing](../guides/routing.md#records-without-a-route))",
+        Case(
+            "{route_by}: {message}",
+            'add the route, or a route "*" for all others, and run again; or set decode.on_error: dead_letter',
+        ),
     ),
     "registry-changed": Entry(
         "records of an unfinished run name a schema that its plan does not have, and the job file has "
@@ -74,11 +93,24 @@ DECODING: Final[Mapping[str, Entry]] = {
         "more records of a run cannot be decoded than `sink.dead_letters.max` lets pass; nothing was committed",
         "correct `decode:` in the job file and run again; or, if the records are what is wrong, raise "
         "the limit and run again",
+        Case(
+            "{at_least}{dead} records cannot be decoded, and sink.dead_letters.max lets {most} pass; nothing was "
+            "committed. The first:{first}",
+            "correct `decode:` and run again: nothing has landed, so the run is planned again. If the records are what "
+            "is wrong, raise sink.dead_letters.max and run again",
+        ),
     ),
     "too-many-nulled": Entry(
         "more records of a run would have nulls in place of what cannot be decoded (`on_error: set_null`) than "
         "`decode.max_nulled` lets pass; nothing was committed. One column with a wrong type is the usual cause",
         "correct the schema in `decode:` and run again; or, if the records are what is wrong, raise "
         "`decode.max_nulled` and run again",
+        Case(
+            "{at_least}{nulled} records would have nulls in place of what cannot be decoded{by_column}, and "
+            "decode.max_nulled lets {most} pass; nothing was committed. The first:{first}",
+            "correct the schema in `decode:` and run again: nothing has landed, so the run is planned again. If the "
+            "records are what is wrong, raise decode.max_nulled (a number, or a percentage of the run's records) and "
+            "run again",
+        ),
     ),
 }

@@ -26,17 +26,17 @@ class Case:
 class Entry:
     """All that is said of a refusal, whose exit code is 3.
 
-    cases: the only one, or several by name. None: a class of its own has the sentences.
+    cases: the only one, or several by name.
     """
 
     found: str
     remedy: str
-    cases: Case | Mapping[str, Case] | None = None
+    cases: Case | Mapping[str, Case]
 
     @property
     def by_name(self) -> Mapping[str, Case]:
         """The cases; an only one has the name ""."""
-        return {ONLY: self.cases} if isinstance(self.cases, Case) else self.cases or {}
+        return {ONLY: self.cases} if isinstance(self.cases, Case) else self.cases
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,10 @@ LEDGER: Final[Mapping[str, Entry]] = {
     "ledger-unsafe-store": Entry(
         "options of the store let two writers overwrite each other",
         "unset the options that the message names",
+        Case(
+            "{option} lets two writers overwrite each other's commit",
+            "unset it: commits use conditional PUTs and need no rename",
+        ),
     ),
     "nothing-landed": Entry(
         "a ledger was to be rebuilt, and no table has rows of the job",

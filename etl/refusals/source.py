@@ -21,6 +21,11 @@ _NEW_CHECKPOINT: Final = (
     "start a new query with a new checkpoint; or set failOnDataLoss to false to continue with the topic as it is"
 )
 
+_UNREADABLE: Final = "offsets {first} to {last} cannot be read any more: "
+_RECORD_THE_LOSS: Final = (
+    "to record the loss and continue without them, set source.on_data_loss: record (failOnDataLoss=false in Spark)"
+)
+
 SOURCE: Final[Mapping[str, Entry]] = {
     "another-cluster": Entry(
         "the brokers are of another cluster than the ledger's",
@@ -41,6 +46,12 @@ SOURCE: Final[Mapping[str, Entry]] = {
         "retention may have removed records of an interval",
         "[two ways](../guides/intervals.md#where-retention-was-faster): set `source.on_data_loss: "
         "record`, or land the offsets from a copy first, `kseg backfill JOB --segments DIR`",
+        Case(
+            "records at or after {boundary} are possibly lost: the log no longer holds {ranges}, and no older record "
+            "after these offsets shows that they belong before it",
+            "set source.on_data_loss: record to land what is left and record the possible loss; or land these offsets "
+            "from a copy of the log first (`kseg backfill JOB --segments DIR`)",
+        ),
     ),
     "checkpoint-unfinished": Entry(
         "Spark's own Kafka source has begun a streaming query's last micro-batch",
@@ -62,10 +73,14 @@ SOURCE: Final[Mapping[str, Entry]] = {
     "data-lost": Entry(
         "retention removed records that had not been read",
         "set `source.on_data_loss: record`: the loss is recorded, and the next run continues after it",
-        Case(
-            "the log no longer has {lost}: retention removed them before they were read",
-            "to continue from the log's start and record the loss, set source.on_data_loss: record",
-        ),
+        {
+            "plan": Case(
+                "the log no longer has {lost}: retention removed them before they were read",
+                "to continue from the log's start and record the loss, set source.on_data_loss: record",
+            ),
+            "retention": Case(_UNREADABLE + "the log starts above them now", _RECORD_THE_LOSS),
+            "truncation": Case(_UNREADABLE + "the log was truncated, or ends below them", _RECORD_THE_LOSS),
+        },
     ),
     "group-has-members": Entry(
         "consumers are in the job's group",
@@ -122,10 +137,17 @@ SOURCE: Final[Mapping[str, Entry]] = {
     "offsets-absent": Entry(
         "offsets are missing in a topic that is not compacted",
         "set `source.on_gap: record` and run again: the gap is recorded; a query: `failOnDataLoss` `false`",
-        Case(
-            "the record counts of run {run} do not balance: {reason}",
-            "to record the gap and continue, set source.on_gap: record and run again",
-        ),
+        {
+            "run": Case(
+                "the record counts of run {run} do not balance: {reason}",
+                "to record the gap and continue, set source.on_gap: record and run again",
+            ),
+            "query": Case(
+                "offsets {first} to {last} are absent, and no compaction explains it",
+                "to continue without them, set failOnDataLoss=false; if the topic is compacted, allow DescribeConfigs "
+                "on it",
+            ),
+        },
     ),
     "offsets-not-in-files": Entry(
         "log files do not have the offsets that were asked for",
@@ -185,6 +207,10 @@ SOURCE: Final[Mapping[str, Entry]] = {
             ),
             "query, by epoch": Case(
                 "the topic was deleted and created again: its leader epoch was {was} and is {now}", _NEW_CHECKPOINT
+            ),
+            "while it is read": Case(
+                "{found}; what was planned of the old topic and not read is gone",
+                "run the same command again: it says how to continue with the new topic",
             ),
         },
     ),

@@ -146,6 +146,10 @@ TABLES: Final[Mapping[str, Entry]] = {
     "table-needs-spark-writer": Entry(
         "a feature was added to the table during a run",
         "run the job again: it chooses the writer again",
+        Case(
+            "only Spark's Delta writer can do this to the table: {reasons}",
+            "start the run again: it chooses its writer by the table's features",
+        ),
     ),
     "table-older-than-ledger": Entry(
         "an older copy of the table was restored, and others have written to it",

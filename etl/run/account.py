@@ -201,7 +201,7 @@ def failed(plan: ev.RunPlan, event: ev.AccountFailed) -> Refused:
     """The error of a run whose account failed."""
     gap = event.equation == "offsets" and event.reason.startswith(_ABSENT)
     if gap:
-        return Refused.of("offsets-absent", {"reason": event.reason}, run=plan.run_id)
+        return Refused.of("offsets-absent", {"reason": event.reason}, case="run", run=plan.run_id)
     values = {"reason": event.reason, "ways_out": ways_out(plan.run_id, event)}
     return Refused.of("account-failed", values, case="run", run=plan.run_id)
 

@@ -16,12 +16,10 @@ class OffsetsLost(Refused):
     """
 
     def __init__(self, topic: str, partition: int, first: int, last: int, reason: LossReason = "retention") -> None:
-        why = "the log starts above them now" if reason == "retention" else "the log was truncated, or ends below them"
-        super().__init__(
+        self._say(
             "data-lost",
-            f"offsets {first} to {last - 1} cannot be read any more: {why}",
-            remedy="to record the loss and continue without them, set source.on_data_loss: record "
-            "(failOnDataLoss=false in Spark)",
+            {"first": first, "last": last - 1},
+            case="retention" if reason == "retention" else "truncation",
             topic=topic,
             partition=partition,
             offset=first,
@@ -35,11 +33,10 @@ class OffsetsAbsent(Refused):
     """Offsets `[first, last)` of a topic that is not compacted are in no batch, and a later batch is there."""
 
     def __init__(self, topic: str, partition: int, first: int, last: int) -> None:
-        super().__init__(
+        self._say(
             "offsets-absent",
-            f"offsets {first} to {last - 1} are absent, and no compaction explains it",
-            remedy="to continue without them, set failOnDataLoss=false; if the topic is compacted, allow "
-            "DescribeConfigs on it",
+            {"first": first, "last": last - 1},
+            case="query",
             topic=topic,
             partition=partition,
             offset=first,
@@ -55,10 +52,10 @@ class TopicRecreated(Refused):
     """
 
     def __init__(self, topic: str, partition: int, offset: int, found: str) -> None:
-        super().__init__(
+        self._say(
             "topic-recreated",
-            f"{found}; what was planned of the old topic and not read is gone",
-            remedy="run the same command again: it says how to continue with the new topic",
+            {"found": found},
+            case="while it is read",
             topic=topic,
             partition=partition,
             offset=offset,

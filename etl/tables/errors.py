@@ -153,12 +153,7 @@ class NeedsSparkWriter(Refused):
 
     def __init__(self, table: str, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
-        super().__init__(
-            "table-needs-spark-writer",
-            f"only Spark's Delta writer can do this to the table: {'; '.join(self.reasons)}",
-            remedy="start the run again: it chooses its writer by the table's features",
-            table=table,
-        )
+        self._say("table-needs-spark-writer", {"reasons": "; ".join(self.reasons)}, table=table)
 
 
 def routed_by_spark(table: str) -> ConfigurationError:

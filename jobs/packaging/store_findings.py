@@ -46,7 +46,7 @@ def _examine(setting: str, location: str) -> Finding:
     made = [] if "://" in location else [p for p in (Path(location), *Path(location).parents) if not p.exists()]
     try:
         check_place(location, setting=setting)
-        refuse_unsafe(location, {}, lambda message, remedy: ConfigurationError.of(setting, message, remedy))
+        refuse_unsafe(location, {}, setting=setting)
         check_endpoint(location, {}, setting=setting)
         races = check_races(location, {}, setting=setting)
     except ConfigurationError as error:

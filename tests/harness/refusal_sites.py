@@ -1,4 +1,4 @@
-"""The places that make a refusal of the catalogue (`Refused.of`), as the source has them."""
+"""The places that make a refusal of the catalogue (`Refused.of`, a subclass's constructor), as the source has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from refusals import ROOT, refusal_codes
+from refusals import OF_CATALOGUE, ROOT, refusal_codes
 
 Given = Mapping[str, ast.expr]
 
@@ -28,7 +28,10 @@ def sites() -> tuple[Site, ...]:
     paths = [path for part in ("etl", "jobs") for path in sorted((ROOT / part).rglob("*.py"))]
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     return tuple(
-        site for path, text in texts.items() if "Refused.of(" in text for site in _in_module(ast.parse(text), path)
+        site
+        for path, text in texts.items()
+        if any(f"{maker}(" in text for maker in OF_CATALOGUE)
+        for site in _in_module(ast.parse(text), path)
     )
 
 
@@ -41,7 +44,7 @@ def _in_module(tree: ast.Module, path: str) -> Iterator[Site]:
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
             }
             for node in ast.walk(function):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused.of":
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in OF_CATALOGUE:
                     yield _site(node, local, f"{path}:{node.lineno}")
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("client", "segment_reader", "etl", "jobs")
-MAKERS = ("Refused", "Refused.of", "Incident")
+#: Calls that make a refusal of the catalogue: of itself, and in the constructor of a subclass.
+OF_CATALOGUE = ("Refused.of", "self._say")
+MAKERS = ("Refused", *OF_CATALOGUE, "Incident")
 
 
 @functools.cache
@@ -34,17 +36,13 @@ def _codes(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield from _constants(code, node.lineno)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in MAKERS and node.args:
             yield from _constants(node.args[0], node.lineno)
-        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Refused" for b in node.bases):
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and ast.unparse(call.func) == "super().__init__" and call.args:
-                    yield from _constants(call.args[0], call.lineno)
 
 
 def _code_of(function: ast.FunctionDef) -> Iterator[int]:
     """Of a function that makes refusals of a code that it is given: which argument that is."""
     names = [argument.arg for argument in function.args.args]
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Refused", "Refused.of") and node.args:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Refused", *OF_CATALOGUE) and node.args:
             code = ast.unparse(node.args[0])
             if code in names:
                 yield names.index(code)
