@@ -443,11 +443,8 @@ def plan_incremental(draft: Draft, until: Mapping[TopicPartition, int] | None = 
 
 
 def _lost(lost: Sequence[OffsetRange]) -> Refused:
+    first = lost[0]
+    values = {"lost": listed(lost)}
     return Refused.of(
-        "data-lost",
-        {"lost": listed(lost)},
-        case="plan",
-        topic=lost[0].topic,
-        partition=lost[0].partition,
-        offset=lost[0].start,
+        "data-lost", values, case="plan", topic=first.topic, partition=first.partition, offset=first.start
     )
