@@ -118,8 +118,8 @@ class KsegError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One error in a job file or in a command's arguments.
+class Diagnostic:
+    """One error in a job file or in a command's arguments, with its place, as compilers and editors report it.
 
     path: dotted path (`source.isolation_level`, `transform[1].sql`, `--interval`); "": the whole document.
     line: line in the file, from 1 on, if known.
@@ -149,13 +149,15 @@ class ConfigurationError(KsegError):
 
     def __init__(
         self,
-        faults: Iterable[Fault] | str,
+        faults: Iterable[Diagnostic] | str,
         *,
         file: str | None = None,
         remedy: str | None = None,
         **address: AddressValue | None,
     ) -> None:
-        self.faults: tuple[Fault, ...] = (Fault("", faults, remedy),) if isinstance(faults, str) else tuple(faults)
+        self.faults: tuple[Diagnostic, ...] = (
+            (Diagnostic("", faults, remedy),) if isinstance(faults, str) else tuple(faults)
+        )
         self.file = file
         if isinstance(faults, str):
             message = faults
@@ -168,7 +170,7 @@ class ConfigurationError(KsegError):
     @classmethod
     def of(cls, path: str, message: str, remedy: str | None = None) -> Self:
         """A ConfigurationError with one fault."""
-        return cls([Fault(path, message, remedy)])
+        return cls([Diagnostic(path, message, remedy)])
 
     def __str__(self) -> str:
         """Errors and remedies. A single fault is in the first line, because Spark and logs show only this line."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 _IN_CLEAR = ("PLAIN", "OAUTHBEARER")  # mechanisms that send the secret itself
 
@@ -20,7 +20,7 @@ class CheckedFile:
 
     file: str
     job: Job | None = None
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -74,10 +74,10 @@ def _find_twins(checked: Iterable[CheckedFile]) -> None:
         first = jobs.setdefault((one.job.ledger, one.job.name), one.file)
         if first != one.file:
             remedy = "two job files describe one job: give this one another name or another ledger"
-            one.faults.append(Fault("name", f"{one.job.name} in this ledger is the job of {first}", remedy))
+            one.faults.append(Diagnostic("name", f"{one.job.name} in this ledger is the job of {first}", remedy))
         if one.job.airflow is not None:
             dag = one.job.airflow.dag_id or one.job.name
             first = dags.setdefault(dag, one.file)
             if first != one.file:
                 remedy = "give `airflow.dag_id` another value: Airflow shows only one of two DAGs with the same id"
-                one.faults.append(Fault("airflow.dag_id", f"{dag} is the DAG of {first}", remedy))
+                one.faults.append(Diagnostic("airflow.dag_id", f"{dag} is the DAG of {first}", remedy))

@@ -22,7 +22,7 @@ from typing import Any, Final
 import yaml
 
 from kseg.etl.config.written_numbers import WrittenFloat, WrittenInt, as_written, key_as_written
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 PathKey = tuple[str | int, ...]
 
@@ -65,7 +65,7 @@ class Document:
     """
 
     value: Any = None
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Diagnostic] = field(default_factory=list)
     lines: dict[PathKey, int] = field(default_factory=dict)
     booleans: dict[PathKey, tuple[bool, str]] = field(default_factory=dict)
     nulls: set[PathKey] = field(default_factory=set)
@@ -79,7 +79,7 @@ class Document:
         return None
 
 
-def with_lines(faults: Iterable[Fault], file: str) -> list[Fault]:
+def with_lines(faults: Iterable[Diagnostic], file: str) -> list[Diagnostic]:
     """Faults that were found after the file had been read, in its order, each with the line of its path or of the
     nearest ancestor there."""
     lines = {dotted(path): line for path, line in read_document(Path(file)).lines.items()}
@@ -111,13 +111,13 @@ def read_document(file: Path) -> Document:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        return Document(faults=[Fault("", f"cannot be read: {reason}", "give the path to a job file")])
+        return Document(faults=[Diagnostic("", f"cannot be read: {reason}", "give the path to a job file")])
     if len(data) > MAX_BYTES:
-        return Document(faults=[Fault("", f"is larger than {MAX_BYTES} bytes", "check that this is a job file")])
+        return Document(faults=[Diagnostic("", f"is larger than {MAX_BYTES} bytes", "check that this is a job file")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return Document(faults=[Fault("", "is not UTF-8 text", "save the job file as UTF-8")])
+        return Document(faults=[Diagnostic("", "is not UTF-8 text", "save the job file as UTF-8")])
     return parse_document(text)
 
 
@@ -129,7 +129,7 @@ def parse_document(text: str) -> Document:
         try:
             node = loader.get_single_node()
             if node is None:
-                document.faults.append(Fault("", "is empty", "start with `version: 1` and `name:`"))
+                document.faults.append(Diagnostic("", "is empty", "start with `version: 1` and `name:`"))
             else:
                 document.value = _Builder(loader, document).build(node, ())
         finally:
@@ -139,18 +139,18 @@ def parse_document(text: str) -> Document:
         document.value = None
         line = mark.line + 1 if mark else None
         if mark is not None and _is_tab(error, mark, text):
-            document.faults.append(Fault("", "is not YAML: it has a tab", "indent with spaces", line))
+            document.faults.append(Diagnostic("", "is not YAML: it has a tab", "indent with spaces", line))
         else:
             remedy = "check the indentation, and whether quotes and brackets are closed, here and in the lines above"
-            document.faults.append(Fault("", f"is not YAML: {_without_quotes(error.problem)}", remedy, line))
+            document.faults.append(Diagnostic("", f"is not YAML: {_without_quotes(error.problem)}", remedy, line))
     except yaml.YAMLError:
         document.value = None
         remedy = "remove control characters; save it as UTF-8"
-        document.faults.append(Fault("", "is not YAML: it has characters that YAML does not allow", remedy))
+        document.faults.append(Diagnostic("", "is not YAML: it has characters that YAML does not allow", remedy))
     except (RecursionError, _TooLargeError):
         document.value = None
         document.faults.append(
-            Fault("", "is nested too deeply, or expands to too many values", "write the values without anchors")
+            Diagnostic("", "is nested too deeply, or expands to too many values", "write the values without anchors")
         )
     return document
 
@@ -271,4 +271,4 @@ class _Builder:
         return as_written(value, node.value) if node.tag in _NUMBERS else value
 
     def _fault(self, path: PathKey, message: str, remedy: str, node: yaml.Node) -> None:
-        self._document.faults.append(Fault(dotted(path), message, remedy, node.start_mark.line + 1))
+        self._document.faults.append(Diagnostic(dotted(path), message, remedy, node.start_mark.line + 1))

@@ -36,7 +36,7 @@ from kseg.etl.config.untrusted import Restrictions
 from kseg.etl.config.values import JobName
 from kseg.etl.config.view import View
 from kseg.etl.config.written_numbers import NOT_DECIMAL, WrittenFloat, WrittenInt
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 M = TypeVar("M", bound=BaseModel)
 S = TypeVar("S")
@@ -112,7 +112,7 @@ class _Loading:
         if not isinstance(value, dict):
             if value is not None:
                 self.document.faults.append(
-                    Fault("", "is not a mapping of keys to values", "start with `version: 1`", 1)
+                    Diagnostic("", "is not a mapping of keys to values", "start with `version: 1`", 1)
                 )
             raise self._error()
         raw = _without_nulls(value)
@@ -266,7 +266,7 @@ class _Loading:
             place = dotted(path)
             if (place, message) not in seen:
                 seen.add((place, message))
-                faults.append(Fault(place, message, remedy, self.document.line(path)))
+                faults.append(Diagnostic(place, message, remedy, self.document.line(path)))
         faults.sort(key=lambda fault: fault.line or 0)
         return ConfigurationError(faults, file=self.file)
 

@@ -16,7 +16,7 @@ from itertools import product
 import pyarrow as pa
 
 from kseg.etl.decoding.payload import PayloadPlan
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.rows.names import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
 from kseg.segment_reader.decode.schema import RAW_HEADERS
 from kseg.segment_reader.payload.debezium import envelope_columns
@@ -65,25 +65,25 @@ def check_names(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> None
         raise ConfigurationError(list(faults))
 
 
-def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> list[Fault]:
+def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> list[Diagnostic]:
     """Those of the columns of one table."""
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     seen: dict[str, str] = {}
     for plan, fields in parts:
         for field in fields:
             place = f"{plan.place}.{'rename' if _has_columns(plan) else 'as'}"
             if (other := seen.get(field.name.lower())) is not None:
                 words = f"columns {other} and {field.name} are one name to Delta"
-                faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
+                faults.append(Diagnostic(place, words, _another_name(plan, field.name, struct=True)))
             seen[field.name.lower()] = field.name
             ours = (f"{RESERVED_PREFIX}rescued", *_of_envelope(plan))
             if field.name.startswith(RESERVED_PREFIX) and field.name not in ours:
                 words = f"column {field.name}: names that begin with {RESERVED_PREFIX} are Kafka's own columns"
-                faults.append(Fault(place, words, _another_name(plan, field.name, struct=True)))
+                faults.append(Diagnostic(place, words, _another_name(plan, field.name, struct=True)))
             if not _is_parquet_name(field.name):
-                faults.append(Fault(place, _not_a_parquet_name(field.name), _another_name(plan, field.name)))
+                faults.append(Diagnostic(place, _not_a_parquet_name(field.name), _another_name(plan, field.name)))
             faults += [
-                Fault(
+                Diagnostic(
                     f"{plan.place}.schema",
                     words,
                     f"leave the field out of the schema, or write format: bytes for the {plan.source}",
@@ -91,7 +91,7 @@ def _name_faults(parts: Sequence[tuple[PayloadPlan, Sequence[pa.Field]]]) -> lis
                 for words in _nested_faults(field.type, field.name)
             ]
             faults += [
-                Fault(
+                Diagnostic(
                     f"{plan.place}.schema", f"column {path} has {words}", f"write format: bytes for the {plan.source}"
                 )
                 for path, words in _without_values(field.type, field.name)

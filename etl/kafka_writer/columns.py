@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -47,23 +47,25 @@ def row_columns(schema: StructType, topic: str | None) -> RowColumns:
     Raises:
         ConfigurationError: columns are missing, unknown or duplicate, or have a wrong type; all are listed.
     """
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     found: dict[str, int] = {}
     for number, column in enumerate(schema.fields):
         name = column.name.lower()
         if name not in _TYPES:
-            faults.append(Fault(column.name, "is not a column of a Kafka record", f"select only {', '.join(_TYPES)}"))
+            faults.append(
+                Diagnostic(column.name, "is not a column of a Kafka record", f"select only {', '.join(_TYPES)}")
+            )
         elif name in found:
-            faults.append(Fault(column.name, "is given twice"))
+            faults.append(Diagnostic(column.name, "is given twice"))
         else:
             found[name] = number
             kind = column.dataType.simpleString()
             if kind not in _TYPES[name]:
-                faults.append(Fault(column.name, f"is of type {kind}", f"cast it to {' or '.join(_TYPES[name])}"))
+                faults.append(Diagnostic(column.name, f"is of type {kind}", f"cast it to {' or '.join(_TYPES[name])}"))
     if "value" not in found:
-        faults.append(Fault("value", "is missing", "every record needs the column; it may be null"))
+        faults.append(Diagnostic("value", "is missing", "every record needs the column; it may be null"))
     if topic is None and "topic" not in found:
-        faults.append(Fault("topic", "is missing", "give the option topic, or a column of that name"))
+        faults.append(Diagnostic("topic", "is missing", "give the option topic, or a column of that name"))
     if faults:
         raise ConfigurationError(faults)
     return RowColumns(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kseg.client.errors import ConfigError
 from kseg.client.producer import ProducerConfig
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 PREFIX = "kafka."
 CLIENT_ID = "kseg-writer"
@@ -40,7 +40,7 @@ class WriteOptions:
         given = {key.lower(): value for key, value in options.items()}
         properties = {key[len(PREFIX) :]: value for key, value in given.items() if key.startswith(PREFIX)}
         faults = [
-            Fault(PREFIX + key, "is not supported", remedy)
+            Diagnostic(PREFIX + key, "is not supported", remedy)
             for key, remedy in _NOT_SUPPORTED.items()
             if key in properties
         ]
@@ -48,7 +48,7 @@ class WriteOptions:
             properties.pop(key, None)
         topic = given.get("topic")
         if topic is not None and not topic.strip():
-            faults.append(Fault("topic", "is empty"))
+            faults.append(Diagnostic("topic", "is empty"))
         try:
             config = producer_config(properties)
         except ConfigurationError as error:
@@ -64,5 +64,5 @@ def producer_config(properties: Mapping[str, str]) -> ProducerConfig:
         return ProducerConfig.from_properties(DEFAULTS | dict(properties), client_id=CLIENT_ID)
     except ConfigError as error:
         raise ConfigurationError(
-            [Fault(PREFIX + fault.key, fault.message, fault.remedy) for fault in error.faults]
+            [Diagnostic(PREFIX + fault.key, fault.message, fault.remedy) for fault in error.faults]
         ) from error

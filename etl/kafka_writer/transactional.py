@@ -28,7 +28,7 @@ from kseg.client.producer.partitioners import TopicPartitions
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.client.transactions.transaction import Transaction
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.kafka_writer.attempts import TaskRepeated, refuse_repetition, watched
 from kseg.etl.kafka_writer.columns import RowColumns, row_columns
 from kseg.etl.kafka_writer.marker import (
@@ -170,19 +170,19 @@ def _abort_for_good(cluster: Cluster, transaction: Transaction, transactional_id
 def _checked(
     df: DataFrame, transactional_id: str, topic: str, options: Mapping[str, str], run_id: str | None
 ) -> tuple[ProducerConfig, RowColumns]:
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     if not 0 < len(transactional_id) <= _MAX_ID:
-        faults.append(Fault("transactional_id", f"has {len(transactional_id)} characters", f"1 to {_MAX_ID}"))
+        faults.append(Diagnostic("transactional_id", f"has {len(transactional_id)} characters", f"1 to {_MAX_ID}"))
     if not topic:
-        faults.append(Fault("topic", "is empty"))
+        faults.append(Diagnostic("topic", "is empty"))
     if run_id is not None and not valid_run_id(run_id):
         faults.append(
-            Fault("run_id", f"{run_id!r} is not a name", "1 to 200 letters, digits, dots, dashes, underscores")
+            Diagnostic("run_id", f"{run_id!r} is not a name", "1 to 200 letters, digits, dots, dashes, underscores")
         )
     if "topic" in {name.lower() for name in df.columns}:
-        faults.append(Fault("topic", "is a column", "one transaction writes to one topic: drop the column"))
+        faults.append(Diagnostic("topic", "is a column", "one transaction writes to one topic: drop the column"))
     if "transactional.id" in options:
-        faults.append(Fault("transactional.id", "has its own argument", "give transactional_id=…"))
+        faults.append(Diagnostic("transactional.id", "has its own argument", "give transactional_id=…"))
     config, columns = None, None
     try:
         config = producer_config({key: value for key, value in options.items() if key != "transactional.id"})
@@ -190,7 +190,7 @@ def _checked(
         faults += error.faults
     else:
         if not config.idempotent:
-            faults.append(Fault("acks", "exactly once needs an idempotent producer", "leave acks and retries out"))
+            faults.append(Diagnostic("acks", "exactly once needs an idempotent producer", "leave acks and retries out"))
     try:
         columns = row_columns(df.drop("topic").schema, topic or "-")
     except ConfigurationError as error:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Diagnostic, RetriableFailure
 from kseg.etl.ledger.local_folders import nearest_existing
 from kseg.etl.ledger.object_store import is_local, local_path, open_store
 from kseg.etl.ledger.store_errors import store_error
@@ -144,7 +144,7 @@ def refuse_unsafe(location: str, options: Mapping[str, str], *, setting: str, **
     if option := unsafe_option(location, options):
         message = f"{option} lets two writers overwrite each other's commit"
         remedy = "unset it: commits use conditional PUTs and need no rename"
-        raise ConfigurationError([Fault(setting, message, remedy)], **address)
+        raise ConfigurationError([Diagnostic(setting, message, remedy)], **address)
 
 
 class StoreChecks:
@@ -237,4 +237,4 @@ def _fault(error: Exception, location: str, setting: str, address: Mapping[str, 
 
 def _not_put_if_absent(found: str, setting: str, address: Mapping[str, str]) -> ConfigurationError:
     message = f"the store is not put-if-absent: {found}. Two writers would overwrite each other's commit"
-    return ConfigurationError([Fault(setting, message, _REMEDY)], **address)
+    return ConfigurationError([Diagnostic(setting, message, _REMEDY)], **address)

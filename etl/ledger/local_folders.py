@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.ledger.object_store import is_local, local_path
 
 MAY_WRITE: Final = "let the account that runs the job have a folder that it may read, list, write and delete in"
@@ -43,7 +43,7 @@ def refuse_file(place: str, *, setting: str, **address: str) -> None:
     there = nearest_existing(path)
     if not there.is_dir():
         message = f"{path} is a file, not a folder" if there == path else f"{path} is below {there}, which is a file"
-        raise ConfigurationError([Fault(setting, message, "give the path of a folder")], **address)
+        raise ConfigurationError([Diagnostic(setting, message, "give the path of a folder")], **address)
 
 
 def refuse_unwritable(place: str, *, setting: str, **address: str) -> None:
@@ -61,4 +61,4 @@ def refuse_unwritable(place: str, *, setting: str, **address: str) -> None:
         there = nearest_existing(folder)
         if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             message = f"cannot write below {path}: this account may not write to {there}"
-            raise ConfigurationError([Fault(setting, message, MAY_WRITE)], **address)
+            raise ConfigurationError([Diagnostic(setting, message, MAY_WRITE)], **address)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kseg.etl.errors import ConfigurationError, Fault, KsegError, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Diagnostic, KsegError, RetriableFailure
 from kseg.etl.ledger.local_folders import MAY_WRITE, refuse_file
 from kseg.etl.ledger.object_store import is_local, place_of
 from kseg.etl.places import unusable
@@ -128,7 +128,9 @@ def check_endpoint(place: str, options: Mapping[str, str], *, setting: str, **ad
     for key in _ENDPOINT_KEYS:
         if key in given and not _WEB.match(given[key]):
             remedy = "write it with https:// (or http://) before the host"
-            raise ConfigurationError([Fault(setting, f"{key.upper()}={given[key]} is not a URL", remedy)], **address)
+            raise ConfigurationError(
+                [Diagnostic(setting, f"{key.upper()}={given[key]} is not a URL", remedy)], **address
+            )
 
 
 def check_place(place: str, *, setting: str, may_escape: bool = True, **address: str) -> None:
@@ -145,7 +147,7 @@ def check_place(place: str, *, setting: str, may_escape: bool = True, **address:
     if found is None and is_local(place) and (leads_to := place_of(place)) != place:
         found, named = unusable(leads_to), f"leads to {leads_to}, which"
     if found is not None:
-        raise ConfigurationError([Fault(setting, f"{named} {found.message}", found.remedy)], **address)
+        raise ConfigurationError([Diagnostic(setting, f"{named} {found.message}", found.remedy)], **address)
     refuse_file(place, setting=setting, **address)
 
 
@@ -174,7 +176,7 @@ def store_error(
         kind = RetriableFailure if isinstance(error, OSError) else otherwise
         return kind(message, **address)
     if cause.permanent:
-        return ConfigurationError([Fault(setting, message, cause.remedy)], **address)
+        return ConfigurationError([Diagnostic(setting, message, cause.remedy)], **address)
     return RetriableFailure(message, remedy=cause.remedy, **address)
 
 

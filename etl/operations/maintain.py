@@ -23,7 +23,7 @@ from typing import Any
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.times import format_duration
-from kseg.etl.errors import ConfigurationError, Fault, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Diagnostic, RetriableFailure
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.maintenance import KEEP, compact, count_files, retain, summarise
 from kseg.etl.ledger.state import RunState
@@ -151,7 +151,7 @@ def maintain_job(
         state = context.clients.read_state()
         report = MaintenanceReport(job.name, request.dry_run)
         others = OtherJobs(context.clients.ledger, job.name)
-        left: list[Fault] = []
+        left: list[Diagnostic] = []
         if request.letters:
             context.progress.phase("maintain dead letters")
             report.letters = expire_letters(context, lease, job.dead_letter_retention)
@@ -178,7 +178,7 @@ def _maintain_table(
     request: MaintenanceRequest,
     others: OtherJobs,
     notes: list[str],
-    left: list[Fault],
+    left: list[Diagnostic],
 ) -> TableMaintenance:
     """lease: the maintenance's; None for a dry run. left: reasons why the table is not vacuumed are appended to it."""
     maintenance = context.targets.maintenance(table, z_order=bool(request.z_order))
@@ -216,7 +216,7 @@ def _maintain(
     request: MaintenanceRequest,
     others: OtherJobs,
     notes: list[str],
-    left: list[Fault],
+    left: list[Diagnostic],
 ) -> TableMaintenance:
     before, live, stored = maintenance.version(), maintenance.live(), maintenance.stored()
     done = TableMaintenance(table, maintenance.by, before, before, live, live, stored, stored)

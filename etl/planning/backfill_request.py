@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from kseg.etl.config.paths import location
 from kseg.etl.config.sections import Segments
 from kseg.etl.config.times import INSTANT_REMEDY, NaiveInstantError, format_instant, looks_like_instant, parse_instant
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.ledger.modes import BACKFILLS, BackfillMode
 
 _ADDRESS = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,10}):(?P<offset>\d{1,19})")
@@ -110,14 +110,14 @@ class BackfillRequest:
         drop_older_generations: bool = False,
     ) -> BackfillRequest:
         """Parse command line arguments. Raises ConfigurationError with all errors."""
-        faults: list[Fault] = []
+        faults: list[Diagnostic] = []
         parsed_from = _bound("--from", from_, faults)
         parsed_to = _bound("--to", to, faults)
         parsed_interval = _interval(interval, faults) if interval is not None else None
         places = _places(segments, faults)
         ledgers = _ledgers(adopt, faults)
         if mode not in BACKFILLS:
-            faults.append(Fault("--mode", f"{mode!r} is not a mode", f"one of {', '.join(BACKFILLS)}"))
+            faults.append(Diagnostic("--mode", f"{mode!r} is not a mode", f"one of {', '.join(BACKFILLS)}"))
             mode = "missing"
         # A side that could not be read is reported once; a placeholder lets the other checks run.
         given = bool(from_), bool(to), interval is not None, bool(segments)
@@ -203,7 +203,7 @@ def _bound_words(value: Any) -> Sequence[str]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _bound(option: str, words: Sequence[str], faults: list[Fault]) -> Bound | None:
+def _bound(option: str, words: Sequence[str], faults: list[Diagnostic]) -> Bound | None:
     times: list[datetime] = []
     offsets: dict[tuple[str, int], PartitionOffset] = {}
     before = len(faults)
@@ -213,17 +213,17 @@ def _bound(option: str, words: Sequence[str], faults: list[Fault]) -> Bound | No
             try:
                 times.append(parse_instant(word))
             except ValueError as error:
-                faults.append(Fault(option, f"{word!r} {error}", INSTANT_REMEDY))
+                faults.append(Diagnostic(option, f"{word!r} {error}", INSTANT_REMEDY))
         elif match:
             _take_offset(option, match, offsets, faults)
         else:
-            faults.append(Fault(option, f"{word!r} is neither an offset nor a time", _FORMS))
+            faults.append(Diagnostic(option, f"{word!r} is neither an offset nor a time", _FORMS))
     if len(faults) > before:
         return None
     if len(times) > 1:
-        faults.append(Fault(option, "more than one time", "give one time, or offsets"))
+        faults.append(Diagnostic(option, "more than one time", "give one time, or offsets"))
     elif times and offsets:
-        faults.append(Fault(option, "both a time and offsets", "give one time, or offsets"))
+        faults.append(Diagnostic(option, "both a time and offsets", "give one time, or offsets"))
     return times[0] if times else tuple(sorted(offsets.values())) or None
 
 
@@ -242,33 +242,35 @@ def _is_time(word: str, *, also_an_address: bool) -> bool:
 
 
 def _take_offset(
-    option: str, match: re.Match[str], offsets: dict[tuple[str, int], PartitionOffset], faults: list[Fault]
+    option: str, match: re.Match[str], offsets: dict[tuple[str, int], PartitionOffset], faults: list[Diagnostic]
 ) -> None:
     address = PartitionOffset(match["topic"], int(match["partition"]), int(match["offset"]))
     if address.partition >= _INT32 or address.offset >= _INT64:
-        faults.append(Fault(option, f"{match[0]!r} is out of range", "partitions are int32, offsets int64"))
+        faults.append(Diagnostic(option, f"{match[0]!r} is out of range", "partitions are int32, offsets int64"))
     elif (address.topic, address.partition) in offsets:
-        faults.append(Fault(option, f"{address.topic}:{address.partition} is named twice", "name each partition once"))
+        faults.append(
+            Diagnostic(option, f"{address.topic}:{address.partition} is named twice", "name each partition once")
+        )
     else:
         offsets[address.topic, address.partition] = address
 
 
-def _interval(text: str, faults: list[Fault]) -> Interval | None:
+def _interval(text: str, faults: list[Diagnostic]) -> Interval | None:
     parts = text.split("/")
     if len(parts) != 2:
         remedy = "write START/END, as in 2026-01-01T00:00:00Z/2026-01-02T00:00:00Z"
-        faults.append(Fault("--interval", f"{text!r} is not START/END", remedy))
+        faults.append(Diagnostic("--interval", f"{text!r} is not START/END", remedy))
         return None
     ends: list[datetime] = []
     for name, part in zip(("start", "end"), parts, strict=True):
         try:
             ends.append(parse_instant(part))
         except ValueError as error:
-            faults.append(Fault("--interval", f"the {name} {part!r} {error}", INSTANT_REMEDY))
+            faults.append(Diagnostic("--interval", f"the {name} {part!r} {error}", INSTANT_REMEDY))
     return Interval(*ends) if len(ends) == 2 else None
 
 
-def _places(segments: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+def _places(segments: Sequence[str], faults: list[Diagnostic]) -> tuple[str, ...]:
     try:
         return Segments.named(segments).paths if segments else ()
     except ConfigurationError as error:
@@ -276,38 +278,42 @@ def _places(segments: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
         return ()
 
 
-def _ledgers(words: Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+def _ledgers(words: Sequence[str], faults: list[Diagnostic]) -> tuple[str, ...]:
     found = []
     for word in words:
         try:
             found.append(location(word, Path.cwd()))
         except ValueError as error:
-            faults.append(Fault("--adopt", f"{word!r} {error}", "the path or URL of a ledger"))
+            faults.append(Diagnostic("--adopt", f"{word!r} {error}", "the path or URL of a ledger"))
     return tuple(dict.fromkeys(found))
 
 
-def _check_replace_only(mode: str, compacted: bool, older: bool, adopt: Sequence[str]) -> list[Fault]:
+def _check_replace_only(mode: str, compacted: bool, older: bool, adopt: Sequence[str]) -> list[Diagnostic]:
     options = {"--drop-compacted": compacted, "--drop-older-generations": older, "--adopt": adopt}
     given = [option for option, value in options.items() if value]
     if mode == "replace":
         return []
-    return [Fault(option, "needs --mode replace, the only mode that removes rows") for option in given]
+    return [Diagnostic(option, "needs --mode replace, the only mode that removes rows") for option in given]
 
 
-def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str) -> list[Fault]:
+def _check_presence(
+    has_from: bool, has_to: bool, has_interval: bool, has_segments: bool, mode: str
+) -> list[Diagnostic]:
     if has_interval and (has_from or has_to):
-        return [Fault("--interval", "cannot be combined with --from or --to", "give one or the other")]
+        return [Diagnostic("--interval", "cannot be combined with --from or --to", "give one or the other")]
     if has_interval and has_segments:
         remedy = "give --from and --to: interval boundaries are pinned permanently, and files may end before them"
-        return [Fault("--interval", "cannot be combined with --segments", remedy)]
+        return [Diagnostic("--interval", "cannot be combined with --segments", remedy)]
     if not (has_interval or has_from or has_to):
         if not has_segments:
             return [
-                Fault("--from", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR")
+                Diagnostic(
+                    "--from", "no offsets are given", "give --from and --to, --interval START/END or --segments DIR"
+                )
             ]
         if not BACKFILLS[mode].lands_once:
             return [
-                Fault(
+                Diagnostic(
                     "--mode",
                     f"{mode} needs --from and --to",
                     "the only mode without bounds is missing, which lands all that the files have",
@@ -316,21 +322,23 @@ def _check_presence(has_from: bool, has_to: bool, has_interval: bool, has_segmen
         return []
     if not has_interval and not (has_from and has_to):
         missing = "--to" if has_from else "--from"
-        return [Fault(missing, "is missing", "a backfill needs both; the end is exclusive")]
+        return [Diagnostic(missing, "is missing", "a backfill needs both; the end is exclusive")]
     return []
 
 
-def _check_label(mode: str, label: str | None) -> list[Fault]:
+def _check_label(mode: str, label: str | None) -> list[Diagnostic]:
     if BACKFILLS[mode].labelled and label is None:
         return [
-            Fault("--label", "is missing", f"{mode} lands rows again: a label distinguishes one {mode} from another")
+            Diagnostic(
+                "--label", "is missing", f"{mode} lands rows again: a label distinguishes one {mode} from another"
+            )
         ]
     if label is not None and (not label.strip() or len(label) > _MAX_LABEL or not label.isprintable()):
-        return [Fault("--label", "is empty, too long or not printable", f"1 to {_MAX_LABEL} printable characters")]
+        return [Diagnostic("--label", "is empty, too long or not printable", f"1 to {_MAX_LABEL} printable characters")]
     return []
 
 
-def _check(request: BackfillRequest) -> list[Fault]:
+def _check(request: BackfillRequest) -> list[Diagnostic]:
     from_, to, interval = request.from_, request.to, request.interval
     given = from_ is not None, to is not None, interval is not None, bool(request.segments)
     faults = _check_presence(*given, request.mode)
@@ -342,28 +350,30 @@ def _check(request: BackfillRequest) -> list[Fault]:
         times["--interval"] = interval.end
     naive = [option for option, time in times.items() if isinstance(time, datetime) and time.tzinfo is None]
     if naive:
-        return faults + [Fault(option, "has no time zone", INSTANT_REMEDY) for option in naive]
+        return faults + [Diagnostic(option, "has no time zone", INSTANT_REMEDY) for option in naive]
     if interval is not None and interval.start >= interval.end:
         faults.append(
-            Fault("--interval", "does not end after it starts", "the start must be before the end, which is exclusive")
+            Diagnostic(
+                "--interval", "does not end after it starts", "the start must be before the end, which is exclusive"
+            )
         )
     if isinstance(from_, datetime) and isinstance(to, datetime) and from_ >= to:
-        faults.append(Fault("--to", "is not after --from", "the end is exclusive"))
+        faults.append(Diagnostic("--to", "is not after --from", "the end is exclusive"))
     if isinstance(from_, tuple) and isinstance(to, tuple):
         faults += _check_offsets(from_, to)
     return faults
 
 
-def _check_offsets(from_: tuple[PartitionOffset, ...], to: tuple[PartitionOffset, ...]) -> list[Fault]:
+def _check_offsets(from_: tuple[PartitionOffset, ...], to: tuple[PartitionOffset, ...]) -> list[Diagnostic]:
     starts = {(o.topic, o.partition): o.offset for o in from_}
     ends = {(o.topic, o.partition): o.offset for o in to}
     faults = []
     for topic, partition in sorted(starts.keys() ^ ends.keys()):
         option = "--to" if (topic, partition) in starts else "--from"
-        faults.append(Fault(option, f"does not name {topic}:{partition}", "name each partition on both sides"))
+        faults.append(Diagnostic(option, f"does not name {topic}:{partition}", "name each partition on both sides"))
     for (topic, partition), start in sorted(starts.items()):
         end = ends.get((topic, partition))
         if end is not None and end <= start:
             message = f"{topic}:{partition} ends at {end} and starts at {start}"
-            faults.append(Fault("--to", message, "the end is exclusive, so it must be after the start"))
+            faults.append(Diagnostic("--to", message, "the end is exclusive, so it must be after the start"))
     return faults

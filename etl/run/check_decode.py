@@ -11,7 +11,7 @@ from kseg.etl.config.sections import CATCH_ALL
 from kseg.etl.decoding.columns import typed_columns
 from kseg.etl.decoding.framed import FramedSchemas
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.state import JobState
 from kseg.etl.planning.schemas import lineages_of
@@ -27,7 +27,7 @@ def decode_faults(
     strict: bool = True,
     schemas: Mapping[str, FramedSchemas] = NO_SCHEMAS,
     rules: DecodingRules = NEWEST,
-) -> tuple[Fault, ...]:
+) -> tuple[Diagnostic, ...]:
     """Errors of the section that would end a run before it reads a record, found without brokers and without Spark.
 
     Schemas in a registry are not checked, except those that a plan has pinned: schemas, by lineage. Columns that no
@@ -82,7 +82,7 @@ def decode_warnings(job: Job) -> tuple[str, ...]:
 
 def _of_section(
     job: Job, section: Decode, place: str, strict: bool, schemas: Mapping[str, FramedSchemas], rules: DecodingRules
-) -> Iterator[Fault]:
+) -> Iterator[Diagnostic]:
     known = section.model_copy(
         update={
             name: None
@@ -93,7 +93,7 @@ def _of_section(
         }
     )
     step = replace(decode_step(known, place, schemas, rules), strict=strict)
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for plan in step.payloads:
         try:
             typed_columns(plan)

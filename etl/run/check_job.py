@@ -18,16 +18,16 @@ from kseg.client.errors import AuthorizationFailed
 from kseg.client.protocol.enums import AclOperation, ResourceType
 from kseg.client.protocol.permissions import Permission
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.ledger.object_store import is_local
 from kseg.etl.spark.catalogs import catalog_names
 from kseg.etl.transform.transform import transform_of
 from kseg.etl.transform.user_function import WHERE_MODULES_ARE, load_function
 
 
-def import_faults(job: Job) -> tuple[Fault, ...]:
+def import_faults(job: Job) -> tuple[Diagnostic, ...]:
     """Functions of the transform that cannot be imported here."""
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for step in transform_of(job):
         for reference in step.references:
             try:

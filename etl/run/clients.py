@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import ConfigError
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Fault, Refused
+from kseg.etl.errors import ConfigurationError, Diagnostic, Refused
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.store import Ledger
 from kseg.etl.source.deferred_secrets import TaskOrigin
@@ -98,4 +98,4 @@ def _registry(job: Job) -> Registry:
     try:
         return open_registry(job.registry_config())
     except ConfigError as error:
-        raise ConfigurationError([Fault(f"registry.{f.key}", f.message, f.remedy) for f in error.faults]) from None
+        raise ConfigurationError([Diagnostic(f"registry.{f.key}", f.message, f.remedy) for f in error.faults]) from None

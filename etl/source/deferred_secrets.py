@@ -13,7 +13,7 @@ from pathlib import Path
 from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError
 from kseg.etl.config.references import ReferenceFault, resolve
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.source.origin import LogFiles, Origin
 
 
@@ -36,12 +36,12 @@ class DeferredSecrets:
         """
         section = "kafka" if self.files is None else "source.segments.options"
         values: dict[str, str] = {}
-        faults: list[Fault] = []
+        faults: list[Diagnostic] = []
         for key, text in self.properties:
             try:
                 values[key] = resolve(text, env=os.environ, folder=Path("/"))
             except ReferenceFault as fault:
-                faults.append(Fault(f"{section}.{key}", f"on executor {_host()}: {fault}", fault.remedy))
+                faults.append(Diagnostic(f"{section}.{key}", f"on executor {_host()}: {fault}", fault.remedy))
         if faults:
             raise ConfigurationError(faults)
         if self.files is not None:
@@ -49,7 +49,9 @@ class DeferredSecrets:
         try:
             return ClientConfig.from_properties(values, client_id=self.client_id)
         except ConfigError as error:
-            here = [Fault(f"{section}.{f.key}", f"on executor {_host()}: {f.message}", f.remedy) for f in error.faults]
+            here = [
+                Diagnostic(f"{section}.{f.key}", f"on executor {_host()}: {f.message}", f.remedy) for f in error.faults
+            ]
             raise ConfigurationError(here) from None
 
 

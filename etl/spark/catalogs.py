@@ -18,7 +18,7 @@ from typing import Final
 from kseg.etl.catalogs.registry import resolve
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import CATCH_ALL
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 IN_MEMORY: Final = "in-memory"
@@ -52,7 +52,7 @@ def refuse_forgetful(job: Job, settings: Settings) -> None:
         ConfigurationError: with a fault for each such name.
     """
     faults = [
-        Fault(
+        Diagnostic(
             place,
             f"{name} is a name in Spark's session catalog, which is in memory ({IMPLEMENTATION}: {IN_MEMORY}): the "
             "next run would not find the table",

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.etl.decoding.formats.registry import FORMATS
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.spark_format.registered import REGISTRY, registered_schemas, registry_options
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | N
     from kseg.etl.transform.decode import decode_step
 
     document: dict[str, Any] = {}
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for name, text in given.items():
         source, _, key = name.partition(".")
         try:
             document.setdefault(source, {})[key] = _value(key, text, given.get(f"{source}.format"))
         except ValueError as error:
-            faults.append(Fault(name, str(error)))
+            faults.append(Diagnostic(name, str(error)))
     if KEEP in options:
         document[KEEP] = [name.strip() for name in str(options[KEEP]).split(",") if name.strip()]
     registry = registry_options(options)
@@ -68,13 +68,15 @@ def decode_step_of_options(options: Mapping[str, str], topics: Sequence[str] | N
         try:
             decode = Decode.model_validate(document)
         except ValidationError as error:
-            faults += [Fault(dotted(f.path), f.message, f.remedy) for f in findings_of(error, Decode, document)]
+            faults += [Diagnostic(dotted(f.path), f.message, f.remedy) for f in findings_of(error, Decode, document)]
         else:
             found = decode_findings(decode, registry=registry.get("type", "confluent"))
-            faults += [Fault(dotted(f.path[1:]), f.message, f.remedy) for f in found]
+            faults += [Diagnostic(dotted(f.path[1:]), f.message, f.remedy) for f in found]
             # Before records are read, the schemas are requested by their subjects: their ids are those of one API.
             kinds = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.ids]
-            faults += [Fault(f"{name}.ids", "is for jobs alone", "remove it, or write a job file") for name in kinds]
+            faults += [
+                Diagnostic(f"{name}.ids", "is for jobs alone", "remove it, or write a job file") for name in kinds
+            ]
     if faults:
         raise ConfigurationError(faults)
     by_registry = [name for name in ("key", "value") if (own := getattr(decode, name)) and own.by_registry]

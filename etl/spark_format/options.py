@@ -32,7 +32,7 @@ from kseg.client.config import ClientConfig
 from kseg.client.errors import ConfigError
 from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.source.origin import LogFiles, Untimed
 from kseg.etl.source.resolve import EARLIEST_OFFSET, LATEST_OFFSET, AtOffsets, AtTime, OffsetSpec
 from kseg.etl.spark_format.decode_options import decode_step_of_options
@@ -126,7 +126,7 @@ class OptionParser:
 
     def __init__(self, options: Mapping[str, str], *, streaming: bool = False) -> None:
         self._options = {key.lower(): value for key, value in options.items()}
-        self._faults: list[Fault] = []
+        self._faults: list[Diagnostic] = []
         self._streaming = streaming
 
     def parse(self) -> ReadOptions:
@@ -171,7 +171,7 @@ class OptionParser:
         )
 
     def _fault(self, name: str, message: str, remedy: str | None = None) -> None:
-        self._faults.append(Fault(name, message, remedy))
+        self._faults.append(Diagnostic(name, message, remedy))
 
     def _get(self, name: str, default: str) -> str:
         return str(self._options.get(name.lower(), default))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kseg.client.errors import ConfigError
 from kseg.client.registry.opening import open_registry, registry_config
-from kseg.etl.errors import ConfigurationError, Fault, Refused
+from kseg.etl.errors import ConfigurationError, Diagnostic, Refused
 
 if TYPE_CHECKING:
     from kseg.etl.config.decoding import Decode, Payload
@@ -59,7 +59,7 @@ def registered_schemas(
     try:
         client = open_registry(registry_config(properties))
     except ConfigError as error:
-        raise ConfigurationError([Fault(REGISTRY + f.key, f.message, f.remedy) for f in error.faults]) from None
+        raise ConfigurationError([Diagnostic(REGISTRY + f.key, f.message, f.remedy) for f in error.faults]) from None
     try:
         with client as registry:
             found = read_schemas(read, registry, topics or ("*",), JobState(job="", ledger_id=""))

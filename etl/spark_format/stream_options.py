@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kseg.etl.config.times import DURATION_REMEDY, parse_duration
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.spark_format.options import OptionParser, ReadOptions
 
@@ -39,13 +39,13 @@ class StreamOptions:
         """Options as a user gave them. Raises ConfigurationError with every fault at once."""
         given = {key.lower(): value for key, value in options.items()}
         faults = [
-            Fault(name, "a streaming query has no end", "leave it out, or read a batch")
+            Diagnostic(name, "a streaming query has no end", "leave it out, or read a batch")
             for name in _ENDS
             if name.lower() in given
         ]
         most, least = (_positive(given, name, faults) for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"))
         if most is not None and least is not None and least > most:
-            faults.append(Fault("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}"))
+            faults.append(Diagnostic("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}"))
         delay = _delay(given, faults)
         read: ReadOptions | None = None
         try:
@@ -54,24 +54,26 @@ class StreamOptions:
             faults.extend(error.faults)
         if read is not None and isinstance(read.origin, LogFiles):
             faults.append(
-                Fault("path", "log files cannot be read as a stream", "read them as a batch, or with `kseg backfill`")
+                Diagnostic(
+                    "path", "log files cannot be read as a stream", "read them as a batch, or with `kseg backfill`"
+                )
             )
         if faults or read is None:
             raise ConfigurationError(faults)
         return cls(read, most, least, delay)
 
 
-def _positive(given: Mapping[str, str], name: str, faults: list[Fault]) -> int | None:
+def _positive(given: Mapping[str, str], name: str, faults: list[Diagnostic]) -> int | None:
     text = given.get(name.lower())
     if text is None:
         return None
     if not re.fullmatch(r"\+?\d+", text.strip()) or int(text) <= 0:
-        faults.append(Fault(name, "must be a positive whole number"))
+        faults.append(Diagnostic(name, "must be a positive whole number"))
         return None
     return int(text)
 
 
-def _delay(given: Mapping[str, str], faults: list[Fault]) -> timedelta:
+def _delay(given: Mapping[str, str], faults: list[Diagnostic]) -> timedelta:
     """Spark's format: a number with a unit, or a number of milliseconds."""
     text = given.get("maxtriggerdelay", _DEFAULT_DELAY).strip()
     if text.isdigit():
@@ -79,7 +81,7 @@ def _delay(given: Mapping[str, str], faults: list[Fault]) -> timedelta:
     try:
         return parse_duration(re.sub(r"min$", "m", text))
     except ValueError as error:
-        faults.append(Fault("maxTriggerDelay", f"{text!r} {error}", DURATION_REMEDY))
+        faults.append(Diagnostic("maxTriggerDelay", f"{text!r} {error}", DURATION_REMEDY))
         return timedelta()
 
 

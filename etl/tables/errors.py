@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kseg.etl.errors import ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import ConfigurationError, Diagnostic, KsegError, Refused, RetriableFailure
 
 
 def name_abandoning(refused: Refused, run_id: str, why: str = "has landed there") -> None:
@@ -94,7 +94,9 @@ class IncompatibleSchema(ConfigurationError):
         if schemas:
             *others, (column, message, remedy) = found
             found = (*others, (column, message, f"{remedy or ''}\nAll columns:\n{schemas}"))
-        super().__init__([Fault(f"sink.{column}", message, remedy) for column, message, remedy in found], table=table)
+        super().__init__(
+            [Diagnostic(f"sink.{column}", message, remedy) for column, message, remedy in found], table=table
+        )
         self.columns = tuple(column for column, _, _ in found)
         self.table = table
 
@@ -108,7 +110,7 @@ class AddressChanged(ConfigurationError):
     def __init__(self, column: str, found: object, expected: object) -> None:
         super().__init__(
             [
-                Fault(
+                Diagnostic(
                     "transform",
                     f"column {column} holds {found!r} where the row's address has {expected!r}",
                     "give the new column another name, or drop topic, partition and offset altogether",

@@ -61,7 +61,7 @@ VALUES: Final = {
     "ResourceType": "kseg.client.protocol.enums",
     "TopicPartition": "kseg.client.protocol.partition",
     "ConfigFault": "kseg.client.errors",
-    "Fault": "kseg.etl.errors",
+    "Diagnostic": "kseg.etl.errors",
     "BatchAddress": "kseg.segment_reader.errors",
 }
 """Types of attributes that are neither JSON's nor errors, and their modules: enums, named tuples, data classes."""

@@ -24,7 +24,7 @@ from kseg.etl.decoding.kinds import columns_named, plain_name
 from kseg.etl.decoding.nulls import WHOLE, FieldNulls
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.decoding.rules import NEWEST, DecodingRules
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.transform.step import Address, BatchStep
 from kseg.segment_reader.decode.header_names import is_utf8, java_text
 from kseg.segment_reader.decode.schema import RAW_HEADERS
@@ -92,12 +92,12 @@ class DecodeStep(BatchStep):
             found = columns_named(columns, expected.column)
             if not found:
                 known = ", ".join(dict.fromkeys(map(plain_name, columns)))
-                faults.append(Fault(place, "is no column of the decoded rows", f"one of {known}"))
+                faults.append(Diagnostic(place, "is no column of the decoded rows", f"one of {known}"))
             for column in found:
                 try:
                     expected.check(columns[column], strict=self.strict)
                 except ValueError as error:
-                    faults.append(Fault(place, str(error), FORMS))
+                    faults.append(Diagnostic(place, str(error), FORMS))
         if faults:
             raise ConfigurationError(faults)
 

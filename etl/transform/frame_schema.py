@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.tables.parquet.schema import SPARK_TYPE
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ def arrow_schema_of(frame: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_type
 
     fields: list[pa.Field] = []
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for column in frame.schema:
         of_spark = column.dataType.simpleString()
         try:
             kind = to_arrow_type(column.dataType, timezone="UTC")
         except PySparkException:
             message = f"column {column.name}: Spark does not convert its type {of_spark} to Arrow"
-            faults.append(Fault("transform", message, "cast it to a type that Delta has, or drop it"))
+            faults.append(Diagnostic("transform", message, "cast it to a type that Delta has, or drop it"))
             continue
         made_up = any(type(one).__name__ in _AS_STRUCTS for one in _types(column.dataType))
         metadata = {SPARK_TYPE: of_spark.encode()} if made_up else None

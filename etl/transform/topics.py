@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kseg.etl.decoding.bad_records import BadRecords
 from kseg.etl.decoding.kinds import is_of_kinds
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.transform.step import Address
 from kseg.etl.transform.transform import BatchSteps
 from kseg.segment_reader.payload.ddl import type_name
@@ -92,14 +92,14 @@ def _of_one_table(given: Mapping[str, pa.Schema]) -> pa.Schema:
     if all(schema is schemas[0] for schema in schemas):
         return schemas[0]
     found: dict[str, tuple[str, pa.Field]] = {}
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     for topic, schema in given.items():
         for field in schema:
             name = field.name if is_of_kinds(field.name) else field.name.lower()
             first, known = found.setdefault(name, (topic, field))
             if known.name != field.name or known.type != field.type:
                 faults.append(
-                    Fault(
+                    Diagnostic(
                         "decode",
                         f"topics {first} and {topic} land in one table, and their columns differ: "
                         f"{known.name} {type_name(known.type)}, {field.name} {type_name(field.type)}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kseg.client.config import ClientConfig
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 from kseg.jobs.api import bad_argument
 from kseg.jobs.output.redaction import REDACTOR
 
@@ -92,12 +92,12 @@ class PropertiesFile:
         values = {name: value for _, name, value in entries}
         return cls(file, values, {name: line for line, name, _ in entries})
 
-    def placed(self, faults: Iterable[Fault]) -> list[Fault]:
+    def placed(self, faults: Iterable[Diagnostic]) -> list[Diagnostic]:
         """A job's faults, those of this file's properties at their lines here."""
         names = {f"kafka.{name}": name for name in self.values}
         return [self._fault(names[fault.path], fault) if fault.path in names else fault for fault in faults]
 
-    def _fault(self, name: str, fault: Fault) -> Fault:
+    def _fault(self, name: str, fault: Diagnostic) -> Diagnostic:
         return replace(fault, path=f"{OPTION} {self.file}", message=f"{name}: {fault.message}", line=self.lines[name])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, summary
+from kseg.etl.errors import ConfigurationError, Diagnostic, ExitCode, KsegError, summary
 from kseg.jobs.invocation.error_log import full_trace, has_more, write_log
 from kseg.jobs.output.redaction import REDACTOR
 
@@ -44,7 +44,7 @@ class Failure:
 
     exit_code: int
     document: dict[str, Any]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Diagnostic, ...] = ()
     trace: str = ""
     log_worthy: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def failure_of(error: BaseException, *, runs: bool = False) -> Failure:
     from kseg.etl.refusals.kinds import LATER  # errors are rare, and every process starts with this module
     from kseg.etl.refusals.problems import PROBLEMS
 
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Diagnostic, ...] = ()
     if isinstance(error, KsegError):
         faults = error.faults if isinstance(error, ConfigurationError) else ()
         document, code = error.to_json(), int(error.exit_code)

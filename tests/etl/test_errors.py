@@ -7,11 +7,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure, listed
+from kseg.etl.errors import (
+    AnotherRunActive,
+    ConfigurationError,
+    Diagnostic,
+    KsegError,
+    Refused,
+    RetriableFailure,
+    listed,
+)
 
 CASES = [
     (KsegError("odd", remedy="look", topic="orders", partition=3, offset=None), 1, False),
-    (ConfigurationError([Fault("a.b", "wrong", "fix", 3), Fault("c", "worse")], file="job.yaml"), 2, False),
+    (ConfigurationError([Diagnostic("a.b", "wrong", "fix", 3), Diagnostic("c", "worse")], file="job.yaml"), 2, False),
     (ConfigurationError("cannot be read"), 2, False),
     (Refused("topic-recreated", "another id", topic="orders"), 3, False),
     (RetriableFailure("away", broker=1), 4, True),
@@ -73,7 +81,7 @@ def test_a_single_fault_is_the_first_line_with_what_to_do() -> None:
 
 
 def test_every_fault_is_in_the_text() -> None:
-    text = str(ConfigurationError([Fault("a.b", "wrong", "fix", 3), Fault("", "worse")], file="job.yaml"))
+    text = str(ConfigurationError([Diagnostic("a.b", "wrong", "fix", 3), Diagnostic("", "worse")], file="job.yaml"))
     assert "2 errors in the configuration (file=job.yaml)" in text
     assert "a.b (line 3): wrong — fix" in text
     assert text.endswith("\n  worse")

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from kseg.client.errors import BrokerUnavailable, ConfigError, ConfigFault, OffsetOutOfRange, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.etl.config.job import Job
-from kseg.etl.errors import AnotherRunActive, ConfigurationError, Fault, KsegError, Refused, RetriableFailure
+from kseg.etl.errors import AnotherRunActive, ConfigurationError, Diagnostic, KsegError, Refused, RetriableFailure
 from kseg.etl.operations.verify import TableResult, VerifyReport
 from kseg.etl.run.report import RangeReport, RunReport, TableReport
 from kseg.jobs.cli import COMMANDS, cli
@@ -358,7 +358,7 @@ class JavaError(Exception):
 FAILURES: list[tuple[BaseException, int, list[str]]] = [
     (KsegError("odd", remedy="look"), 1, ["odd", "look"]),
     (
-        ConfigurationError([Fault("a.b", "wrong", "mend it", 3), Fault("c", "worse")]),
+        ConfigurationError([Diagnostic("a.b", "wrong", "mend it", 3), Diagnostic("c", "worse")]),
         2,
         ["a.b (line 3): wrong", "mend it"],
     ),

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.segment_reader.payload.ddl import type_name
 
 
@@ -80,7 +80,7 @@ def check_layout(columns: pa.Schema, partition_by: Sequence[str], cluster_by: Se
     """
     asked = (("partition_by", PARTITIONS_BY_SPARK, partition_by), ("cluster_by", CLUSTERING, cluster_by))
     faults = [
-        Fault(f"sink.{key}[{number}]", f"{named[number]}: {message}", remedy)
+        Diagnostic(f"sink.{key}[{number}]", f"{named[number]}: {message}", remedy)
         for key, layout, named in asked
         for number, message, remedy in layout.faults(columns, named)
     ]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.rows.names import (
     DECODED_COLUMNS,
     FORBIDDEN_IN_NAMES,
@@ -107,7 +107,7 @@ def sink_schema(
         ConfigurationError: all of it at once: no address was kept, a name is doubled (Delta ignores case), reserved or
             not usable, a column has a type that Delta does not have.
     """
-    faults: list[Fault] = []
+    faults: list[Diagnostic] = []
     own = not decoded and _has_address(rows, OWN_ADDRESS)
     copy = _has_address(rows, KSEG_ADDRESS)
     address = (OWN_ADDRESS if own else KSEG_ADDRESS if copy else None) if addresses else None
@@ -130,7 +130,7 @@ def sink_schema(
             fields.append(pa.field(field.name, delta_type(field.type), metadata=metadata or None))
         except UnlandableType as error:
             faults.append(
-                Fault("transform", f"column {field.name}: {error}", "cast it to a type that Delta has, or drop it")
+                Diagnostic("transform", f"column {field.name}: {error}", "cast it to a type that Delta has, or drop it")
             )
     if faults:
         raise ConfigurationError(faults)
@@ -138,21 +138,21 @@ def sink_schema(
     return SinkSchema(columns, address, KSEG_ADDRESS if address is OWN_ADDRESS and copy else None)
 
 
-def _column_faults(fields: list[pa.Field], only: OnlyColumns) -> Iterator[Fault]:
+def _column_faults(fields: list[pa.Field], only: OnlyColumns) -> Iterator[Diagnostic]:
     names = [field.name for field in fields]
     known = ", ".join(name for name in names if not name.startswith(RESERVED_PREFIX))
     for name in only.names:
         if name not in names:
-            yield Fault(only.place, f"names the column {name}, which the rows do not have", f"one of {known}")
+            yield Diagnostic(only.place, f"names the column {name}, which the rows do not have", f"one of {known}")
 
 
-def _route_faults(rows: pa.Schema) -> list[Fault]:
+def _route_faults(rows: pa.Schema) -> list[Diagnostic]:
     found = [field.type for field in rows if field.name == ROUTE_COLUMN]
     if found == [pa.string()]:
         return []
     there = f"it is {', '.join(map(str, found))}" if found else "it is not among their columns"
     return [
-        Fault(
+        Diagnostic(
             "transform",
             f"the rows have lost {ROUTE_COLUMN}, by which sink.route_by finds their tables: {there}",
             f"keep the column {ROUTE_COLUMN} as it is",
@@ -172,10 +172,10 @@ def _has_address(rows: pa.Schema, names: AddressColumns) -> bool:
     return True
 
 
-def _no_address(rows: pa.Schema) -> Fault:
+def _no_address(rows: pa.Schema) -> Diagnostic:
     present = [f"{f.name} {type_name(f.type)}" for f in rows if f.name in OWN_ADDRESS or f.name in KSEG_ADDRESS]
     found = f"it kept {', '.join(present)}" if present else "it kept none of them"
-    return Fault(
+    return Diagnostic(
         "transform",
         "the rows have lost their address: neither topic (string), partition (int), offset (bigint) nor "
         f"_kseg_topic, _kseg_partition, _kseg_offset came through; {found}",
@@ -183,13 +183,13 @@ def _no_address(rows: pa.Schema) -> Fault:
     )
 
 
-def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
+def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Diagnostic]:
     faults = []
     seen: dict[str, str] = {}
     for field in fields:
         if (other := seen.get(field.name.lower())) is not None:
             faults.append(
-                Fault(
+                Diagnostic(
                     "transform", f"columns {other} and {field.name} are the same name for Delta", "rename one of them"
                 )
             )
@@ -199,10 +199,10 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
             mine = False
         if field.name.startswith(RESERVED_PREFIX) and not mine:
             faults.append(
-                Fault("transform", f"column {field.name}: names that begin with _kseg_ are reserved", "rename it")
+                Diagnostic("transform", f"column {field.name}: names that begin with _kseg_ are reserved", "rename it")
             )
         faults += [
-            Fault(
+            Diagnostic(
                 "transform",
                 f"column {name!r}: Parquet names cannot have a space or any of , ; {{}} () newline tab =",
                 "rename it",
@@ -211,7 +211,9 @@ def _name_faults(fields: list[pa.Field], *, ours: Set[str]) -> list[Fault]:
             if not name or FORBIDDEN_IN_NAMES.intersection(name)
         ]
         faults += [
-            Fault("transform", f"fields {one} and {other} of {path} are the same name for Delta", "rename one of them")
+            Diagnostic(
+                "transform", f"fields {one} and {other} of {path} are the same name for Delta", "rename one of them"
+            )
             for path, one, other in _same_names(field.type, field.name)
         ]
     return faults

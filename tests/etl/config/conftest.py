@@ -12,7 +12,7 @@ import yaml
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
 SOUND: dict[str, Any] = {
     "version": 1,
@@ -63,10 +63,10 @@ def load(job_file: Callable[..., Path]) -> Callable[..., Job]:
 
 
 @pytest.fixture
-def faults(job_file: Callable[..., Path]) -> Callable[..., list[Fault]]:
+def faults(job_file: Callable[..., Path]) -> Callable[..., list[Diagnostic]]:
     """The faults of the sound job with changes."""
 
-    def do(changes: Mapping[str, Any] | str, env: Mapping[str, str] = {}) -> list[Fault]:
+    def do(changes: Mapping[str, Any] | str, env: Mapping[str, str] = {}) -> list[Diagnostic]:
         with pytest.raises(ConfigurationError) as caught:
             load_job(job_file(changes), env=env)
         return list(caught.value.faults)

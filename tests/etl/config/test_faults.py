@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 
-Faults = Callable[..., list[Fault]]
+Faults = Callable[..., list[Diagnostic]]
 
 CASES: list[tuple[dict[str, Any], str, str, str]] = [
     # changes, path, part of the message, part of the remedy
@@ -431,7 +431,7 @@ KEYS = [
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_values_make_a_job_or_faults(load: Callable[..., Any], changes: dict[str, Any]) -> None:
     changes = {key: value for key, value in changes.items() if "/" not in key or key.split("/")[0] not in changes}
-    found: tuple[Fault, ...] = (Fault("", "none"),)
+    found: tuple[Diagnostic, ...] = (Diagnostic("", "none"),)
     try:
         load(changes)
     except ConfigurationError as error:

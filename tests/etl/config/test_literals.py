@@ -16,14 +16,14 @@ from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.decoding.expectations import literal, parse_expectation
 from kseg.etl.decoding.rules import FIRST, NEWEST, DecodingRules
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import RunPlan
 from kseg.etl.run.check_decode import decode_faults, refuse_odd_numbers
 from kseg.etl.transform.decode import decode_step
 
 Load = Callable[..., Job]
-Faults = Callable[..., list[Fault]]
+Faults = Callable[..., list[Diagnostic]]
 
 JOB = """
 version: 1

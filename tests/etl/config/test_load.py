@@ -14,7 +14,7 @@ import pytest
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document, load_job
 from kseg.etl.config.sections import ArrowSection, AtTime, PythonSection, Segments, SqlSection, TargetName
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.source.job_origin import origin_of
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.transform.arrow import ArrowStep
@@ -122,7 +122,7 @@ def test_a_key_without_a_value_is_not_given_at_any_depth(load: Load, place: str)
 
 
 @pytest.mark.parametrize("place", ["kafka/client.id", "spark/conf/spark.x", "sink/routes/*", "decode/value/rename/a"])
-def test_a_name_of_the_user_without_a_value_is_a_fault(faults: Callable[..., list[Fault]], place: str) -> None:
+def test_a_name_of_the_user_without_a_value_is_a_fault(faults: Callable[..., list[Diagnostic]], place: str) -> None:
     assert faults({"decode": DEAD_LETTERS, "sink/dead_letters/path": "./dead", place: None})
 
 

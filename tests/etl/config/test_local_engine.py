@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 LOCAL = {"run": {"engine": "local"}}
 
@@ -24,7 +24,7 @@ LOCAL = {"run": {"engine": "local"}}
     ],
 )
 def test_what_needs_spark_is_a_fault_of_the_engine(
-    faults: Callable[..., list[Fault]], load: Callable[..., Any], needs: dict[str, Any], reason: str
+    faults: Callable[..., list[Diagnostic]], load: Callable[..., Any], needs: dict[str, Any], reason: str
 ) -> None:
     [fault] = faults(LOCAL | needs)
     assert fault.path == "run.engine"

@@ -14,7 +14,7 @@ from kseg.etl.config import untrusted
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 from kseg.etl.config.paths import folders_above, lies_within
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.tables.targets import Targets
 
 TWO = {"source/topics": ["a", "b"]}
@@ -55,7 +55,7 @@ def test_a_place_lies_within_the_folders_above_it_and_nowhere_else(inner: str, o
     ],
 )
 def test_s3a_is_the_store_that_s3_is(
-    faults: Callable[..., list[Fault]], changes: dict[str, Any], path: str, message: str, remedy: str
+    faults: Callable[..., list[Diagnostic]], changes: dict[str, Any], path: str, message: str, remedy: str
 ) -> None:
     (found,) = faults(changes)
     assert found.path == path
@@ -89,7 +89,7 @@ def test_s3a_is_the_store_that_s3_is(
     ],
 )
 def test_a_place_that_delta_rs_takes_for_another_one_is_a_fault(
-    faults: Callable[..., list[Fault]], changes: dict[str, Any], path: str, message: str, remedy: str
+    faults: Callable[..., list[Diagnostic]], changes: dict[str, Any], path: str, message: str, remedy: str
 ) -> None:
     found = next(fault for fault in faults(changes) if fault.path == path)
     assert message in found.message

@@ -9,7 +9,7 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Route
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 A = {"a": {"path": "a"}}
 FAULTS = [
@@ -92,7 +92,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("changes", "path", "message", "remedy"), FAULTS, ids=range(len(FAULTS)))
 def test_each_fault_is_told_alone(
-    faults: Callable[..., list[Fault]], changes: dict[str, Any], path: str, message: str, remedy: str
+    faults: Callable[..., list[Diagnostic]], changes: dict[str, Any], path: str, message: str, remedy: str
 ) -> None:
     found = faults(changes)
     assert [fault.path for fault in found] == [path]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 LETTERS = {"value": {"format": "string"}, "on_error": "dead_letter"}
 
@@ -66,7 +66,7 @@ LETTERS = {"value": {"format": "string"}, "on_error": "dead_letter"}
     ],
 )
 def test_a_table_beside_the_rows_has_a_folder_of_its_own(
-    faults: Callable[..., list[Fault]], changes: dict[str, Any], path: str, message: str, remedy: str
+    faults: Callable[..., list[Diagnostic]], changes: dict[str, Any], path: str, message: str, remedy: str
 ) -> None:
     [found] = faults(changes)
     assert found.path == path
@@ -76,7 +76,7 @@ def test_a_table_beside_the_rows_has_a_folder_of_its_own(
 
 @pytest.mark.parametrize("on_error", ["fail", "set_null", "dead_letter"])
 def test_a_table_of_dead_letters_is_for_those_who_had_some_too(
-    load: Callable[..., Any], faults: Callable[..., list[Fault]], on_error: str
+    load: Callable[..., Any], faults: Callable[..., list[Diagnostic]], on_error: str
 ) -> None:
     letters = {"sink/dead_letters": {"path": "./lake/letters"}}
     decode = {"value": {"format": "string"}, "on_error": on_error}

@@ -13,10 +13,10 @@ from kseg.etl.config.interval import IntervalRules
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import job_from_document
 from kseg.etl.config.scheduling import Airflow, AssetSchedule
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 Load = Callable[..., Job]
-Faults = Callable[..., list[Fault]]
+Faults = Callable[..., list[Diagnostic]]
 
 FULL: dict[str, Any] = {
     "dag_id": "orders.hourly",

@@ -14,7 +14,7 @@ from kseg.client.security.endpoint import ClientCredentials
 from kseg.client.security.tokens import Callback
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "connecting.md").read_text()
 FILES = dict(re.findall(r'```yaml title="(.*?)"\n(.*?)```', GUIDE, re.DOTALL))
@@ -240,7 +240,7 @@ ENV = {"KEY": "etl", "SECRET": "hunter2", "BOTH": "etl:hunter2"}
 
 @pytest.mark.parametrize(("properties", "expected"), VENDORS.values(), ids=VENDORS)
 def test_each_mistake_in_a_vendors_file_is_one_error_with_its_remedy(
-    job_file: Callable[..., Path], faults: Callable[..., list[Fault]], properties: str, expected: dict[str, str]
+    job_file: Callable[..., Path], faults: Callable[..., list[Diagnostic]], properties: str, expected: dict[str, str]
 ) -> None:
     section = yaml.safe_load(properties)
     if not expected:
@@ -253,7 +253,7 @@ def test_each_mistake_in_a_vendors_file_is_one_error_with_its_remedy(
     assert "hunter2" not in str(found)
 
 
-def test_a_registrys_properties_by_confluents_names_are_one_error(faults: Callable[..., list[Fault]]) -> None:
+def test_a_registrys_properties_by_confluents_names_are_one_error(faults: Callable[..., list[Diagnostic]]) -> None:
     section = {
         "schema.registry.url": "https://sr",
         "basic.auth.credentials.source": "USER_INFO",
@@ -265,7 +265,7 @@ def test_a_registrys_properties_by_confluents_names_are_one_error(faults: Callab
 
 
 def test_an_option_of_a_login_is_named_by_its_number_where_the_text_is_one_reference(
-    faults: Callable[..., list[Fault]],
+    faults: Callable[..., list[Diagnostic]],
 ) -> None:
     section = {
         "bootstrap.servers": "a:1",

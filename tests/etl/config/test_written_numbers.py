@@ -8,10 +8,10 @@ import pytest
 
 from kseg.etl.config.job import Job
 from kseg.etl.config.load import load_job
-from kseg.etl.errors import Fault
+from kseg.etl.errors import Diagnostic
 
 Load = Callable[..., Job]
-Faults = Callable[..., list[Fault]]
+Faults = Callable[..., list[Diagnostic]]
 
 NUMBERS = ("027", "010", "3.10", "0x1F", "0b11", "1_0", "1e3", "1.0e+3", "+5", "-0", ".5", "007.50", ".inf", "500")
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from kseg.etl.errors import ConfigurationError, Fault
+from kseg.etl.errors import ConfigurationError, Diagnostic
 from kseg.etl.run.failures import failure_note, record_failure
 from kseg.etl.spark.spark_errors import SparkFailure
 from kseg.etl.tables.errors import IncompatibleSchema
@@ -52,7 +52,7 @@ def test_of_configuration_errors_the_faults_and_their_remedies_are_noted() -> No
     assert note.message == "sink.id: is string (table=/lake/orders)"
     assert note.remedy == "cast it"
     assert failure_note(ConfigurationError("it is wrong"), "").remedy == "correct the job file, then run it again"
-    faults = [Fault("a", "is wrong", "mend a"), Fault("b", "is wrong"), Fault("c", "is wrong", "mend a")]
+    faults = [Diagnostic("a", "is wrong", "mend a"), Diagnostic("b", "is wrong"), Diagnostic("c", "is wrong", "mend a")]
     note = failure_note(ConfigurationError(faults), "")
     assert (note.message, note.remedy) == ("a: is wrong; b: is wrong; c: is wrong", "mend a")
 

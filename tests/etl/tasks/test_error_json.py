@@ -18,7 +18,7 @@ import kseg.segment_reader
 from kseg.client.errors import ConfigFault, KafkaError, SomeBrokersFailed, UnknownTopic, error_from_code
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.errors import ConfigurationError, ExitCode, Fault, KsegError, Refused
+from kseg.etl.errors import ConfigurationError, Diagnostic, ExitCode, KsegError, Refused
 from kseg.etl.source.errors import OffsetsLost, WorkerError
 from kseg.etl.tasks.error_json import ERRORS, TYPED, error_document, error_of_document
 from kseg.segment_reader.errors import BatchAddress, RecordFormatError
@@ -67,7 +67,7 @@ scalars = (
     | st.integers(200, 32767).map(ErrorCode.of)
     | partitions
     | st.datetimes(timezones=st.just(UTC))
-    | st.builds(Fault, texts, texts, st.none() | texts, st.none() | numbers)
+    | st.builds(Diagnostic, texts, texts, st.none() | texts, st.none() | numbers)
     | st.builds(ConfigFault, texts, texts, texts)
     | st.builds(BatchAddress, texts, numbers, numbers, numbers, st.none() | texts)
     | st.builds(UnknownTopic, texts, topic=texts, partition=numbers)
@@ -91,7 +91,7 @@ def made(cls: type[Any], draw: Any) -> Any:
         address = draw(st.dictionaries(names, texts | numbers, max_size=3))
         KsegError.__init__(error, draw(texts), remedy=draw(st.none() | texts), **address)
         if issubclass(cls, ConfigurationError):
-            error.faults, error.file = tuple(draw(st.lists(st.builds(Fault, texts, texts), max_size=2))), None
+            error.faults, error.file = tuple(draw(st.lists(st.builds(Diagnostic, texts, texts), max_size=2))), None
         elif issubclass(cls, Refused):
             error.code = draw(texts)
         error.retry_after = error.open = None
@@ -133,7 +133,7 @@ def test_an_error_of_each_class_comes_back_as_it_was(cls: type[Any], data: Any) 
 
 ACTUAL = [
     OffsetsLost("orders", 1, 5, 9, "truncation"),
-    ConfigurationError([Fault("sink.path", "is missing", None, 3)], file="job.yaml"),
+    ConfigurationError([Diagnostic("sink.path", "is missing", None, 3)], file="job.yaml"),
     error_from_code(29, "Fetch", topic="orders", partition=1),
     error_from_code(12345, "Fetch"),
     SomeBrokersFailed("two failed", errors={1: UnknownTopic("gone", topic="t")}, answers={2: 5}),
@@ -206,7 +206,7 @@ def test_the_plain_document_is_an_error() -> None:
         "os.system",
         "subprocess.Popen",
         "kseg.etl.errors.ExitCode",
-        "kseg.etl.errors.Fault",
+        "kseg.etl.errors.Diagnostic",
         "kseg.etl.errors.KsegError.__init__",
         "kseg.etl.errors.summary",
         "kseg.etl.source.errors.ConfigurationError",  # it is imported there, and defined elsewhere

@@ -11,7 +11,7 @@ import pytest
 from kseg.client.errors import AuthenticationFailed, BrokerUnavailable, UnknownTopic
 from kseg.client.registry.errors import RegistryRejected
 from kseg.etl.config.job import Job
-from kseg.etl.errors import ConfigurationError, Fault, KsegError
+from kseg.etl.errors import ConfigurationError, Diagnostic, KsegError
 from kseg.etl.refusals.kinds import KINDS, LATER
 from kseg.etl.source.errors import ArrowStepError, PythonStepError, WorkerError
 from kseg.etl.spark.job_session import JobSession
@@ -316,11 +316,11 @@ def test_what_is_no_exception_of_sparks_passes_as_it_is(job: Job):
     ("error", "lines"),
     [
         (
-            ConfigurationError([Fault("", "cannot be read: No such file", "give the path")], file="no.yaml"),
+            ConfigurationError([Diagnostic("", "cannot be read: No such file", "give the path")], file="no.yaml"),
             ["error: 1 error in the configuration", "where: file=no.yaml", "  no.yaml: cannot be read: No such file"],
         ),
         (
-            ConfigurationError([Fault("", "is not YAML", None, 4)], file="job.yaml"),
+            ConfigurationError([Diagnostic("", "is not YAML", None, 4)], file="job.yaml"),
             ["error: 1 error in the configuration", "where: file=job.yaml", "  line 4: is not YAML"],
         ),
         (ConfigurationError("nothing to draw", remedy="measure"), ["error: nothing to draw", "    do: measure"]),
