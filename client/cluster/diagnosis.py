@@ -48,7 +48,7 @@ _LOGS: Final = {
 }
 
 
-class Cluster(Protocol):
+class DiagnosedCluster(Protocol):
     """The cluster, as far as a diagnosis needs it: each call is one try."""
 
     config: ClientConfig
@@ -58,7 +58,7 @@ class Cluster(Protocol):
     def send_now(self, kind: Any, build: Callable[[int], Any], deadline: Deadline, *, broker: int | None) -> Any: ...
 
 
-def diagnose(cluster: Cluster, error: KafkaError) -> None:
+def diagnose(cluster: DiagnosedCluster, error: KafkaError) -> None:
     """Find out more about an error that ended an operation, and add it to the error. Raises nothing."""
     if not error.retriable:
         return
@@ -78,11 +78,11 @@ def diagnose(cluster: Cluster, error: KafkaError) -> None:
         return  # brokers do not answer: that is what is wrong, and a retry may help
 
 
-def _bootstrap_hosts(cluster: Cluster) -> set[str]:
+def _bootstrap_hosts(cluster: DiagnosedCluster) -> set[str]:
     return {host for host, _ in cluster.config.bootstrap_servers}
 
 
-def _why_no_coordinator(cluster: Cluster, error: KafkaError, log: _Log, deadline: Deadline) -> None:
+def _why_no_coordinator(cluster: DiagnosedCluster, error: KafkaError, log: _Log, deadline: Deadline) -> None:
     metadata = cluster.ask_metadata_now([log.topic], deadline)
     topic = metadata.topics[log.topic]
     if topic.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -110,7 +110,7 @@ def _why_no_coordinator(cluster: Cluster, error: KafkaError, log: _Log, deadline
     )
 
 
-def _registered(cluster: Cluster, deadline: Deadline) -> int | None:
+def _registered(cluster: DiagnosedCluster, deadline: Deadline) -> int | None:
     """How many brokers the cluster has, those included that are down; None where brokers cannot tell."""
     connection = cluster.any_connection(deadline)
     if not connection.offers(DescribeClusterRequest, _FIRST_WITH_FENCED):
@@ -120,7 +120,7 @@ def _registered(cluster: Cluster, deadline: Deadline) -> int | None:
     return None if answer.error_code else len(answer.brokers)
 
 
-def _number(cluster: Cluster, broker: int, key: str, deadline: Deadline) -> int | None:
+def _number(cluster: DiagnosedCluster, broker: int, key: str, deadline: Deadline) -> int | None:
     """A number of a broker's configuration; None where the account may not read it."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER, resource_name=str(broker), configuration_keys=[key]
@@ -137,7 +137,7 @@ def _number(cluster: Cluster, broker: int, key: str, deadline: Deadline) -> int 
     return int(values[0]) if values and values[0] is not None and values[0].isdigit() else None
 
 
-def _why_not_reached(cluster: Cluster, error: BrokerUnavailable, deadline: Deadline) -> None:
+def _why_not_reached(cluster: DiagnosedCluster, error: BrokerUnavailable, deadline: Deadline) -> None:
     metadata = cluster.ask_metadata_now([], deadline)
     listed = {(broker.host, broker.port): broker.node_id for broker in metadata.brokers.values()}
     wrong = [place for place in dict.fromkeys(error.advertised) if place in listed]

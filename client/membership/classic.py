@@ -16,7 +16,7 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.errors import GroupError, KafkaError, OffsetCommitFailed, error_from_code
 from kseg.client.groups.offsets import CommittedOffset, Committer, commit_offsets
 from kseg.client.membership.assignor import Assignor, Racks
-from kseg.client.membership.classic_join import ClassicJoin, Progress
+from kseg.client.membership.classic_join import ClassicJoin, JoinProgress
 from kseg.client.membership.classic_session import ClassicSession, GroupProtocol
 from kseg.client.membership.consumer_protocol import ConsumerProtocol
 from kseg.client.membership.heartbeat import HeartbeatThread, leave
@@ -168,8 +168,8 @@ class ClassicMember:
         self._reason, self._given_up = reason, False
 
     def _rebalance(self, reason: str, deadline: Deadline) -> None:
-        progress = Progress.AGAIN
-        while progress is Progress.AGAIN:
+        progress = JoinProgress.AGAIN
+        while progress is JoinProgress.AGAIN:
             if not self._join.under_way:
                 self._give_up_before_join()
             try:
@@ -178,7 +178,7 @@ class ClassicMember:
                 if error.code is not None:
                     self._fail(error)
                 raise
-        if progress is Progress.DONE:
+        if progress is JoinProgress.DONE:
             self._reason = None
             self._take_assignment()
 

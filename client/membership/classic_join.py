@@ -30,7 +30,7 @@ from kseg.client.wire.broker import BrokerConnection
 _JOIN_GRACE: Final = 5.0
 
 
-class Progress(Enum):
+class JoinProgress(Enum):
     """How far a join has come."""
 
     DONE = "the member is in a new generation"
@@ -67,7 +67,7 @@ class ClassicJoin:
         """Seconds until the next attempt."""
         return max(0.0, self._not_before - now())
 
-    def advance(self, reason: str, deadline: Deadline, prepare: Callable[[], None] = lambda: None) -> Progress:
+    def advance(self, reason: str, deadline: Deadline, prepare: Callable[[], None] = lambda: None) -> JoinProgress:
         """Send the next request, if none is in flight, and wait for the response until the deadline (check at least
         once).
 
@@ -75,7 +75,7 @@ class ClassicJoin:
         that are not retriable.
         """
         if self.pause:
-            return Progress.WAITING
+            return JoinProgress.WAITING
         try:
             if self._waiting_for is None:
                 prepare()
@@ -85,8 +85,8 @@ class ClassicJoin:
             self.abandon()
             self._cluster.learn(error, coordinator=self._key)
             self._backoff.pause(error)
-            return Progress.WAITING
-        if progress is Progress.DONE:
+            return JoinProgress.WAITING
+        if progress is JoinProgress.DONE:
             self._backoff = self._new_backoff()
         return progress
 
@@ -116,34 +116,34 @@ class ClassicJoin:
         # The coordinator responds when all members have joined, or after the longest rebalance timeout of any.
         self._give_up_at = now() + max(longest, self._session.settings.rebalance_timeout / 1000 + _JOIN_GRACE)
 
-    def _receive(self, deadline: Deadline) -> Progress:
+    def _receive(self, deadline: Deadline) -> JoinProgress:
         while True:
             assert self._connection is not None
             answer = self._connection.receive_by(deadline=deadline)
             if answer is None:
                 if now() > self._give_up_at:
                     raise RequestTimedOut("the coordinator does not respond to the member", group=self._session.group)
-                return Progress.WAITING
+                return JoinProgress.WAITING
             asked, self._waiting_for = self._waiting_for, None
             if asked is SyncGroupRequest:
-                return self._after(self._session.synced(answer), Progress.DONE)
+                return self._after(self._session.synced(answer), JoinProgress.DONE)
             error = self._session.joined(answer)
             if error is not None:
                 if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
                     error.retriable = True  # retry the same request after a pause
                     raise error
-                return self._after(error, Progress.AGAIN)
+                return self._after(error, JoinProgress.AGAIN)
             if self._on_generation is not None:
                 self._on_generation(self._session.generation)
             version = self._connection.version_of(SyncGroupRequest)
             self._send(self._session.sync_request(version), version)
 
     @staticmethod
-    def _after(error: KafkaError | None, progress: Progress) -> Progress:
+    def _after(error: KafkaError | None, progress: JoinProgress) -> JoinProgress:
         if error is None:
             return progress
         if error.reaction in (Reaction.REJOIN, Reaction.JOIN_AFRESH):
-            return Progress.AGAIN
+            return JoinProgress.AGAIN
         raise error
 
     def _new_backoff(self) -> Backoff:

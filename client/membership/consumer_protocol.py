@@ -30,7 +30,7 @@ Lookup = Callable[[Collection[str]], tuple[dict[str, int], Racks]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SyncedAssignment:
     """The result of the last SyncGroup: assigned partitions; on the leader, the partition counts that it used."""
 
     partitions: tuple[TopicPartition, ...]
@@ -49,7 +49,7 @@ class ConsumerProtocol:
         self.topics: tuple[str, ...] = ()
         self.owned: frozenset[TopicPartition] = frozenset()
         self.generation = -1
-        self.given: Given | None = None
+        self.given: SyncedAssignment | None = None
         self._lookup = lookup
         self._rack = rack
         self._counts: dict[str, int] | None = None
@@ -95,7 +95,7 @@ class ConsumerProtocol:
         )
         user_data = None if read.user_data is None else bytes(read.user_data)
         self._assignor(generation.protocol).assigned(Assignment(partitions, user_data), generation.number)
-        self.given = Given(partitions, self._counts if leader else None)
+        self.given = SyncedAssignment(partitions, self._counts if leader else None)
 
     def _subscription(self, assignor: Assignor) -> bytes:
         return encode_subscription(

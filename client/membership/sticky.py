@@ -82,7 +82,7 @@ def decode_generation(data: bytes) -> int:
     return int(struct.unpack_from(">i", data)[0]) if len(data) >= 4 else NO_GENERATION
 
 
-class Claim(NamedTuple):
+class OwnedPartitions(NamedTuple):
     """The partitions that a member says it owns, and their generation (None: not in its subscription)."""
 
     partitions: tuple[TopicPartition, ...]
@@ -91,7 +91,7 @@ class Claim(NamedTuple):
 
 class _Sticky(Assignor):
     @abstractmethod
-    def claim(self, subscription: Subscription) -> Claim:
+    def claim(self, subscription: Subscription) -> OwnedPartitions:
         """The partitions that the member claims to own."""
 
     def assign(
@@ -115,7 +115,7 @@ class _Sticky(Assignor):
         return assignments, moved({member: claims[member].partitions for member in order}, assignments)
 
     @staticmethod
-    def _valid(claim: Claim, partitions: Mapping[str, int]) -> Claim:
+    def _valid(claim: OwnedPartitions, partitions: Mapping[str, int]) -> OwnedPartitions:
         """The claim without partitions that no longer exist: of topics deleted, or recreated with fewer partitions."""
         return claim._replace(
             partitions=tuple(tp for tp in claim.partitions if tp.partition < partitions.get(tp.topic, 0))
@@ -136,10 +136,10 @@ class StickyAssignor(_Sticky):
     def assigned(self, assignment: Assignment, generation: int) -> None:
         self._last = (assignment.partitions, generation)
 
-    def claim(self, subscription: Subscription) -> Claim:
+    def claim(self, subscription: Subscription) -> OwnedPartitions:
         if not subscription.user_data:
-            return Claim((), None)
-        return Claim(*decode_owned(subscription.user_data))
+            return OwnedPartitions((), None)
+        return OwnedPartitions(*decode_owned(subscription.user_data))
 
 
 class CooperativeStickyAssignor(_Sticky):
@@ -157,12 +157,12 @@ class CooperativeStickyAssignor(_Sticky):
     def assigned(self, assignment: Assignment, generation: int) -> None:
         self._generation = generation
 
-    def claim(self, subscription: Subscription) -> Claim:
+    def claim(self, subscription: Subscription) -> OwnedPartitions:
         if subscription.generation >= 0:  # in subscriptions from version 2 on
-            return Claim(subscription.owned, subscription.generation)
+            return OwnedPartitions(subscription.owned, subscription.generation)
         if subscription.user_data is None:
-            return Claim(subscription.owned, None)
-        return Claim(subscription.owned, decode_generation(subscription.user_data))
+            return OwnedPartitions(subscription.owned, None)
+        return OwnedPartitions(subscription.owned, decode_generation(subscription.user_data))
 
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Subscription], racks: Racks | None = None
@@ -173,7 +173,7 @@ class CooperativeStickyAssignor(_Sticky):
         return assignments
 
 
-def settle(claims: Mapping[str, Claim]) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
+def settle(claims: Mapping[str, OwnedPartitions]) -> tuple[dict[str, list[TopicPartition]], set[TopicPartition]]:
     """Each member's partitions by valid claims, and the contested partitions, which no member keeps.
 
     Of several claims, the one of the latest generation is valid. Contested: two members of that generation claim it.
@@ -208,7 +208,7 @@ def moved(before: Mapping[str, Iterable[TopicPartition]], after: Assignments) ->
     return {tp: member for tp, member in gained.items() if tp in given_up}
 
 
-def _previous(claims: Mapping[str, Claim]) -> Previous:
+def _previous(claims: Mapping[str, OwnedPartitions]) -> Previous:
     """The owners of partitions in earlier generations: preferred if the current owner has to give a partition up."""
     latest = max((claim.generation for claim in claims.values() if claim.generation is not None), default=NO_GENERATION)
     latest = max(latest, NO_GENERATION)

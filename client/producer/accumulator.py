@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kseg.client.errors import BufferExhausted, KafkaError, RecordTooLarge
-from kseg.client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, Batch, BatchDelivery, Delivery, with_sent
+from kseg.client.producer.batch import BATCH_OVERHEAD, NO_SEQUENCE, BatchDelivery, Delivery, ProducerBatch, with_sent
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.sequences import Sequences
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.segment_reader.encode.batches import Record
-from kseg.segment_reader.encode.bodies import Body
+from kseg.segment_reader.encode.bodies import BatchBody
 
 NEVER: Final = float("inf")
 
@@ -41,7 +41,7 @@ class PartitionQueue:
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.batches: deque[Batch] = deque()
+        self.batches: deque[ProducerBatch] = deque()
         self.in_flight = 0
         self.not_before = 0.0
         self.failures = 0
@@ -64,7 +64,7 @@ class Accumulator:
         self._config = config
         self._linger = config.linger_ms / 1000
         self._wake = wake
-        self._incomplete: dict[Batch, None] = {}
+        self._incomplete: dict[ProducerBatch, None] = {}
         self._used = 0
         self._waiting = 0
         self._flushing = 0
@@ -88,7 +88,7 @@ class Accumulator:
                 or not batch.takes_records
                 or (batch.count and batch.size + size > self._config.batch_size)
             ):
-                batch = self._add(queue, Batch(tp, time.monotonic()))
+                batch = self._add(queue, ProducerBatch(tp, time.monotonic()))
             delivery = batch.append(record, size)
             self._used += size
             wake = self._is_due_before_known(queue, batch)
@@ -96,12 +96,12 @@ class Accumulator:
             self._wake()
         return delivery
 
-    def append_body(self, tp: TopicPartition, body: Body) -> BatchDelivery:
+    def append_body(self, tp: TopicPartition, body: BatchBody) -> BatchDelivery:
         """Add a whole encoded batch. Raises as `append`."""
         size = len(body.data)
         with self.lock:
             self._make_space(size)
-            batch = self._add(self._queue(tp), Batch(tp, time.monotonic(), body))
+            batch = self._add(self._queue(tp), ProducerBatch(tp, time.monotonic(), body))
             self._used += size
         self._wake()
         return BatchDelivery(batch)
@@ -191,7 +191,7 @@ class Accumulator:
             return self.identity.producer_id, self.identity.producer_epoch
         return self._ids
 
-    def number(self, queue: PartitionQueue, batch: Batch) -> None:
+    def number(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Assign sequence numbers to a batch that has none yet."""
         with self.lock:
             if queue.sequences is None:
@@ -205,7 +205,7 @@ class Accumulator:
             if queue.sequences is not None:
                 queue.sequences.restart(producer_id, producer_epoch)
 
-    def drain_all(self, queue: PartitionQueue) -> list[Batch]:
+    def drain_all(self, queue: PartitionQueue) -> list[ProducerBatch]:
         """Take all waiting batches from a queue, to fail them."""
         with self.lock:
             taken = list(queue.batches)
@@ -213,9 +213,9 @@ class Accumulator:
             queue.in_flight += len(taken)
             return taken
 
-    def drain(self, queues: Iterable[PartitionQueue], now: float) -> list[Batch]:
+    def drain(self, queues: Iterable[PartitionQueue], now: float) -> list[ProducerBatch]:
         """At most one batch of each queue, up to `max.request.size` together (but at least one)."""
-        taken: list[Batch] = []
+        taken: list[ProducerBatch] = []
         remaining = self._config.max_request_size
         with self.lock:
             for queue in queues:
@@ -232,14 +232,14 @@ class Accumulator:
                 taken.append(batch)
         return taken
 
-    def put_back(self, queue: PartitionQueue, batch: Batch) -> None:
+    def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a batch back for a retry, before all later batches."""
         with self.lock:
             queue.in_flight -= 1
             if not batch.finished.is_set():
                 self._insert(queue, batch)
 
-    def replace(self, queue: PartitionQueue, batch: Batch) -> None:
+    def replace(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Replace a batch by two batches of half its records."""
         with self.lock:
             queue.in_flight -= 1
@@ -256,13 +256,13 @@ class Accumulator:
                 half.closed = True
                 self._insert(queue, half)
 
-    def finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
+    def finish(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError | None) -> None:
         """A batch is done: appended, or failed for good with `error`."""
         with self.lock:
             queue.in_flight -= 1
             self._finish(queue, batch, error)
 
-    def expire(self, now: float, error: Callable[[Batch], KafkaError]) -> None:
+    def expire(self, now: float, error: Callable[[ProducerBatch], KafkaError]) -> None:
         """Fail batches older than `delivery.timeout.ms`, also those in flight: their responses will be ignored."""
         limit = now - self._config.delivery_timeout_ms / 1000
         with self.lock:
@@ -281,7 +281,7 @@ class Accumulator:
             queue = self.queues[tp] = PartitionQueue(tp)
         return queue
 
-    def _add(self, queue: PartitionQueue, batch: Batch) -> Batch:
+    def _add(self, queue: PartitionQueue, batch: ProducerBatch) -> ProducerBatch:
         queue.batches.append(batch)
         self._incomplete[batch] = None
         return batch
@@ -333,12 +333,12 @@ class Accumulator:
             return queue.not_before
         return max(queue.not_before, batch.created + self._linger)
 
-    def _is_due_before_known(self, queue: PartitionQueue, batch: Batch) -> bool:
+    def _is_due_before_known(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         if batch.count > 1 and batch.size < self._config.batch_size:
             return False
         return self._due_at(queue) < self.asleep_until
 
-    def _insert(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _insert(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         at = 0
         if batch.sequence != NO_SEQUENCE and queue.sequences is not None:
             place = {id(other): number for number, other in enumerate(queue.sequences.open)}
@@ -347,7 +347,7 @@ class Accumulator:
                 at += 1
         queue.batches.insert(at, batch)
 
-    def _finish(self, queue: PartitionQueue, batch: Batch, error: KafkaError | None) -> None:
+    def _finish(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError | None) -> None:
         if queue.sequences is not None:
             if error is None:
                 queue.sequences.appended(batch)

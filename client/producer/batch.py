@@ -20,7 +20,7 @@ from typing import Generic, NamedTuple, TypeVar
 from kseg.client.errors import KafkaError
 from kseg.client.protocol.partition import TopicPartition
 from kseg.segment_reader.encode.batches import Record
-from kseg.segment_reader.encode.bodies import Body, compress_body, encode_body, records_of
+from kseg.segment_reader.encode.bodies import BatchBody, compress_body, encode_body, records_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -84,7 +84,7 @@ class Delivery(_Future[Delivered]):
 
     __slots__ = ("_batch", "_index")
 
-    def __init__(self, batch: Batch, index: int) -> None:
+    def __init__(self, batch: ProducerBatch, index: int) -> None:
         self._batch = batch
         self._index = index
 
@@ -106,7 +106,7 @@ class Delivery(_Future[Delivered]):
             if batch.halves is None:
                 return batch.delivered(index)
 
-    def _settled(self) -> tuple[Batch, int]:
+    def _settled(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in after all splits, and its index there."""
         batch, index = self._batch, self._index
         while batch.halves is not None:
@@ -120,7 +120,7 @@ class BatchDelivery(_Future[DeliveredBatch]):
 
     __slots__ = ("_batch",)
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: ProducerBatch) -> None:
         self._batch = batch
 
     def done(self) -> bool:
@@ -151,7 +151,7 @@ class BatchDelivery(_Future[DeliveredBatch]):
         )
 
 
-class Batch:
+class ProducerBatch:
     """Records of one partition. Filled under the accumulator's lock; once closed, only the I/O thread uses it."""
 
     __slots__ = (
@@ -176,13 +176,13 @@ class Batch:
         "tp",
     )
 
-    def __init__(self, tp: TopicPartition, created: float, body: Body | None = None) -> None:
+    def __init__(self, tp: TopicPartition, created: float, body: BatchBody | None = None) -> None:
         self.tp = tp
         self.created = created
         self.count = 0 if body is None else body.count
         self.size = BATCH_OVERHEAD + (0 if body is None else len(body.data))
         self.finished = threading.Event()
-        self.halves: tuple[Batch, Batch] | None = None
+        self.halves: tuple[ProducerBatch, ProducerBatch] | None = None
         self.error: KafkaError | None = None
         self.base_offset = NO_OFFSET
         self.log_append_time = -1
@@ -214,7 +214,7 @@ class Batch:
         return not self.closed
 
     @property
-    def body(self) -> Body:
+    def body(self) -> BatchBody:
         """The encoded records. After this, no record can be added."""
         if self._body is None:
             self._body = encode_body(self._records)
@@ -248,13 +248,13 @@ class Batch:
             self.log_append_time,
         )
 
-    def split(self) -> tuple[Batch, Batch]:
+    def split(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Split it into two batches with the same sequence numbers; deliveries then follow their records."""
         records = self.records()
         middle = len(records) // 2
         halves = []
         for part in (records[:middle], records[middle:]):
-            half = Batch(self.tp, self.created, encode_body(part))
+            half = ProducerBatch(self.tp, self.created, encode_body(part))
             half.doubts = self.doubts
             half.producer_id, half.producer_epoch, half.place = self.producer_id, self.producer_epoch, self.place
             halves.append(half)
@@ -266,7 +266,7 @@ class Batch:
         self._forget()
         return self.halves
 
-    def parts(self) -> Iterator[Batch]:
+    def parts(self) -> Iterator[ProducerBatch]:
         """The batches that its records are in after all splits, in their order: itself if it was not split."""
         if self.halves is None:
             yield self

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Broker, Leader
 from kseg.client.errors import BrokerUnavailable, KafkaError, RequestTimedOut
-from kseg.client.producer.batch import Batch
+from kseg.client.producer.batch import ProducerBatch
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition
 from kseg.client.retry import Deadline, RetryPolicy
@@ -21,7 +21,7 @@ from kseg.client.wire.waiting import is_writable
 class InFlightRequest:
     """A request that waits for its response."""
 
-    batches: dict[TopicPartition, Batch]
+    batches: dict[TopicPartition, ProducerBatch]
     leaders: dict[TopicPartition, Leader]
     until: float
 

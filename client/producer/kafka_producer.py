@@ -51,7 +51,7 @@ from kseg.client.transactions.producer_identity import TransactionIdentity, init
 from kseg.client.transactions.transaction import Transaction
 from kseg.client.wire.waiting import Waiter
 from kseg.segment_reader.encode.batches import Record
-from kseg.segment_reader.encode.bodies import Body
+from kseg.segment_reader.encode.bodies import BatchBody
 
 T = TypeVar("T")
 Headers = Sequence[tuple[str | bytes, bytes | None]]
@@ -160,7 +160,7 @@ class KafkaProducer:
             return self._accumulator.append(tp, record, size)
         return self._in_transaction(self._transaction, tp, partial(self._accumulator.append, tp, record, size))
 
-    def send_body(self, tp: TopicPartition, body: Body) -> BatchDelivery:
+    def send_body(self, tp: TopicPartition, body: BatchBody) -> BatchDelivery:
         """Send a batch whose records are encoded already; its delivery is that of all its records. Raises as `send`."""
         self._ready()
         known = self.partitions(tp.topic)

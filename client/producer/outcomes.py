@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kseg.client.producer.batch import Batch
+from kseg.client.producer.batch import ProducerBatch
 from kseg.client.producer.sequences import Sequences
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.client.protocol.error_policy import Reaction
@@ -28,7 +28,7 @@ _NOTHING_APPENDED = frozenset(
 )
 
 
-class Outcome(Enum):
+class BatchDecision(Enum):
     """A decision on a batch."""
 
     APPENDED = "its records are in the log"
@@ -50,22 +50,28 @@ def may_be_appended(code: int) -> bool:
 
 
 def outcome_of(
-    code: int, batch: Batch, sequences: Sequences | None, *, transactional: bool, log_start_offset: int, retries: int
-) -> Outcome:
+    code: int,
+    batch: ProducerBatch,
+    sequences: Sequences | None,
+    *,
+    transactional: bool,
+    log_start_offset: int,
+    retries: int,
+) -> BatchDecision:
     """`sequences`: the partition's, None for a producer that is not idempotent. `retries`: how many are left."""
     kind = reaction("Produce", code) if code else Reaction.DONE
     if kind is Reaction.DONE:
-        return Outcome.APPENDED
+        return BatchDecision.APPENDED
     if kind is Reaction.SPLIT:
-        return Outcome.SPLIT if batch.count > 1 else Outcome.FAILED
+        return BatchDecision.SPLIT if batch.count > 1 else BatchDecision.FAILED
     if sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         if not sequences.is_first(batch):
-            return Outcome.RETRY_IN_ORDER
-        return Outcome.FAILED if transactional else Outcome.RESTART
+            return BatchDecision.RETRY_IN_ORDER
+        return BatchDecision.FAILED if transactional else BatchDecision.RESTART
     if sequences is not None and code == ErrorCode.UNKNOWN_PRODUCER_ID:
         if log_start_offset == _UNKNOWN:
-            return Outcome.RETRY
+            return BatchDecision.RETRY
         if not transactional:
-            return Outcome.RESTART if sequences.is_first(batch) else Outcome.RETRY_IN_ORDER
-        return Outcome.RECOUNT if sequences.last_offset < log_start_offset else Outcome.FAILED
-    return Outcome.RETRY if kind.retriable and retries > 0 else Outcome.FAILED
+            return BatchDecision.RESTART if sequences.is_first(batch) else BatchDecision.RETRY_IN_ORDER
+        return BatchDecision.RECOUNT if sequences.last_offset < log_start_offset else BatchDecision.FAILED
+    return BatchDecision.RETRY if kind.retriable and retries > 0 else BatchDecision.FAILED

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kseg.client.cluster.metadata import Leader, LeaderHint, leader_hint
 from kseg.client.errors import InvalidRecord, KafkaError, UnsupportedVersion, error_from_code
-from kseg.client.producer.batch import NO_SEQUENCE, Batch
+from kseg.client.producer.batch import NO_SEQUENCE, ProducerBatch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kseg.client.protocol.partition import TopicPartition, by_topic
@@ -24,7 +24,7 @@ _FIRST_WITH_MAGIC_1: Final = 2
 _FIRST_WITH_MAGIC_2: Final = 3
 
 
-def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactional: bool) -> bytes:
+def record_set(batch: ProducerBatch, version: int, config: ProducerConfig, *, transactional: bool) -> bytes:
     """The bytes of the partition's record set. Raises UnsupportedVersion."""
     if version < BY_NAME[config.compression].min_produce_version:
         raise _too_old(batch, version, f"takes no {config.compression}: choose another compression.type")
@@ -48,7 +48,7 @@ def record_set(batch: Batch, version: int, config: ProducerConfig, *, transactio
     return encode_message_set(records, magic=magic, compression=config.compression)
 
 
-def _too_old(batch: Batch, version: int, what: str) -> UnsupportedVersion:
+def _too_old(batch: ProducerBatch, version: int, what: str) -> UnsupportedVersion:
     return UnsupportedVersion(
         f"the broker supports Produce up to v{version} and {what}", topic=batch.tp.topic, partition=batch.tp.partition
     )
@@ -125,7 +125,7 @@ def read_response(response: ProduceResponse, leaders: Mapping[TopicPartition, Le
             )
 
 
-def typed_error(answer: PartitionResponse, batch: Batch) -> KafkaError:
+def typed_error(answer: PartitionResponse, batch: ProducerBatch) -> KafkaError:
     """The error of a batch's deliveries."""
     error = error_from_code(
         answer.error_code,

@@ -15,10 +15,10 @@ from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import Leader, leader_in
 from kseg.client.errors import BrokerUnavailable, DeliveryTimedOut, KafkaError, ProtocolFault, RequestTimedOut
 from kseg.client.producer.accumulator import NEVER, Accumulator, PartitionQueue
-from kseg.client.producer.batch import NO_OFFSET, Batch
+from kseg.client.producer.batch import NO_OFFSET, ProducerBatch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.producer.connections import InFlightRequest, ProduceConnection, lost
-from kseg.client.producer.outcomes import Outcome, may_be_appended, outcome_of
+from kseg.client.producer.outcomes import BatchDecision, may_be_appended, outcome_of
 from kseg.client.producer.requests import PartitionResponse, produce_request, read_response, record_set, typed_error
 from kseg.client.producer.sequences import MAX_EPOCH
 from kseg.client.protocol.messages.produce import ProduceRequest
@@ -158,13 +158,15 @@ class Sender:
         link.blocked = len(link.in_flight) < self._config.max_in_flight
         return NEVER, False
 
-    def _send(self, link: ProduceConnection, batches: list[Batch], leaders: dict[TopicPartition, Leader]) -> bool:
+    def _send(
+        self, link: ProduceConnection, batches: list[ProducerBatch], leaders: dict[TopicPartition, Leader]
+    ) -> bool:
         """Send one request. Whether the connection is still usable."""
         assert link.connection is not None
         config, identity = self._config, self._accumulator.identity
         features = None if identity is None else identity.finalized_features
         sets: dict[TopicPartition, bytes] = {}
-        sending: dict[TopicPartition, Batch] = {}
+        sending: dict[TopicPartition, ProducerBatch] = {}
         version = 0
         for batch in batches:
             queue = self._accumulator.queues[batch.tp]
@@ -258,7 +260,7 @@ class Sender:
             why = ProtocolFault("Produce response lacks a requested partition", topic=tp.topic, partition=tp.partition)
             self._again_or_fail(self._accumulator.queues[tp], batch, why, now)
 
-    def _settle(self, batch: Batch, answer: PartitionResponse, now: float) -> None:
+    def _settle(self, batch: ProducerBatch, answer: PartitionResponse, now: float) -> None:
         queue = self._accumulator.queues[batch.tp]
         if not may_be_appended(answer.error_code):
             batch.doubts -= 1
@@ -277,7 +279,7 @@ class Sender:
             log_start_offset=answer.log_start_offset,
             retries=self._config.retries + 1 - batch.attempts,
         )
-        if decided is Outcome.APPENDED:
+        if decided is BatchDecision.APPENDED:
             queue.failures, queue.trouble = 0, None
             batch.base_offset, batch.log_append_time = answer.base_offset, answer.log_append_time
             self._accumulator.finish(queue, batch, None)
@@ -285,14 +287,14 @@ class Sender:
         error = typed_error(answer, batch)
         queue.trouble = error
         self._cluster.learn(error)
-        if decided is Outcome.FAILED:
+        if decided is BatchDecision.FAILED:
             self._fail(queue, batch, error)
-        elif decided is Outcome.SPLIT:
+        elif decided is BatchDecision.SPLIT:
             self._accumulator.replace(queue, batch)
         else:
-            if decided is Outcome.RETRY:
+            if decided is BatchDecision.RETRY:
                 self._pause(queue, now)
-            elif decided in (Outcome.RESTART, Outcome.RECOUNT):
+            elif decided in (BatchDecision.RESTART, BatchDecision.RECOUNT):
                 queue.restart = True
             self._accumulator.put_back(queue, batch)
 
@@ -308,7 +310,7 @@ class Sender:
             for tp, batch in sent.batches.items():
                 self._again_or_fail(self._accumulator.queues[tp], batch, error, now)
 
-    def _again_or_fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError, now: float) -> None:
+    def _again_or_fail(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
         if batch.attempts > self._config.retries:
             self._fail(queue, batch, error)
             return
@@ -332,10 +334,10 @@ class Sender:
         for batch in self._accumulator.drain_all(queue):
             self._fail(queue, batch, error)
 
-    def _fail(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+    def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         self._accumulator.finish(queue, batch, error)
 
-    def _expired(self, batch: Batch) -> KafkaError:
+    def _expired(self, batch: ProducerBatch) -> KafkaError:
         queue = self._accumulator.queues[batch.tp]
         trouble = f"; the last error: {queue.trouble}" if queue.trouble is not None else ""
         doubt = ", and may have been appended" if batch.in_doubt else ""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kseg.client.producer.batch import NO_SEQUENCE, Batch
+from kseg.client.producer.batch import NO_SEQUENCE, ProducerBatch
 
 MAX_EPOCH: Final = 2**15 - 1
 #: For how many of a producer's last batches a leader recognizes duplicates.
@@ -38,9 +38,9 @@ class Sequences:
         self.numbered = 0
         self.acknowledged = NO_SEQUENCE
         self.last_offset = -1
-        self.open: list[Batch] = []
+        self.open: list[ProducerBatch] = []
 
-    def assign(self, batch: Batch) -> None:
+    def assign(self, batch: ProducerBatch) -> None:
         """Number a batch that is about to be sent, if it has no number yet."""
         if batch.sequence == NO_SEQUENCE:
             batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
@@ -61,21 +61,21 @@ class Sequences:
         were rejected while the second is in flight, the second would be written first."""
         return self.acknowledged != NO_SEQUENCE
 
-    def is_first(self, batch: Batch) -> bool:
+    def is_first(self, batch: ProducerBatch) -> bool:
         """Whether no batch before it is open."""
         return not self.open or self.open[0] is batch
 
-    def appended(self, batch: Batch) -> None:
+    def appended(self, batch: ProducerBatch) -> None:
         self._close(batch)
         if batch.sequence != NO_SEQUENCE and batch.producer_epoch == self.producer_epoch:
             self.acknowledged = (batch.next_sequence - 1) % (2**31)
         self.last_offset = max(self.last_offset, batch.base_offset + batch.count - 1)
 
-    def failed_for_good(self, batch: Batch) -> None:
+    def failed_for_good(self, batch: ProducerBatch) -> None:
         """A batch has failed for good. Only the leader knows whether that leaves a gap."""
         self._close(batch)
 
-    def replaced(self, batch: Batch, halves: tuple[Batch, Batch]) -> None:
+    def replaced(self, batch: ProducerBatch, halves: tuple[ProducerBatch, ProducerBatch]) -> None:
         """A batch that was too large is now two, with the same sequences."""
         if batch in self.open:
             at = self.open.index(batch)
@@ -91,6 +91,6 @@ class Sequences:
             batch.sequence = self.next
             self.next = batch.next_sequence
 
-    def _close(self, batch: Batch) -> None:
+    def _close(self, batch: ProducerBatch) -> None:
         if batch in self.open:
             self.open.remove(batch)

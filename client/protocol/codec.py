@@ -9,7 +9,7 @@ import struct
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kseg.client.protocol.codegen import Shape
+from kseg.client.protocol.codegen import VersionShape
 from kseg.client.protocol.errors import DecodeError, EncodeError, UnsupportedFieldError, UnsupportedVersionError
 from kseg.client.protocol.fields import FIXED, ByteString
 from kseg.client.protocol.primitives import MAX_STRING
@@ -101,12 +101,12 @@ _RANGES = {
 def explain(message: Message, version: int, fault: BaseException) -> EncodeError:
     """The error for a message whose writing failed with `fault`: it names the first value that does not fit."""
     name = type(message).__qualname__
-    found = _in_struct(Shape(type(message), version, message.FLEXIBLE.has(version)), message, "")
+    found = _in_struct(VersionShape(type(message), version, message.FLEXIBLE.has(version)), message, "")
     path, reason = found or ("", str(fault))
     return EncodeError(reason, field=path, message=name, version=version)
 
 
-def _in_struct(shape: Shape, value: Struct, path: str) -> tuple[str, str] | None:
+def _in_struct(shape: VersionShape, value: Struct, path: str) -> tuple[str, str] | None:
     for field in shape.plain + shape.tagged:
         where = f"{path}.{field.name}" if path else field.name
         if not hasattr(value, field.name):
@@ -122,7 +122,7 @@ def _in_struct(shape: Shape, value: Struct, path: str) -> tuple[str, str] | None
     return None
 
 
-def _in_field(shape: Shape, field: Field, held: Any, where: str) -> tuple[str, str] | None:
+def _in_field(shape: VersionShape, field: Field, held: Any, where: str) -> tuple[str, str] | None:
     if field.kind != "array":
         return _in_value(shape, field, field.kind, held, where)
     if not isinstance(held, list | tuple):
@@ -132,7 +132,7 @@ def _in_field(shape: Shape, field: Field, held: Any, where: str) -> tuple[str, s
     return next(filter(None, found), None)
 
 
-def _in_value(shape: Shape, field: Field, kind: str, held: Any, where: str) -> tuple[str, str] | None:
+def _in_value(shape: VersionShape, field: Field, kind: str, held: Any, where: str) -> tuple[str, str] | None:
     if kind == "struct":
         nested = shape.nested(field)
         if not isinstance(held, nested.cls):

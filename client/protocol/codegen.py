@@ -11,7 +11,7 @@ from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.schema import NEVER, Field, Struct
 
 
-class Source:
+class SourceText:
     """The source code of a function while it is generated."""
 
     def __init__(self, head: str, **names: Any) -> None:
@@ -42,7 +42,7 @@ class Source:
         return "\n".join(self.lines) + "\n"
 
 
-class Shape:
+class VersionShape:
     """One struct in one version: which fields it has, and in which form."""
 
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
@@ -79,10 +79,10 @@ class Shape:
         compact = bool(self.compact(field))
         return least_size(field.kind, compact)
 
-    def nested(self, field: Field) -> Shape:
+    def nested(self, field: Field) -> VersionShape:
         """The shape of a struct field's or array's own struct."""
         assert isinstance(field.of, type)
-        return Shape(field.of, self.version, self.flexible)
+        return VersionShape(field.of, self.version, self.flexible)
 
 
 def least_size(kind: str, compact: bool) -> int:

@@ -24,7 +24,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kseg.client.protocol import primitives
-from kseg.client.protocol.codegen import Shape, Source, least_size
+from kseg.client.protocol.codegen import SourceText, VersionShape, least_size
 from kseg.client.protocol.fields import FIXED, ByteString
 from kseg.client.protocol.schema import Field, Struct
 
@@ -40,10 +40,10 @@ def reader(cls: type[Struct], version: int, flexible: bool) -> Reader:
     return read
 
 
-def reader_source(cls: type[Struct], version: int, flexible: bool) -> Source:
+def reader_source(cls: type[Struct], version: int, flexible: bool) -> SourceText:
     """The source code of `reader`, for inspection."""
-    shape = Shape(cls, version, flexible)
-    source = Source(f"def read_{cls.__name__}(buf, pos, end):", cls=cls, new=cls.__new__, **_HELPERS)
+    shape = VersionShape(cls, version, flexible)
+    source = SourceText(f"def read_{cls.__name__}(buf, pos, end):", cls=cls, new=cls.__new__, **_HELPERS)
     source.add("o = new(cls)")
     for field in shape.absent + shape.tagged:
         _default(source, field)
@@ -69,7 +69,7 @@ _HELPERS = {
 }
 
 
-def _default(source: Source, field: Field) -> None:
+def _default(source: SourceText, field: Field) -> None:
     if field.kind in ("array", "struct") and field.default is not None:
         source.names[f"fresh_{field.name}"] = field.fresh_default
         source.add(f"o.{field.name} = " + ("[]" if field.kind == "array" else f"fresh_{field.name}()"))
@@ -78,7 +78,7 @@ def _default(source: Source, field: Field) -> None:
         source.add(f"o.{field.name} = default_{field.name}")
 
 
-def _numbers(source: Source, run: list[Field], end: str = "end", depth: int = 1) -> None:
+def _numbers(source: SourceText, run: list[Field], end: str = "end", depth: int = 1) -> None:
     if not run:
         return
     unpack, size = source.packer(run, "unpack_from")
@@ -92,7 +92,7 @@ def _numbers(source: Source, run: list[Field], end: str = "end", depth: int = 1)
     )
 
 
-def _value(source: Source, shape: Shape, field: Field, end: str, depth: int = 1) -> None:
+def _value(source: SourceText, shape: VersionShape, field: Field, end: str, depth: int = 1) -> None:
     if field.kind in FIXED:
         _numbers(source, [field], end, depth)
     elif field.kind == "array":
@@ -106,7 +106,7 @@ def _value(source: Source, shape: Shape, field: Field, end: str, depth: int = 1)
         source.add(f"o.{field.name}, pos = read_{form}{field.kind}(buf, pos, {end})", depth=depth)
 
 
-def _struct(source: Source, shape: Shape, field: Field, end: str, depth: int) -> None:
+def _struct(source: SourceText, shape: VersionShape, field: Field, end: str, depth: int) -> None:
     nested = shape.nested(field)
     source.names[f"read_{field.name}"] = reader(nested.cls, nested.version, nested.flexible)
     read = f"o.{field.name}, pos = read_{field.name}(buf, pos, {end})"
@@ -123,7 +123,7 @@ def _struct(source: Source, shape: Shape, field: Field, end: str, depth: int) ->
     )
 
 
-def _array(source: Source, shape: Shape, field: Field, end: str, depth: int) -> None:
+def _array(source: SourceText, shape: VersionShape, field: Field, end: str, depth: int) -> None:
     compact = shape.compact(field)
     size = shape.nested(field).least_size() if isinstance(field.of, type) else least_size(str(field.of), bool(compact))
     source.add(f"n, pos = read_{compact}count(buf, pos, {end}, {size})", depth=depth)
@@ -156,7 +156,7 @@ def _array(source: Source, shape: Shape, field: Field, end: str, depth: int) -> 
     )
 
 
-def _tagged_section(source: Source, shape: Shape) -> None:
+def _tagged_section(source: SourceText, shape: VersionShape) -> None:
     source.add("if pos < end and buf[pos] == 0:", "    pos += 1")
     if not shape.tagged:
         source.add("else:", "    pos = skip_tags(buf, pos, end)")

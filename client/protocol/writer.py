@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from kseg.client.protocol import primitives
-from kseg.client.protocol.codegen import Shape, Source
+from kseg.client.protocol.codegen import SourceText, VersionShape
 from kseg.client.protocol.errors import UnsupportedFieldError
 from kseg.client.protocol.fields import FIXED
 from kseg.client.protocol.primitives import Put
@@ -33,10 +33,10 @@ def writer(cls: type[Struct], version: int, flexible: bool) -> Writer:
     return write
 
 
-def writer_source(cls: type[Struct], version: int, flexible: bool) -> Source:
+def writer_source(cls: type[Struct], version: int, flexible: bool) -> SourceText:
     """The source code of `writer`, for inspection."""
-    shape = Shape(cls, version, flexible)
-    source = Source(f"def write_{cls.__name__}(o, put):", **_HELPERS)
+    shape = VersionShape(cls, version, flexible)
+    source = SourceText(f"def write_{cls.__name__}(o, put):", **_HELPERS)
     for field in shape.absent:
         if not field.ignorable:
             _refuse(source, shape, field)
@@ -59,7 +59,7 @@ def writer_source(cls: type[Struct], version: int, flexible: bool) -> Source:
 _HELPERS = {name: function for name, function in vars(primitives).items() if name.startswith("put_")}
 
 
-def _not_default(source: Source, field: Field) -> str:
+def _not_default(source: SourceText, field: Field) -> str:
     """An expression that is true when the field holds anything but its default."""
     value = f"o.{field.name}"
     if field.default is None:
@@ -70,7 +70,7 @@ def _not_default(source: Source, field: Field) -> str:
     return f"{value} != default_{field.name}"
 
 
-def _refuse(source: Source, shape: Shape, field: Field) -> None:
+def _refuse(source: SourceText, shape: VersionShape, field: Field) -> None:
     name, version = shape.cls.__qualname__, shape.version
 
     def refusal(value: object) -> UnsupportedFieldError:
@@ -81,14 +81,14 @@ def _refuse(source: Source, shape: Shape, field: Field) -> None:
     source.add(f"if {_not_default(source, field)}:", f"    raise refuse_{field.name}(o.{field.name})")
 
 
-def _numbers(source: Source, run: list[Field], put: str = "put", depth: int = 1) -> None:
+def _numbers(source: SourceText, run: list[Field], put: str = "put", depth: int = 1) -> None:
     if not run:
         return
     pack, _ = source.packer(run, "pack")
     source.add(f"{put}({pack}({', '.join(f'o.{field.name}' for field in run)}))", depth=depth)
 
 
-def _value(source: Source, shape: Shape, field: Field, put: str = "put", depth: int = 1) -> None:
+def _value(source: SourceText, shape: VersionShape, field: Field, put: str = "put", depth: int = 1) -> None:
     if field.kind in FIXED:
         _numbers(source, [field], put, depth)
         return
@@ -131,7 +131,7 @@ _NULLS = {
 }
 
 
-def _array(source: Source, shape: Shape, field: Field, put: str, depth: int) -> None:
+def _array(source: SourceText, shape: VersionShape, field: Field, put: str, depth: int) -> None:
     compact = shape.compact(field)
     source.add(f"items = o.{field.name}", f"put_{compact}count({put}, len(items))", depth=depth)
     if isinstance(field.of, str) and field.of in FIXED:
@@ -149,7 +149,7 @@ def _array(source: Source, shape: Shape, field: Field, put: str, depth: int) -> 
         source.add("for item in items:", f"    put_{compact}{field.of}({put}, item)", depth=depth)
 
 
-def _tagged_section(source: Source, shape: Shape) -> None:
+def _tagged_section(source: SourceText, shape: VersionShape) -> None:
     if not shape.tagged:
         source.add("put(b'\\x00')")
         return

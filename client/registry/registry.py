@@ -28,7 +28,7 @@ from kseg.client.registry.errors import RegistryRejected, RegistryUnavailable, S
 from kseg.client.registry.schemas import ApicurioId, Resolved, Schema, SchemaId, Version, context_of, is_guid, schema_of
 from kseg.client.retry import Deadline, RetryPolicy
 from kseg.client.security.http import HttpAnswer, HttpConnection, HttpFailure, HttpServer
-from kseg.client.security.tokens import Taken, forget, token_of
+from kseg.client.security.tokens import LoginToken, forget, token_of
 
 _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _MAX_BYTES: Final = 64 << 20
@@ -263,7 +263,7 @@ class SchemaRegistry:
                 self._next = (self._next + 1) % len(self._connections)
         return self._judged(answer, place, path, taken), answer.body
 
-    def _judged(self, answer: HttpAnswer, place: str, path: str, taken: Taken | None) -> Any:
+    def _judged(self, answer: HttpAnswer, place: str, path: str, taken: LoginToken | None) -> Any:
         document = _json(answer.body)
         if answer.status == 200:
             if document is None:
@@ -289,7 +289,7 @@ class SchemaRegistry:
             raise _failure(RegistryUnavailable, place, words, **facts)
         raise _failure(SchemaRegistryError, place, words, **facts)
 
-    def _token(self, deadline: Deadline) -> Taken | None:
+    def _token(self, deadline: Deadline) -> LoginToken | None:
         if self._config.oauth is None:
             return None
         try:
@@ -298,7 +298,7 @@ class SchemaRegistry:
             kind = RegistryUnavailable if error.retriable else RegistryRejected
             raise self._error(kind, f"cannot be asked: {error.message}") from None
 
-    def _headers(self, taken: Taken | None) -> Mapping[str, str]:
+    def _headers(self, taken: LoginToken | None) -> Mapping[str, str]:
         config = self._config
         headers = {"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA, **dict(config.headers)}
         if config.basic is not None:

@@ -126,7 +126,7 @@ class Unsecured:
         return Token.of(text, now + self.lifetime)
 
 
-class Taken(NamedTuple):
+class LoginToken(NamedTuple):
     """A token for one login. `kept`: it is of an earlier login, so a new one may be accepted if it is rejected."""
 
     token: Token
@@ -143,12 +143,12 @@ _kept: dict[TokenSource, _Kept] = {}
 _lock = threading.Lock()
 
 
-def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH_WINDOW) -> Taken:
+def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH_WINDOW) -> LoginToken:
     """The token kept of this source, a new one where that is old. Raises AuthenticationFailed."""
     with _lock:
         kept = _kept.get(source)
         if kept is not None and time.time() < kept.until:
-            return Taken(kept.token, kept=True)
+            return LoginToken(kept.token, kept=True)
     started = time.time()
     try:
         token = source.fetch(deadline)
@@ -157,13 +157,13 @@ def token_of(source: TokenSource, deadline: Deadline, *, window: float = REFRESH
         if old is None:
             raise
         _LOG.warning("no new token, the one before is used until its end: %s", error)
-        return Taken(old, kept=True)
+        return LoginToken(old, kept=True)
     with _lock:
         if token.expires_at is None:
             _kept.pop(source, None)
         else:
             _kept[source] = _Kept(token, started + (token.expires_at - started) * window)
-    return Taken(token, kept=False)
+    return LoginToken(token, kept=False)
 
 
 def forget(source: TokenSource, token: Secret) -> None:

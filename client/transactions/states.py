@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Final
 
 
-class State(Enum):
+class TransactionState(Enum):
     """The state of a transactional producer."""
 
     UNINITIALIZED = "Uninitialized"
@@ -35,7 +35,7 @@ class State(Enum):
     FATAL_ERROR = "FatalError"
 
 
-class Step(Enum):
+class TransactionStep(Enum):
     """The steps between the states."""
 
     INITIALIZE = "initialize"
@@ -49,39 +49,39 @@ class Step(Enum):
     FAIL_FOR_GOOD = "fail for good"
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Step], State]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionStep], TransactionState]] = MappingProxyType(
     {
-        (State.UNINITIALIZED, Step.INITIALIZE): State.INITIALIZING,
+        (TransactionState.UNINITIALIZED, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
         # Again after a lost response: with the current producer id and epoch, or to take the transactional id over.
-        (State.INITIALIZING, Step.INITIALIZE): State.INITIALIZING,
-        (State.READY, Step.INITIALIZE): State.INITIALIZING,
-        (State.COMMITTING, Step.INITIALIZE): State.INITIALIZING,
-        (State.ABORTING, Step.INITIALIZE): State.INITIALIZING,
-        (State.ABORTABLE_ERROR, Step.INITIALIZE): State.INITIALIZING,
-        (State.INITIALIZING, Step.INITIALIZED): State.READY,
-        (State.READY, Step.BEGIN): State.IN_TRANSACTION,
-        (State.IN_TRANSACTION, Step.WORK): State.IN_TRANSACTION,
-        (State.IN_TRANSACTION, Step.COMMIT): State.COMMITTING,
-        (State.COMMITTING, Step.COMMIT): State.COMMITTING,
-        (State.COMMITTING, Step.ENDED): State.READY,
-        (State.IN_TRANSACTION, Step.ABORT): State.ABORTING,
-        (State.ABORTABLE_ERROR, Step.ABORT): State.ABORTING,
-        (State.ABORTING, Step.ABORT): State.ABORTING,
-        (State.ABORTING, Step.ENDED): State.READY,
-        (State.IN_TRANSACTION, Step.FAIL): State.ABORTABLE_ERROR,
-        (State.COMMITTING, Step.FAIL): State.ABORTABLE_ERROR,
-        (State.ABORTABLE_ERROR, Step.FAIL): State.ABORTABLE_ERROR,
+        (TransactionState.INITIALIZING, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
+        (TransactionState.READY, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
+        (TransactionState.COMMITTING, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
+        (TransactionState.ABORTING, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
+        (TransactionState.ABORTABLE_ERROR, TransactionStep.INITIALIZE): TransactionState.INITIALIZING,
+        (TransactionState.INITIALIZING, TransactionStep.INITIALIZED): TransactionState.READY,
+        (TransactionState.READY, TransactionStep.BEGIN): TransactionState.IN_TRANSACTION,
+        (TransactionState.IN_TRANSACTION, TransactionStep.WORK): TransactionState.IN_TRANSACTION,
+        (TransactionState.IN_TRANSACTION, TransactionStep.COMMIT): TransactionState.COMMITTING,
+        (TransactionState.COMMITTING, TransactionStep.COMMIT): TransactionState.COMMITTING,
+        (TransactionState.COMMITTING, TransactionStep.ENDED): TransactionState.READY,
+        (TransactionState.IN_TRANSACTION, TransactionStep.ABORT): TransactionState.ABORTING,
+        (TransactionState.ABORTABLE_ERROR, TransactionStep.ABORT): TransactionState.ABORTING,
+        (TransactionState.ABORTING, TransactionStep.ABORT): TransactionState.ABORTING,
+        (TransactionState.ABORTING, TransactionStep.ENDED): TransactionState.READY,
+        (TransactionState.IN_TRANSACTION, TransactionStep.FAIL): TransactionState.ABORTABLE_ERROR,
+        (TransactionState.COMMITTING, TransactionStep.FAIL): TransactionState.ABORTABLE_ERROR,
+        (TransactionState.ABORTABLE_ERROR, TransactionStep.FAIL): TransactionState.ABORTABLE_ERROR,
         # A failure during an abort changes nothing: the records are being aborted anyway.
-        (State.ABORTING, Step.FAIL): State.ABORTING,
+        (TransactionState.ABORTING, TransactionStep.FAIL): TransactionState.ABORTING,
     }
-    | {(state, Step.FAIL_FOR_GOOD): State.FATAL_ERROR for state in State}
+    | {(state, TransactionStep.FAIL_FOR_GOOD): TransactionState.FATAL_ERROR for state in TransactionState}
 )
 
 
 class IllegalStep(RuntimeError):
     """A step that the state does not allow: an error of the caller, not of the cluster."""
 
-    def __init__(self, state: State, step: Step, remedy: str) -> None:
+    def __init__(self, state: TransactionState, step: TransactionStep, remedy: str) -> None:
         super().__init__(state, step, remedy)
         self.state = state
         self.step = step
@@ -92,14 +92,14 @@ class IllegalStep(RuntimeError):
 
 
 _REMEDY: Final = {
-    State.UNINITIALIZED: "call begin() first",
-    State.INITIALIZING: "initialization has not ended; call begin() again",
-    State.READY: "no transaction is open: call begin() first",
-    State.IN_TRANSACTION: "commit or abort the open transaction first",
-    State.COMMITTING: "it is unknown whether it was committed: call commit() again, or begin() to find out",
-    State.ABORTING: "it is being aborted: call abort() again",
-    State.ABORTABLE_ERROR: "the transaction has failed: call abort()",
-    State.FATAL_ERROR: "this producer has failed: create a new one",
+    TransactionState.UNINITIALIZED: "call begin() first",
+    TransactionState.INITIALIZING: "initialization has not ended; call begin() again",
+    TransactionState.READY: "no transaction is open: call begin() first",
+    TransactionState.IN_TRANSACTION: "commit or abort the open transaction first",
+    TransactionState.COMMITTING: "it is unknown whether it was committed: call commit() again, or begin() to find out",
+    TransactionState.ABORTING: "it is being aborted: call abort() again",
+    TransactionState.ABORTABLE_ERROR: "the transaction has failed: call abort()",
+    TransactionState.FATAL_ERROR: "this producer has failed: create a new one",
 }
 
 
@@ -107,12 +107,12 @@ class StateMachine:
     """The current state. `take` applies a step, or raises IllegalStep and changes nothing."""
 
     def __init__(self) -> None:
-        self.state = State.UNINITIALIZED
+        self.state = TransactionState.UNINITIALIZED
 
-    def allows(self, step: Step) -> bool:
+    def allows(self, step: TransactionStep) -> bool:
         return (self.state, step) in TRANSITIONS
 
-    def take(self, step: Step) -> State:
+    def take(self, step: TransactionStep) -> TransactionState:
         following = TRANSITIONS.get((self.state, step))
         if following is None:
             raise IllegalStep(self.state, step, _REMEDY[self.state])

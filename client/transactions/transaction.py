@@ -50,7 +50,7 @@ from kseg.client.retry import Deadline
 from kseg.client.transactions.offset_commit import check_offset_commit, offset_commit_request
 from kseg.client.transactions.outcome import is_fatal, shows_no_commit, verify_end
 from kseg.client.transactions.producer_identity import TransactionIdentity, by_second_protocol
-from kseg.client.transactions.states import State, StateMachine, Step
+from kseg.client.transactions.states import StateMachine, TransactionState, TransactionStep
 
 T = TypeVar("T")
 
@@ -59,7 +59,14 @@ NO_PRODUCER_ID: Final = -1
 #: How many seconds the abort of an open transaction may delay an exception.
 _CLEAN_UP_SECONDS: Final = 5.0
 
-_OPEN: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR})
+_OPEN: Final = frozenset(
+    {
+        TransactionState.IN_TRANSACTION,
+        TransactionState.COMMITTING,
+        TransactionState.ABORTING,
+        TransactionState.ABORTABLE_ERROR,
+    }
+)
 
 
 class Transaction:
@@ -100,7 +107,11 @@ class Transaction:
 
         A commit whose outcome is unknown is not followed by an abort: the next run's `begin` decides it.
         """
-        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING) or isinstance(error, Fenced):
+        if self.state not in (
+            TransactionState.IN_TRANSACTION,
+            TransactionState.ABORTABLE_ERROR,
+            TransactionState.ABORTING,
+        ) or isinstance(error, Fenced):
             return
         try:
             self._end(committed=False, timeout=timeout)
@@ -109,7 +120,7 @@ class Transaction:
                 raise  # else the original error says more; the coordinator aborts after the timeout
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self._states.state
 
     @property
@@ -132,7 +143,7 @@ class Transaction:
 
     def require_open(self) -> None:
         """Raises the error that has failed the transaction, or IllegalStep if none is open."""
-        self._require(Step.WORK)
+        self._require(TransactionStep.WORK)
 
     def begin(self) -> None:
         """Take the transactional id over (InitProducerId), which fences older producers, and open a transaction.
@@ -149,11 +160,11 @@ class Transaction:
         Finishes what these could not: a commit whose outcome is unknown is repeated, so it is committed when this
         returns; an epoch that an abort has requested without a response (KIP-360) is requested again.
         """
-        if self.state is State.COMMITTING:
+        if self.state is TransactionState.COMMITTING:
             self._end(committed=True)
-        elif self.state is State.INITIALIZING and self._goes_on:
+        elif self.state is TransactionState.INITIALIZING and self._goes_on:
             self._initialize(go_on=True)
-        self._require(Step.BEGIN)
+        self._require(TransactionStep.BEGIN)
 
         def features(deadline: Deadline) -> dict[str, int]:
             return dict(self._cluster.coordinator(self._key, deadline).versions.finalized_features)
@@ -163,7 +174,7 @@ class Transaction:
 
     def add_offsets(self, group: str) -> None:
         """Add the group's offsets to the transaction. `commit_offsets` does it by itself where it is needed."""
-        self._require(Step.WORK)
+        self._require(TransactionStep.WORK)
         if self.second_protocol or group in self._groups:
             return
         request = AddOffsetsToTxnRequest(
@@ -183,7 +194,7 @@ class Transaction:
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Add partitions to the transaction, before anything is produced to them."""
-        self._require(Step.WORK)
+        self._require(TransactionStep.WORK)
         self._at_broker = True
         new = [tp for tp in partitions if tp not in self._partitions]
         if not new:
@@ -223,7 +234,7 @@ class Transaction:
 
         Many offsets are sent in several requests (`client.groups.offsets.in_parts`), in the same transaction.
         """
-        self._require(Step.WORK)
+        self._require(TransactionStep.WORK)
         if not offsets:
             return
         self.add_offsets(group)
@@ -249,7 +260,7 @@ class Transaction:
 
     def abort(self) -> None:
         """Abort; without effect if nothing is open. Raises the error that has failed this producer for good, if any."""
-        if self.failure is not None and self.state is State.FATAL_ERROR:
+        if self.failure is not None and self.state is TransactionState.FATAL_ERROR:
             raise self.failure
         if self.open:
             self._end(committed=False)
@@ -265,15 +276,15 @@ class Transaction:
             self._take_failure(error, fatal=is_fatal(error) and error.code != ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def _open(self) -> None:
-        self._states.take(Step.BEGIN)
+        self._states.take(TransactionStep.BEGIN)
         self._groups.clear()
         self._partitions.clear()
         self._at_broker = self._commit_tried = False
 
     def _initialize(self, *, go_on: bool, timeout: float | None = None) -> None:
         """`go_on`: with the current producer id and epoch (KIP-360); fails if another producer has taken over."""
-        self._require(Step.INITIALIZE)
-        self._states.take(Step.INITIALIZE)
+        self._require(TransactionStep.INITIALIZE)
+        self._states.take(TransactionStep.INITIALIZE)
         self._goes_on = go_on
 
         def attempt(deadline: Deadline) -> InitProducerIdResponse:
@@ -298,12 +309,12 @@ class Transaction:
         with self._noting_failures():
             response = self._cluster.retry(attempt, coordinator=self._key, timeout=timeout)
         self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
-        self._states.take(Step.INITIALIZED)
+        self._states.take(TransactionStep.INITIALIZED)
         self.failure = None
         self._sequences_open = False
 
     def _end(self, *, committed: bool, timeout: float | None = None) -> None:
-        step = Step.COMMIT if committed else Step.ABORT
+        step = TransactionStep.COMMIT if committed else TransactionStep.ABORT
         until = None if timeout is None else Deadline.after(timeout)
         self._require(step)
         self._states.take(step)
@@ -313,7 +324,7 @@ class Transaction:
         if self._sequences_open and not self.second_protocol and not committed:
             self._initialize(go_on=True, timeout=None if until is None else until.remaining())
         else:
-            self._states.take(Step.ENDED)
+            self._states.take(TransactionStep.ENDED)
         self._sequences_open = False
         self.failure = None
 
@@ -382,11 +393,11 @@ class Transaction:
         if code:
             raise error_from_code(code, what, transactional_id=self.transactional_id, **address)
 
-    def _require(self, step: Step) -> None:
+    def _require(self, step: TransactionStep) -> None:
         """If the step is not possible, raises the earlier error that is the reason, or IllegalStep."""
         if self._states.allows(step):
             return
-        if self.failure is not None and self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+        if self.failure is not None and self.state in (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR):
             raise self.failure
         self._states.take(step)
 
@@ -400,8 +411,12 @@ class Transaction:
             raise
 
     def _take_failure(self, error: KafkaError, *, fatal: bool) -> None:
-        if self.state is State.COMMITTING and not fatal and not shows_no_commit(error):
+        if self.state is TransactionState.COMMITTING and not fatal and not shows_no_commit(error):
             return  # an abort might find it committed
-        step = Step.FAIL if not fatal and self._states.allows(Step.FAIL) else Step.FAIL_FOR_GOOD
+        step = (
+            TransactionStep.FAIL
+            if not fatal and self._states.allows(TransactionStep.FAIL)
+            else TransactionStep.FAIL_FOR_GOOD
+        )
         self.failure = error
         self._states.take(step)

@@ -51,7 +51,7 @@ Assigned = dict[str, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberState:
     """A member; None and empty where its kind of group has no such thing.
 
     assigned: partitions by topic (by the topic's id where no record has its name); of streams groups by subtopology.
@@ -85,7 +85,7 @@ class GroupKind:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[MemberState, ...] = ()
     expires_from: Callable[[str, int], int | None] = lambda topic, committed: committed
 
 
@@ -121,7 +121,7 @@ def _classic(_: GroupRecords, value: Any) -> GroupKind:
                 opened = False  # as the coordinator, who then takes the group for subscribed to everything
         subscribed |= set(topics)
         members.append(
-            Member(
+            MemberState(
                 one.member_id,
                 one.client_id,
                 one.client_host,
@@ -153,9 +153,9 @@ def _classic(_: GroupRecords, value: Any) -> GroupKind:
     )
 
 
-def _member(member_id: str, metadata: Any, at: Any, **more: Any) -> Member:
+def _member(member_id: str, metadata: Any, at: Any, **more: Any) -> MemberState:
     """A member by its metadata, at the epoch of its assignment; `at` is None before it has one."""
-    return Member(
+    return MemberState(
         member_id,
         metadata.client_id,
         metadata.client_host,
@@ -255,7 +255,7 @@ def _streams(records: GroupRecords, value: Any) -> GroupKind:
     )
 
 
-def _state_of(target: list[Any], epoch: int, members: list[Member]) -> str:
+def _state_of(target: list[Any], epoch: int, members: list[MemberState]) -> str:
     """The state of a group whose members move from one assignment to the next (KIP-848)."""
     aimed = target[-1].value.assignment_epoch if target else 0
     if not members:

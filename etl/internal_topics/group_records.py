@@ -25,7 +25,7 @@ from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS, deco
 from kseg.client.protocol.errors import DecodeError
 from kseg.etl.internal_topics.errors import UndecodableRecord
 from kseg.etl.internal_topics.locations import KeyPlace
-from kseg.etl.internal_topics.records_by_key import Change, Marker, changes
+from kseg.etl.internal_topics.records_by_key import KeyChange, TransactionEnd, changes
 
 #: Commits go by topic and partition, since two types of key may name one; all else by the key's bytes.
 Slot = tuple[str, int] | bytes
@@ -66,11 +66,11 @@ def group_records(place: KeyPlace, group: str) -> GroupRecords:
     return fold(place, changes(place.replica, group))
 
 
-def fold(place: KeyPlace, found: Iterable[Change | Marker]) -> GroupRecords:
+def fold(place: KeyPlace, found: Iterable[KeyChange | TransactionEnd]) -> GroupRecords:
     """See the module."""
     records = GroupRecords()
     for one in found:
-        if isinstance(one, Marker):
+        if isinstance(one, TransactionEnd):
             for slot, waited in records.pending.pop(one.producer_id, {}).items():
                 counts = records.held.get(slot)
                 if one.committed and (counts is None or counts.offset < waited.offset):
@@ -80,7 +80,7 @@ def fold(place: KeyPlace, found: Iterable[Change | Marker]) -> GroupRecords:
     return records
 
 
-def _apply(place: KeyPlace, records: GroupRecords, change: Change) -> None:
+def _apply(place: KeyPlace, records: GroupRecords, change: KeyChange) -> None:
     try:
         decoded = decode_internal(CONSUMER_OFFSETS, change.key, change.value)
     except DecodeError as fault:

@@ -21,7 +21,7 @@ RETENTION_MS: Final = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOffset:
+class StoredOffset:
     """An offset that was committed. Times are ms since 1970.
 
     expires: when a broker may drop it; None where it does not while the group is as it is.
@@ -63,9 +63,9 @@ class GroupState:
     group: str
     place: KeyPlace
     kind: GroupKind
-    offsets: tuple[GroupOffset, ...]
-    expired: tuple[GroupOffset, ...]
-    pending: tuple[GroupOffset, ...]
+    offsets: tuple[StoredOffset, ...]
+    expired: tuple[StoredOffset, ...]
+    pending: tuple[StoredOffset, ...]
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _find(log_dirs: LogDirs, group: str, partitions: int | None) -> tuple[KeyPla
 def _state(group: str, place: KeyPlace, records: GroupRecords, retention_ms: int, at: int) -> GroupState:
     kind = kind_of(records)
     waiting = {slot for slots in records.pending.values() for slot in slots}
-    offsets: list[GroupOffset] = []
-    expired: list[GroupOffset] = []
+    offsets: list[StoredOffset] = []
+    expired: list[StoredOffset] = []
     for slot, one in sorted(records.commits().items()):
         offset = _offset(slot, one, kind, retention_ms)
         gone = offset.expires is not None and offset.expires <= at and slot not in waiting
@@ -150,7 +150,7 @@ def _state(group: str, place: KeyPlace, records: GroupRecords, retention_ms: int
     )
 
 
-def _pending(records: GroupRecords, kind: GroupKind, retention_ms: int) -> Iterator[GroupOffset]:
+def _pending(records: GroupRecords, kind: GroupKind, retention_ms: int) -> Iterator[StoredOffset]:
     for producer_id, slots in records.pending.items():
         for slot, one in slots.items():
             if isinstance(slot, tuple):
@@ -159,12 +159,12 @@ def _pending(records: GroupRecords, kind: GroupKind, retention_ms: int) -> Itera
 
 def _offset(
     slot: tuple[str, int], one: KeyedRecord, kind: GroupKind, retention_ms: int, producer_id: int | None = None
-) -> GroupOffset:
+) -> StoredOffset:
     value = as_commit(one.value)
     expires = kind.expires_from(slot[0], value.commit_timestamp)
     if expires is not None:  # the client's own word counts, from times when it had one (OffsetCommit 2 to 4)
         expires = value.expire_timestamp if value.expire_timestamp >= 0 else expires + retention_ms
-    return GroupOffset(
+    return StoredOffset(
         TopicPartition(*slot),
         value.offset,
         value.leader_epoch,

@@ -18,7 +18,7 @@ CountedBy = Literal["caller", "folders", "metadata log"]
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class LocatedReplica:
     """One partition's files: of several copies the one whose log reaches furthest. `end`: its log end offset."""
 
     storage: Storage
@@ -34,7 +34,7 @@ class KeyPlace:
     partition: int
     partitions: int
     counted_by: CountedBy
-    replica: Replica
+    replica: LocatedReplica
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,12 +79,12 @@ class LogDirs:
         """The numbers of a topic's partitions that have a folder."""
         return {partition for name, partition in self._folders if name == topic}
 
-    def replica(self, topic: str, partition: int) -> Replica | None:
+    def replica(self, topic: str, partition: int) -> LocatedReplica | None:
         """The replica of a partition that reaches furthest; None where no directory has one."""
-        found: Replica | None = None
+        found: LocatedReplica | None = None
         for storage, folder in self._folders.get((topic, partition), ()):
             log = open_log(storage, folder, topic, partition)
             end = log_end_offset(storage, log)
             if found is None or end > found.end:
-                found = Replica(storage, log, end)
+                found = LocatedReplica(storage, log, end)
         return found

@@ -63,7 +63,7 @@ Feature = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class RegisteredBroker:
     """A broker's registration. `cordoned_log_dirs` is None where the broker is too old to have it."""
 
     epoch: int
@@ -107,7 +107,7 @@ class MetadataImage:
     """
 
     topics: dict[UUID, Topic] = field(default_factory=dict)
-    brokers: dict[int, Broker] = field(default_factory=dict)
+    brokers: dict[int, RegisteredBroker] = field(default_factory=dict)
     controllers: dict[int, Controller] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class MetadataImage:
 
 
 def _register_broker(image: MetadataImage, record: records.RegisterBrokerRecord) -> None:
-    image.brokers[record.broker_id] = Broker(
+    image.brokers[record.broker_id] = RegisteredBroker(
         record.broker_epoch,
         record.incarnation_id,
         record.rack,
@@ -164,7 +164,7 @@ def _unregister_broker(image: MetadataImage, record: records.UnregisterBrokerRec
     image.brokers.pop(record.broker_id, None)
 
 
-def _broker(image: MetadataImage, broker_id: int, epoch: int) -> Broker:
+def _broker(image: MetadataImage, broker_id: int, epoch: int) -> RegisteredBroker:
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != epoch:
         raise ContradictionError(f"broker {broker_id} is not registered with epoch {epoch}")

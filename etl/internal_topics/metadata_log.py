@@ -22,7 +22,7 @@ from kseg.client.protocol.errors import DecodeError
 from kseg.client.protocol.record_json import decode_to_json
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.internal_topics.errors import MetadataUnreadable
-from kseg.etl.internal_topics.locations import LogDirs, Replica
+from kseg.etl.internal_topics.locations import LocatedReplica, LogDirs
 from kseg.etl.internal_topics.metadata_image import ContradictionError, MetadataImage
 from kseg.segment_reader.decode.table import BASE, MARKER, POSITION
 from kseg.segment_reader.log.errors import CorruptCheckpoint, LogDamaged, LogFileError, SegmentGone
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
 
 
 @dataclass
-class Metadata:
+class ReplayedMetadata:
     """The cluster's metadata at one offset: all records below `end_offset` count.
 
     epoch, timestamp: of the last batch that counts (ms since 1970; -1 where there is none). leader: the quorum's, -1
@@ -63,7 +63,7 @@ class Metadata:
     notes: list[str] = field(default_factory=list)
 
 
-def read_metadata(log_dirs: LogDirs, at: int | None = None) -> Metadata:
+def read_metadata(log_dirs: LogDirs, at: int | None = None) -> ReplayedMetadata:
     """The metadata as of an offset: every record below it counts. None: all that the files have.
 
     Of several directories the one whose log reaches furthest is read.
@@ -105,7 +105,7 @@ def partition_count(log_dirs: LogDirs, topic: str) -> int | None:
     return None if found is None else len(found[1].partitions)
 
 
-def _snapshots(replica: Replica) -> list[tuple[SnapshotFile, str]]:
+def _snapshots(replica: LocatedReplica) -> list[tuple[SnapshotFile, str]]:
     """The snapshots in the log's folder, the newest first."""
     folder = replica.log.folder
     names = ((snapshot_file(entry.name), entry.name) for entry in replica.storage.list(folder) if not entry.is_folder)
@@ -113,10 +113,12 @@ def _snapshots(replica: Replica) -> list[tuple[SnapshotFile, str]]:
     return sorted(found, key=lambda one: (one[0].end_offset, one[0].epoch), reverse=True)
 
 
-def _from_snapshot(replica: Replica, snapshots: list[tuple[SnapshotFile, str]], notes: list[str]) -> Metadata:
+def _from_snapshot(
+    replica: LocatedReplica, snapshots: list[tuple[SnapshotFile, str]], notes: list[str]
+) -> ReplayedMetadata:
     """What the newest whole snapshot holds, or the log's beginning."""
     for name, path in snapshots:
-        metadata = Metadata(snapshot=path, end_offset=name.end_offset, epoch=name.epoch)
+        metadata = ReplayedMetadata(snapshot=path, end_offset=name.end_offset, epoch=name.epoch)
         try:
             whole = _load(replica.storage, path, metadata)
         except (LogFileError, MetadataUnreadable) as fault:
@@ -125,10 +127,10 @@ def _from_snapshot(replica: Replica, snapshots: list[tuple[SnapshotFile, str]], 
         if whole:
             return metadata
         notes.append(f"a snapshot was skipped: {path} has no footer")
-    return Metadata()
+    return ReplayedMetadata()
 
 
-def _load(storage: Storage, path: str, metadata: Metadata) -> bool:
+def _load(storage: Storage, path: str, metadata: ReplayedMetadata) -> bool:
     """Reads a snapshot; whether its footer is there."""
     whole = False
     for found in _file_records(storage, path):
@@ -140,7 +142,7 @@ def _load(storage: Storage, path: str, metadata: Metadata) -> bool:
     return whole
 
 
-def _replay(replica: Replica, metadata: Metadata, end: int) -> None:
+def _replay(replica: LocatedReplica, metadata: ReplayedMetadata, end: int) -> None:
     """The log's records after the image's end offset, up to `end`."""
     log = replica.log
     start = metadata.end_offset
@@ -177,7 +179,7 @@ def _replay(replica: Replica, metadata: Metadata, end: int) -> None:
     metadata.end_offset = end
 
 
-def _log_records(replica: Replica, start: int, end: int) -> Iterator[_Found]:
+def _log_records(replica: LocatedReplica, start: int, end: int) -> Iterator[_Found]:
     log = replica.log
     for segment in log.segments[log.segment_at(start) :]:
         if segment.base_offset >= end:
@@ -203,7 +205,7 @@ def _file_records(storage: Storage, path: str, start: int = 0, end: int | None =
                 return  # a batch behind it that is cut off has not been committed
 
 
-def _message(found: _Found, metadata: Metadata) -> TypedMessage | None:
+def _message(found: _Found, metadata: ReplayedMetadata) -> TypedMessage | None:
     """A record's message; None for one that is newer than this release, which is noted."""
     try:
         value = decode_internal(CLUSTER_METADATA, None, found.record.value).value
@@ -223,7 +225,7 @@ def _apply(found: _Found, message: TypedMessage, image: MetadataImage) -> None:
         raise _unreadable(found, f"{type(message).__name__}: {fault}") from fault
 
 
-def _control(found: _Found, metadata: Metadata) -> None:
+def _control(found: _Found, metadata: ReplayedMetadata) -> None:
     try:
         kind, message = control.decode_control_record(found.record.key or b"", found.record.value or b"")
     except DecodeError as fault:
@@ -252,7 +254,7 @@ def _unreadable(found: _Found, reason: str) -> MetadataUnreadable:
     )
 
 
-def _leader(replica: Replica, end: int) -> int:
+def _leader(replica: LocatedReplica, end: int) -> int:
     """The leader in the last LeaderChange below an offset; -1 if the log no longer has one. Raises LogDamaged."""
     for segment in reversed(replica.log.segments):
         if segment.base_offset >= end:
@@ -264,7 +266,7 @@ def _leader(replica: Replica, end: int) -> int:
                 changes = (table[:, MARKER] == control.ControlRecordType.LEADER_CHANGE) & (table[:, BASE] < end)
                 places += table[changes, POSITION].tolist()
             if places:
-                metadata = Metadata()
+                metadata = ReplayedMetadata()
                 batch = next(batches(file, places[-1]))
                 for record in records_of(batch, segment.path):
                     _control(_Found(segment.path, batch, record), metadata)
@@ -272,7 +274,7 @@ def _leader(replica: Replica, end: int) -> int:
     return -1
 
 
-def _cluster_id(replica: Replica) -> str | None:
+def _cluster_id(replica: LocatedReplica) -> str | None:
     """As `meta.properties` beside the log's folder has it."""
     path = f"{replica.log.folder.rsplit('/', 1)[0]}/{META_PROPERTIES}"
     try:

@@ -29,7 +29,7 @@ from kseg.client.protocol.enums import (
 )
 from kseg.client.protocol.record_json import is_sensitive
 from kseg.etl.internal_topics.metadata_image import Endpoint, Feature
-from kseg.etl.internal_topics.metadata_log import Metadata
+from kseg.etl.internal_topics.metadata_log import ReplayedMetadata
 
 Row = dict[str, Any]
 
@@ -161,12 +161,12 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
 NAMES: Final = tuple(SCHEMAS)
 
 
-def metadata_tables(metadata: Metadata, names: Iterable[str] = NAMES) -> dict[str, pa.Table]:
+def metadata_tables(metadata: ReplayedMetadata, names: Iterable[str] = NAMES) -> dict[str, pa.Table]:
     """The tables of these names (`NAMES`), each sorted by what names its rows. Raises KeyError for another name."""
     return {name: pa.Table.from_pylist(list(_ROWS[name](metadata)), SCHEMAS[name]) for name in names}
 
 
-def _cluster(metadata: Metadata) -> Iterator[Row]:
+def _cluster(metadata: ReplayedMetadata) -> Iterator[Row]:
     yield {
         "cluster_id": metadata.cluster_id,
         "end_offset": metadata.end_offset,
@@ -180,7 +180,7 @@ def _cluster(metadata: Metadata) -> Iterator[Row]:
     }
 
 
-def _topics(metadata: Metadata) -> Iterator[Row]:
+def _topics(metadata: ReplayedMetadata) -> Iterator[Row]:
     for topic_id, topic in _sorted_topics(metadata):
         first = topic.partitions[min(topic.partitions)] if topic.partitions else None
         yield {
@@ -192,7 +192,7 @@ def _topics(metadata: Metadata) -> Iterator[Row]:
         }
 
 
-def _partitions(metadata: Metadata) -> Iterator[Row]:
+def _partitions(metadata: ReplayedMetadata) -> Iterator[Row]:
     for topic_id, topic in _sorted_topics(metadata):
         for number, partition in sorted(topic.partitions.items()):
             yield {
@@ -214,11 +214,11 @@ def _partitions(metadata: Metadata) -> Iterator[Row]:
             }
 
 
-def _sorted_topics(metadata: Metadata) -> list[tuple[UUID, Any]]:
+def _sorted_topics(metadata: ReplayedMetadata) -> list[tuple[UUID, Any]]:
     return sorted(metadata.image.topics.items(), key=lambda one: one[1].name)
 
 
-def _brokers(metadata: Metadata) -> Iterator[Row]:
+def _brokers(metadata: ReplayedMetadata) -> Iterator[Row]:
     for number, broker in sorted(metadata.image.brokers.items()):
         cordoned = broker.cordoned_log_dirs
         yield {
@@ -236,7 +236,7 @@ def _brokers(metadata: Metadata) -> Iterator[Row]:
         }
 
 
-def _controllers(metadata: Metadata) -> Iterator[Row]:
+def _controllers(metadata: ReplayedMetadata) -> Iterator[Row]:
     for number, controller in sorted(metadata.image.controllers.items()):
         yield {
             "controller_id": number,
@@ -247,7 +247,7 @@ def _controllers(metadata: Metadata) -> Iterator[Row]:
         }
 
 
-def _voters(metadata: Metadata) -> Iterator[Row]:
+def _voters(metadata: ReplayedMetadata) -> Iterator[Row]:
     for voter in sorted(metadata.voters, key=lambda one: one.voter_id):
         versions = voter.k_raft_version_feature
         yield {
@@ -259,13 +259,13 @@ def _voters(metadata: Metadata) -> Iterator[Row]:
         }
 
 
-def _features_of_cluster(metadata: Metadata) -> Iterator[Row]:
+def _features_of_cluster(metadata: ReplayedMetadata) -> Iterator[Row]:
     levels = metadata.image.features | ({"kraft.version": metadata.kraft_version} if metadata.kraft_version else {})
     for name, level in sorted(levels.items()):
         yield {"feature": name, "level": level}
 
 
-def _configs(metadata: Metadata) -> Iterator[Row]:
+def _configs(metadata: ReplayedMetadata) -> Iterator[Row]:
     for (kind, resource), settings in sorted(metadata.image.configs.items()):
         for name, value in sorted(settings.items()):
             hidden = is_sensitive(name)
@@ -278,7 +278,7 @@ def _configs(metadata: Metadata) -> Iterator[Row]:
             }
 
 
-def _acls(metadata: Metadata) -> Iterator[Row]:
+def _acls(metadata: ReplayedMetadata) -> Iterator[Row]:
     rows = (
         {
             "id": _id(one.id),
@@ -295,19 +295,19 @@ def _acls(metadata: Metadata) -> Iterator[Row]:
     yield from sorted(rows, key=lambda row: tuple(row.values())[1:])
 
 
-def _quotas(metadata: Metadata) -> Iterator[Row]:
+def _quotas(metadata: ReplayedMetadata) -> Iterator[Row]:
     for entity, values in sorted(metadata.image.quotas.items(), key=lambda one: str(one[0])):
         for key, value in sorted(values.items()):
             yield {"entity": [{"type": kind, "name": name} for kind, name in entity], "key": key, "value": value}
 
 
-def _scram(metadata: Metadata) -> Iterator[Row]:
+def _scram(metadata: ReplayedMetadata) -> Iterator[Row]:
     for (user, mechanism), iterations in sorted(metadata.image.scram.items()):
         name = _enum(ScramMechanism, mechanism).replace("_", "-")
         yield {"user": user, "mechanism": name, "iterations": iterations}
 
 
-def _tokens(metadata: Metadata) -> Iterator[Row]:
+def _tokens(metadata: ReplayedMetadata) -> Iterator[Row]:
     for token_id, token in sorted(metadata.image.tokens.items()):
         yield {
             "token_id": token_id,
@@ -320,7 +320,7 @@ def _tokens(metadata: Metadata) -> Iterator[Row]:
         }
 
 
-def _producer_ids(metadata: Metadata) -> Iterator[Row]:
+def _producer_ids(metadata: ReplayedMetadata) -> Iterator[Row]:
     if metadata.image.next_producer_id is not None:
         yield {"next_producer_id": metadata.image.next_producer_id}
 
@@ -353,7 +353,7 @@ def _enum(kind: Any, number: int) -> str:
     return f"UNKNOWN({number})" if name == "UNKNOWN" else name
 
 
-_ROWS: Final[dict[str, Callable[[Metadata], Iterator[Row]]]] = {
+_ROWS: Final[dict[str, Callable[[ReplayedMetadata], Iterator[Row]]]] = {
     "cluster": _cluster,
     "topics": _topics,
     "partitions": _partitions,

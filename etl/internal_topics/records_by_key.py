@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kseg.etl.internal_topics.locations import Replica
+from kseg.etl.internal_topics.locations import LocatedReplica
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER, CONTROL_BIT, TRANSACTIONAL_BIT, frames
 from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.decode.reference import control_type
@@ -30,7 +30,7 @@ _MAX_CONTROL_BYTES: Final = 1 << 20
 _TYPE_BYTES: Final = 2
 
 
-class Change(NamedTuple):
+class KeyChange(NamedTuple):
     """A record. A `value` of None deletes the key; `producer_id` is None without a transaction; `timestamp` in ms."""
 
     offset: int
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     producer_id: int | None
 
 
-class Marker(NamedTuple):
+class TransactionEnd(NamedTuple):
     """The end of a producer's transaction in this partition."""
 
     offset: int
@@ -48,7 +48,7 @@ class Marker(NamedTuple):
     committed: bool
 
 
-def changes(replica: Replica, name: str) -> Iterator[Change | Marker]:
+def changes(replica: LocatedReplica, name: str) -> Iterator[KeyChange | TransactionEnd]:
     """The records of a group or transactional id, and all markers, up to the log's end when the replica was found.
 
     Raises:
@@ -67,7 +67,7 @@ def changes(replica: Replica, name: str) -> Iterator[Change | Marker]:
         headers=False,
         provenance=True,
     )
-    markers: deque[Marker] = deque()
+    markers: deque[TransactionEnd] = deque()
     wanted = _prefix(name)
     for found in record_sets(replica.storage, log, start, replica.end, read_committed=False):
         markers += _markers(found)
@@ -88,17 +88,19 @@ def _prefix(name: str) -> bytes:
     return len(text).to_bytes(2, "big") + text
 
 
-def _merged(batch: pa.RecordBatch, wanted: bytes, markers: deque[Marker]) -> Iterator[Change | Marker]:
+def _merged(
+    batch: pa.RecordBatch, wanted: bytes, markers: deque[TransactionEnd]
+) -> Iterator[KeyChange | TransactionEnd]:
     head = pc.binary_slice(batch.column("key"), _TYPE_BYTES, _TYPE_BYTES + len(wanted))
     for row in batch.filter(pc.equal(head, pa.scalar(wanted, pa.binary()))).to_pylist():
         while markers and markers[0].offset < row["offset"]:
             yield markers.popleft()
         timestamp = -1 if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000)
         producer = row["producerId"] if row["transactional"] else None
-        yield Change(row["offset"], row["key"], row["value"], timestamp, producer)
+        yield KeyChange(row["offset"], row["key"], row["value"], timestamp, producer)
 
 
-def _markers(found: RecordSet) -> Iterator[Marker]:
+def _markers(found: RecordSet) -> Iterator[TransactionEnd]:
     both = CONTROL_BIT | TRANSACTIONAL_BIT
     for piece in pieces_of(found.file, found.records, found.position):
         table = piece.table
@@ -108,4 +110,4 @@ def _markers(found: RecordSet) -> Iterator[Marker]:
                 data = piece.frame(row)
                 kind = None if data is None else control_type(data, next(frames(data)), _MAX_CONTROL_BYTES)
             if kind in (ABORT_MARKER, COMMIT_MARKER):
-                yield Marker(int(table[row, BASE]), int(table[row, PRODUCER]), kind == COMMIT_MARKER)
+                yield TransactionEnd(int(table[row, BASE]), int(table[row, PRODUCER]), kind == COMMIT_MARKER)

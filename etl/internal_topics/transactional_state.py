@@ -13,7 +13,7 @@ from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.errors import UndecodableRecord
 from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
-from kseg.etl.internal_topics.records_by_key import Change, changes
+from kseg.etl.internal_topics.records_by_key import KeyChange, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ def transactional_id_state(
         LogFileError, RecordFormatError, UndecodableRecord: the files are damaged, or newer than this release knows.
     """
 
-    def last_of(place: KeyPlace) -> Change | None:
-        last: Change | None = None
+    def last_of(place: KeyPlace) -> KeyChange | None:
+        last: KeyChange | None = None
         for change in changes(place.replica, transactional_id):
-            if isinstance(change, Change):
+            if isinstance(change, KeyChange):
                 last = change
         return last
 

@@ -28,7 +28,7 @@ class BadRow(KsegError):
 
 
 @dataclass(slots=True)
-class Written:
+class PartitionWritten:
     """What was written to one partition: number of rows, first and last offset (-1: unknown, as with acks=0)."""
 
     rows: int = 0
@@ -49,7 +49,7 @@ class RowWriter:
     topic: str | None
     target_column: int | None = None
     _sent: list[tuple[TopicPartition, int, BatchDelivery]] = field(default_factory=list)
-    _written: dict[TopicPartition, Written] = field(default_factory=dict)
+    _written: dict[TopicPartition, PartitionWritten] = field(default_factory=dict)
     _rows: int = 0
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -65,7 +65,7 @@ class RowWriter:
                 self._write(batch.slice(start, _ROWS_AT_ONCE), chooser)
             self._settle(wait=False)
 
-    def finish(self) -> dict[TopicPartition, Written]:
+    def finish(self) -> dict[TopicPartition, PartitionWritten]:
         """Wait until everything is delivered. Raises KafkaError: that of the first batch that was not delivered."""
         self.producer.flush()
         self._settle(wait=True)
@@ -101,7 +101,7 @@ class RowWriter:
                 left.append((tp, count, delivery))
                 continue
             delivered = delivery.result()
-            written = self._written.setdefault(tp, Written())
+            written = self._written.setdefault(tp, PartitionWritten())
             written.rows += count
             if delivered.offset >= 0:
                 written.first = delivered.offset if written.first < 0 else min(written.first, delivered.offset)

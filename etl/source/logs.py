@@ -29,10 +29,11 @@ from kseg.client.offsets import IsolationLevel
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles, Origin
-from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.resolve import LogBounds, OffsetSpec
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.errors import LogFileError
+from kseg.segment_reader.log.scan.positions import TimedOffset
 
 UNREADABLE = (KafkaError, LogFileError, RecordFormatError)
 """Errors that `Logs.batch_time` raises."""

@@ -22,7 +22,7 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.logs import Logs
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.record_chunk import OnCorruption
-from kseg.etl.source.resolve import TimedOffset
+from kseg.segment_reader.log.scan.positions import TimedOffset
 
 # The reader is imported where records are read: most questions about an interval are answered without, and loading the
 # decoder takes longer than the answer.

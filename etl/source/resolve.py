@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from kseg.client.cluster.cluster import Cluster
 from kseg.client.cluster.metadata import TopicMetadata
@@ -62,13 +62,6 @@ class AtTime:
     millis: int | Mapping[TopicPartition, int]
     otherwise: Literal["latest", "error"] = "latest"
     ends: bool = False
-
-
-class TimedOffset(NamedTuple):
-    """A record's offset and its timestamp (ms); -1 if it has no timestamp."""
-
-    offset: int
-    timestamp: int
 
 
 EndName = Literal["log_end", "high_watermark", "last_stable"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from kseg.client.protocol.partition import TopicPartition
-from kseg.segment_reader.log.scan.position_hint import PositionHint
+from kseg.segment_reader.log.scan.positions import PositionHint
 
 
 @dataclass(frozen=True, slots=True)

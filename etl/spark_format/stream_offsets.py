@@ -52,7 +52,7 @@ _OWN = "@kseg"
 _KEPT_MS = 7 * 24 * 3_600_000
 
 
-class Missing(NamedTuple):
+class MissingPartition(NamedTuple):
     """Where to continue in a partition that is missing, if it returns. topic_id None, epoch -1: unknown.
 
     since: when it was first missing, in milliseconds since 1970.
@@ -78,7 +78,7 @@ class StreamOffsets:
     cluster: str | None = None
     ids: Mapping[str, UUID] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    missing: Mapping[TopicPartition, Missing] = field(default_factory=dict)
+    missing: Mapping[TopicPartition, MissingPartition] = field(default_factory=dict)
 
     @property
     def is_before_all(self) -> bool:
@@ -111,7 +111,7 @@ class StreamOffsets:
                     for partition, epoch in known["epochs"].items()
                 },
                 missing={
-                    TopicPartition(topic, int(partition)): Missing(
+                    TopicPartition(topic, int(partition)): MissingPartition(
                         int(one["offset"]),
                         None if one["id"] is None else UUID(one["id"]),
                         int(one["epoch"]),
@@ -173,10 +173,10 @@ class StreamOffsets:
             missing={tp: one for tp, one in self.missing.items() if tp not in back},
         )
 
-    def missing_from(self, partitions: Container[TopicPartition], now: int) -> dict[TopicPartition, Missing]:
+    def missing_from(self, partitions: Container[TopicPartition], now: int) -> dict[TopicPartition, MissingPartition]:
         """All that the query has read, except these partitions and what is missing for too long. now: in ms."""
         read = {
-            tp: Missing(offset, self.ids.get(tp.topic), self.epochs.get(tp, -1), now)
+            tp: MissingPartition(offset, self.ids.get(tp.topic), self.epochs.get(tp, -1), now)
             for tp, offset in self.offsets.items()
         }
         recent = {tp: one for tp, one in self.missing.items() if one.since > now - _KEPT_MS}

@@ -39,7 +39,7 @@ _READERS: Final = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """The result of a request to one broker: the response (None: the API has none), or the error instead of one."""
 
     broker: str
@@ -83,7 +83,7 @@ def call(
     version: int | None = None,
     to: Destination | None = None,
     names: bool = True,
-) -> list[Outcome]:
+) -> list[CallResult]:
     """Send the request once to each broker that it belongs to (one, unless it is for all).
 
     Finding the brokers is tried again by the client's policy, the request itself is not: it may change something.
@@ -110,7 +110,7 @@ def call(
     return [_ask(cluster, connection, api, document, version, names)]
 
 
-def _call_all(cluster: Cluster, api: Api[Any], document: Any, version: int | None, names: bool) -> list[Outcome]:
+def _call_all(cluster: Cluster, api: Api[Any], document: Any, version: int | None, names: bool) -> list[CallResult]:
     outcomes = []
     for broker in destination.brokers(cluster):
         label = str(broker.endpoint)
@@ -118,22 +118,22 @@ def _call_all(cluster: Cluster, api: Api[Any], document: Any, version: int | Non
             connection = cluster.connection(broker, _deadline(cluster))
             outcomes.append(replace(_ask(cluster, connection, api, document, version, names), of_all=True))
         except KafkaError as error:
-            outcomes.append(Outcome(label, None, None, error=error, of_all=True))
+            outcomes.append(CallResult(label, None, None, error=error, of_all=True))
     return outcomes
 
 
 def _ask(
     cluster: Cluster, connection: BrokerConnection, api: Api[Any], document: Any, version: int | None, names: bool
-) -> Outcome:
+) -> CallResult:
     chosen, request = choose(connection, api, document, version)
     deadline = _deadline(cluster)
     if not request.is_answered:
         connection.send(request, chosen, deadline=deadline)
-        return Outcome(connection.label, chosen, None)
+        return CallResult(connection.label, chosen, None)
     response = connection.call(request, chosen, deadline=deadline)
     # A broker that lacks the version asked for answers ApiVersions in version 0, whose fields are in every later one.
     codes = tuple((json_path(path), code) for path, code in error_codes(response))
-    return Outcome(connection.label, chosen, to_json(response, chosen, names=names), codes)
+    return CallResult(connection.label, chosen, to_json(response, chosen, names=names), codes)
 
 
 def choose(connection: BrokerConnection, api: Api[Any], document: Any, version: int | None) -> tuple[int, Request[Any]]:
@@ -255,7 +255,7 @@ def _deadline(cluster: Cluster) -> Deadline:
     return Deadline.after(cluster.config.default_api_timeout_ms / 1000)
 
 
-def document_of(outcomes: list[Outcome]) -> dict[str, Any]:
+def document_of(outcomes: list[CallResult]) -> dict[str, Any]:
     """What `kseg api call` prints: the one broker's answer, or all brokers with theirs."""
     if len(outcomes) == 1 and not outcomes[0].of_all:
         answer = outcomes[0].answer
@@ -263,7 +263,7 @@ def document_of(outcomes: list[Outcome]) -> dict[str, Any]:
     return {"brokers": [_row(outcome) for outcome in outcomes]}
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(outcome: CallResult) -> dict[str, Any]:
     if outcome.error is None:
         return {"broker": outcome.broker, "version": outcome.version, "answer": outcome.answer}
     error = outcome.error

@@ -16,7 +16,7 @@ from kseg.segment_reader.payload.decoder import PayloadDecoder
 
 
 @dataclass(frozen=True)
-class Shape:
+class AvroShape:
     """fields: of an Avro record. value: makes a value, as JSON. reader: the fields that are read; None: all."""
 
     name: str
@@ -116,9 +116,9 @@ def _unions(random: Random) -> dict[str, Any]:
 
 
 SHAPES: Final = (
-    Shape("8 flat fields", _FLAT, _flat),
-    Shape("8 flat fields, 3 of them read", _FLAT, _flat, [_FLAT[0], _FLAT[4], _FLAT[6]]),
-    Shape(
+    AvroShape("8 flat fields", _FLAT, _flat),
+    AvroShape("8 flat fields, 3 of them read", _FLAT, _flat, [_FLAT[0], _FLAT[4], _FLAT[6]]),
+    AvroShape(
         "8 logical types",
         _fields(
             id={**_logical("fixed", "uuid"), "name": "Id", "size": 16},
@@ -132,7 +132,7 @@ SHAPES: Final = (
         ),
         _logicals,
     ),
-    Shape(
+    AvroShape(
         "nested: a record, 5 records in an array, a map of 3",
         _fields(
             id="long",
@@ -153,12 +153,12 @@ SHAPES: Final = (
         ),
         _nested,
     ),
-    Shape(
+    AvroShape(
         "8 unions of 4 types",
         [{"name": f"u{n}", "type": ["null", "long", "string", "double"]} for n in range(8)],
         _unions,
     ),
-    Shape(
+    AvroShape(
         "200 nullable numbers",
         [{"name": f"n{n}", "type": ["null", "long"]} for n in range(200)],
         lambda random: {f"n{n}": None if random.random() < 0.2 else random.randrange(10**9) for n in range(200)},

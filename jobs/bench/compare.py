@@ -22,7 +22,7 @@ _RANGES: Final = ("_least", "_most")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """A ratio in both documents. change: as a share of the earlier value; below 0 if it has become worse."""
 
     figure: str
@@ -44,14 +44,14 @@ class Change:
         }
 
 
-def compare(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[Change]:
+def compare(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[FigureChange]:
     """Ratios that are in both documents of `kseg bench --json`, sorted by their change, the largest fall first."""
     before = dict(_ratios(baseline))
     changes = []
     for figure, now in _ratios(current):
         if (then := before.get(figure)) and now:
             better = then / now if figure.rsplit(".", 1)[-1] in _LESS_IS_BETTER else now / then
-            changes.append(Change(figure, then, now, better - 1))
+            changes.append(FigureChange(figure, then, now, better - 1))
     return sorted(changes, key=lambda change: change.change)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from kseg.etl.rows.names import ROWS_VIEW
-from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run
+from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, MeasuredRun
 from kseg.jobs.bench.session import MASTER
 from kseg.jobs.bench.workload import BenchTopic
 
@@ -67,7 +67,7 @@ class Contender:
     run: Callable[[Path], tuple[int, dict[str, float]]]
     check: Callable[[Path], None] | None = None
 
-    def measure(self, folder: Path, round_: int, expected: int) -> Run:
+    def measure(self, folder: Path, round_: int, expected: int) -> MeasuredRun:
         """One timed run; the rows of a table are counted in it. Raises WrongCount."""
         place = folder / f"{self.way}-{self.sink}-{uuid4().hex[:8]}"
         place.mkdir()
@@ -83,7 +83,7 @@ class Contender:
             shutil.rmtree(place, ignore_errors=True)
         if rows != expected:
             raise WrongCount(f"{self.way} to {self.sink} gave {rows} rows, the topic has {expected}")
-        return Run(self.way, self.sink, round_, rows, seconds, phases)
+        return MeasuredRun(self.way, self.sink, round_, rows, seconds, phases)
 
 
 def contenders(spark: SparkSession, topic: BenchTopic, log_dir: Path) -> list[Contender]:

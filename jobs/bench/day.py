@@ -57,18 +57,18 @@ _SUMMED: Final = "net"
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class DayEffort:
     """runs: each lands one minute. records: number of records of each partition in a minute."""
 
     runs: int
     records: int
 
 
-FULL: Final = Effort(1_440, 100)
-QUICK: Final = Effort(60, 10)
+FULL: Final = DayEffort(1_440, 100)
+QUICK: Final = DayEffort(60, 10)
 
 
-def measure(servers: str, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+def measure(servers: str, folder: Path, effort: DayEffort, progress: Progress) -> dict[str, Any]:
     """Measure in the running Spark session. Raises WrongCount."""
     folder.mkdir()
     job = load_job(_job(servers, folder))

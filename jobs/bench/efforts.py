@@ -26,11 +26,11 @@ class Effort:
     produce_rows: int
     cold_times: int
     memory_times: int
-    files: log_files.Effort
-    scaling: scaling.Effort
-    matrix: matrix.Effort
-    floor: floor.Effort
-    day: day.Effort
+    files: log_files.LogFilesEffort
+    scaling: scaling.ScalingEffort
+    matrix: matrix.MatrixEffort
+    floor: floor.FloorEffort
+    day: day.DayEffort
     extremes: float
     lake_rows: int
     cold_rows: tuple[int, ...]

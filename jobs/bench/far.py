@@ -23,8 +23,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.jobs.bench.contenders import TUNING, Contender, connector_to_delta, ours_to_delta
-from kseg.jobs.bench.figures import OURS, TUNED, Run
-from kseg.jobs.bench.relay import Link, Relay
+from kseg.jobs.bench.figures import OURS, TUNED, MeasuredRun
+from kseg.jobs.bench.relay import Relay, RelayedLink
 from kseg.jobs.bench.workload import BenchTopic
 from kseg.jobs.broker.certificates import Authority
 from kseg.jobs.broker.listeners import Listener
@@ -43,7 +43,7 @@ _LISTENERS: Final = {RELAY: "RELAY", FAR: "FAR", TLS: "TLS", FAR_TLS: "FARTLS"}
 
 
 @dataclass(frozen=True)
-class Listeners:
+class FarListeners:
     """The listeners that a broker needs for these cases. Made before the broker; certificates are in `folder`."""
 
     listeners: tuple[Listener, ...]
@@ -51,7 +51,7 @@ class Listeners:
     """Client properties of the TLS listeners, for both sides."""
 
     @classmethod
-    def make(cls, folder: Path) -> Listeners:
+    def make(cls, folder: Path) -> FarListeners:
         folder.mkdir()
         authority = Authority(folder, "authority")
         broker = authority.issue("broker", names=[HOST, _FAR_HOST])
@@ -84,7 +84,7 @@ def relay(kafka: EmbeddedKafka) -> Iterator[Relay]:
     links = []
     for case, late in ((RELAY, 0.0), (FAR, ONE_WAY), (FAR_TLS, ONE_WAY)):
         host, _, port = kafka.servers_of(_LISTENERS[case]).rpartition(":")
-        links.append(Link(host, int(port), HOST, int(port), late, late))
+        links.append(RelayedLink(host, int(port), HOST, int(port), late, late))
     with Relay(links) as started:
         yield started
 
@@ -92,9 +92,9 @@ def relay(kafka: EmbeddedKafka) -> Iterator[Relay]:
 def measure(
     spark: SparkSession,
     kafka: EmbeddedKafka,
-    listeners: Listeners,
+    listeners: FarListeners,
     topic: BenchTopic,
-    rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
+    rounds: Callable[[Sequence[Contender], BenchTopic], list[MeasuredRun]],
 ) -> dict[str, Any]:
     """rounds: runs contenders in turn, several times each. Raises WrongCount."""
     with relay(kafka) as between:
@@ -113,7 +113,7 @@ def measure(
     }
 
 
-def figures(runs: Sequence[Run], turns: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def figures(runs: Sequence[MeasuredRun], turns: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """Each case, and its ratios. turns: round trips of our runs by case."""
     return {"cases": [_case(runs, case, turns[case]) for case in CASES], "ratios": _ratios(runs)}
 
@@ -131,7 +131,7 @@ def _contenders(
     yield Contender(TUNED, case, lambda folder: connector_to_delta(spark, topic, TUNING, folder))
 
 
-def _case(runs: Sequence[Run], case: str, turns: Sequence[int]) -> dict[str, Any]:
+def _case(runs: Sequence[MeasuredRun], case: str, turns: Sequence[int]) -> dict[str, Any]:
     """turns: round trips of all our connections together; not counted for the plain and the TLS listener."""
     own = [run for run in runs if (run.way, run.sink) == (OURS, case)]
     whole, land = _seconds(runs, OURS, case), median(run.phases["land"] for run in own)
@@ -145,7 +145,7 @@ def _case(runs: Sequence[Run], case: str, turns: Sequence[int]) -> dict[str, Any
     }
 
 
-def _ratios(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def _ratios(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, float]]:
     """For each case, how many times as fast as Spark's connector in the same case, and as the same client locally (1.0:
     latency or TLS cost nothing).
     """
@@ -159,5 +159,5 @@ def _ratios(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     }
 
 
-def _seconds(runs: Sequence[Run], way: str, case: str) -> float:
+def _seconds(runs: Sequence[MeasuredRun], way: str, case: str) -> float:
     return median(run.seconds for run in runs if (run.way, run.sink) == (way, case))

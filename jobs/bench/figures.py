@@ -14,7 +14,7 @@ SINKS = ("delta", "noop")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MeasuredRun:
     """way: the contender. sink: the target of the rows; for typed rows their format. round: from 1. phases: seconds by
     phase, if reported.
     """
@@ -38,7 +38,7 @@ class Run:
         }
 
 
-def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def medians(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, float]]:
     """Thousand rows per second by sink and way: `medians["kafka_to_delta"]["ours"]`."""
     return {
         f"kafka_to_{sink}": {
@@ -50,7 +50,7 @@ def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     }
 
 
-def ratios(runs: Sequence[Run]) -> dict[str, float]:
+def ratios(runs: Sequence[MeasuredRun]) -> dict[str, float]:
     """How many times as fast as Spark's connector we are, and files as the broker: quotients of median times."""
 
     def seconds(way: str, sink: str) -> float:
@@ -64,5 +64,5 @@ def ratios(runs: Sequence[Run]) -> dict[str, float]:
     return found
 
 
-def _select(runs: Iterable[Run], way: str, sink: str) -> list[Run]:
+def _select(runs: Iterable[MeasuredRun], way: str, sink: str) -> list[MeasuredRun]:
     return [run for run in runs if run.way == way and run.sink == sink]

@@ -34,19 +34,19 @@ _ROW_GROUP: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class FloorEffort:
     """rows: records in the topic. rounds: measured rounds, whose median is reported; a warm-up round precedes them."""
 
     rows: int
     rounds: int
 
 
-FULL: Final = Effort(10_000_000, 3)
-QUICK: Final = Effort(200_000, 1)
+FULL: Final = FloorEffort(10_000_000, 3)
+QUICK: Final = FloorEffort(200_000, 1)
 
 
 def measure(
-    spark: SparkSession, topic: BenchTopic, broker: Collection[int], folder: Path, effort: Effort
+    spark: SparkSession, topic: BenchTopic, broker: Collection[int], folder: Path, effort: FloorEffort
 ) -> dict[str, Any]:
     """broker: the processes whose CPU time is not counted. Raises WrongCount."""
     sides = (

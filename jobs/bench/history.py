@@ -48,18 +48,18 @@ _TABLE: Final = "/lake/orders"
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class HistoryEffort:
     """runs: of a ledger. versions: of a table's log."""
 
     runs: tuple[int, ...]
     versions: tuple[int, ...]
 
 
-FULL: Final = Effort((100, 1_000, 10_000, 100_000), (10, 100, 1_000, 10_000))
-QUICK: Final = Effort((20, 200), (10, 100))
+FULL: Final = HistoryEffort((100, 1_000, 10_000, 100_000), (10, 100, 1_000, 10_000))
+QUICK: Final = HistoryEffort((20, 200), (10, 100))
 
 
-def measure(folder: Path, effort: Effort) -> dict[str, list[dict[str, Any]]]:
+def measure(folder: Path, effort: HistoryEffort) -> dict[str, list[dict[str, Any]]]:
     """Seconds of each operation, and peak memory of the process that measured it."""
     ledgers, logs = [], []
     for runs in effort.runs:

@@ -15,7 +15,7 @@ from kseg.segment_reader.payload.json.shape import JsonOptions
 
 
 @dataclass(frozen=True)
-class Shape:
+class JsonShape:
     """columns: name and DDL type. value: makes a document. options: None: the defaults (rescue unknown fields)."""
 
     name: str
@@ -87,11 +87,11 @@ def _nested(random: Random) -> dict[str, Any]:
 
 
 SHAPES: Final = (
-    Shape("8 flat fields", _FLAT, _flat),
-    Shape("8 flat fields, in any order", _FLAT, _shuffled),
-    Shape("8 flat fields, 3 of them declared, 5 ignored", _THREE, _flat, JsonOptions(unknown_fields="ignore")),
-    Shape("8 flat fields, 3 of them declared, 5 rescued", _THREE, _flat),
-    Shape(
+    JsonShape("8 flat fields", _FLAT, _flat),
+    JsonShape("8 flat fields, in any order", _FLAT, _shuffled),
+    JsonShape("8 flat fields, 3 of them declared, 5 ignored", _THREE, _flat, JsonOptions(unknown_fields="ignore")),
+    JsonShape("8 flat fields, 3 of them declared, 5 rescued", _THREE, _flat),
+    JsonShape(
         "a decimal, 3 dates and times, 2 doubles of 17 digits",
         {
             "price": "decimal(12,2)",
@@ -104,7 +104,7 @@ SHAPES: Final = (
         _exact,
         JsonOptions(formats={"local": "dd.MM.yyyy HH:mm"}, time_zone="Europe/Berlin"),
     ),
-    Shape(
+    JsonShape(
         "nested: a struct, 5 structs in an array, a map of 3",
         {
             "id": "bigint",
@@ -114,12 +114,12 @@ SHAPES: Final = (
         },
         _nested,
     ),
-    Shape(
+    JsonShape(
         "text beyond ASCII, with escapes",
         {"text": "string"},
         lambda random: {"text": 'Größe und Maß,\n"für" Käse ' * random.randrange(2, 6)},
     ),
-    Shape(
+    JsonShape(
         "200 numbers",
         {f"n{n}": "bigint" for n in range(200)},
         lambda random: {f"n{n}": None if random.random() < 0.2 else random.randrange(10**9) for n in range(200)},

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kseg.jobs.bench import avro_payloads, json_payloads
 from kseg.jobs.bench.contenders import TUNING, Contender, connector, ours_to_delta
-from kseg.jobs.bench.figures import OURS, SPARK, Run
-from kseg.jobs.bench.typed import Format, Sums
+from kseg.jobs.bench.figures import OURS, SPARK, MeasuredRun
+from kseg.jobs.bench.typed import BenchmarkFormat, ColumnSums
 from kseg.jobs.bench.workload import FIRST_TIMESTAMP, BenchTopic
 
 if TYPE_CHECKING:
@@ -150,17 +150,17 @@ def _avro_type(name: str, kind: str) -> Any:
     return ["null", plain] if name in _NULLABLE else plain
 
 
-JSON: Final = json_payloads.Shape("40 columns", COLUMNS, lambda random: as_json(row(random)))
-AVRO: Final = avro_payloads.Shape(
+JSON: Final = json_payloads.JsonShape("40 columns", COLUMNS, lambda random: as_json(row(random)))
+AVRO: Final = avro_payloads.AvroShape(
     "40 columns", [{"name": name, "type": _avro_type(name, kind)} for name, kind in COLUMNS.items()], _avro_row
 )
 
 
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[BenchmarkFormat, ...]:
     columns = ", ".join(f'{name}: "{kind}"' for name, kind in COLUMNS.items())
     return (
-        Format("json", JSON.make, f"{{format: json, schema: {{columns: {{{columns}}}}}}}", {}, _from_json),
-        Format(
+        BenchmarkFormat("json", JSON.make, f"{{format: json, schema: {{columns: {{{columns}}}}}}}", {}, _from_json),
+        BenchmarkFormat(
             "avro",
             AVRO.make,
             "{format: avro, schema: {file: order.avsc}}",
@@ -172,13 +172,13 @@ def formats() -> tuple[Format, ...]:
 
 def measure(
     spark: SparkSession,
-    topics: Sequence[tuple[Format, BenchTopic]],
-    rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
+    topics: Sequence[tuple[BenchmarkFormat, BenchTopic]],
+    rounds: Callable[[Sequence[Contender], BenchTopic], list[MeasuredRun]],
 ) -> dict[str, Any]:
     """rounds: runs contenders in turn, several times each. Raises WrongCount."""
     cases, runs = [], []
     for form, topic in topics:
-        written: dict[str, Written] = {way: Written() for way in (OURS, SPARK, FLAT)}
+        written: dict[str, WrittenFiles] = {way: WrittenFiles() for way in (OURS, SPARK, FLAT)}
         of_form = rounds(list(_contenders(spark, form, topic, written)), topic)
         cases.append(figures(form.name, of_form, written))
         runs += of_form
@@ -186,7 +186,7 @@ def measure(
 
 
 @dataclass
-class Written:
+class WrittenFiles:
     """Number and bytes of the Parquet files that the last run of a way has written."""
 
     files: int = 0
@@ -197,7 +197,7 @@ class Written:
         self.files, self.size = len(sizes), sum(sizes)
 
 
-def figures(form: str, runs: Sequence[Run], written: Mapping[str, Written]) -> dict[str, Any]:
+def figures(form: str, runs: Sequence[MeasuredRun], written: Mapping[str, WrittenFiles]) -> dict[str, Any]:
     """The figures of one format: rates, ratios of median times, and each way's files."""
     seconds = {way: median(run.seconds for run in runs if run.way == way) for way in written}
     return {
@@ -214,9 +214,9 @@ def figures(form: str, runs: Sequence[Run], written: Mapping[str, Written]) -> d
 
 
 def _contenders(
-    spark: SparkSession, form: Format, topic: BenchTopic, written: Mapping[str, Written]
+    spark: SparkSession, form: BenchmarkFormat, topic: BenchTopic, written: Mapping[str, WrittenFiles]
 ) -> Iterator[Contender]:
-    sums, partitioned = Sums(("id", "net")), Sums((PARTITION,))
+    sums, partitioned = ColumnSums(("id", "net")), ColumnSums((PARTITION,))
 
     def check(way: str) -> Callable[[Path], None]:
         def checked(table: Path) -> None:
@@ -232,13 +232,13 @@ def _contenders(
     yield Contender(FLAT, form.name, lambda folder: _ours(form, topic, folder, ""), check(FLAT))
 
 
-def _ours(form: Format, topic: BenchTopic, folder: Path, partition_by: str) -> tuple[int, dict[str, float]]:
+def _ours(form: BenchmarkFormat, topic: BenchTopic, folder: Path, partition_by: str) -> tuple[int, dict[str, float]]:
     for name, content in form.files.items():
         (folder / name).write_bytes(content)
     return ours_to_delta(topic, None, folder, f"decode: {{value: {form.decode}}}\n", partition_by)
 
 
-def _spark(spark: SparkSession, form: Format, topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
+def _spark(spark: SparkSession, form: BenchmarkFormat, topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
     from pyspark.sql.functions import to_date
 
     frame = connector(spark, topic, TUNING).select(form.peer().alias("decoded"), *_ADDRESS)

@@ -18,8 +18,8 @@ from typing import Any, Final
 from kseg.etl.telemetry.progress import Progress
 from kseg.jobs.bench import shapes
 from kseg.jobs.bench.contenders import WrongCount
-from kseg.jobs.bench.readers import Alone, Java, Taken, broker, files, timed
-from kseg.jobs.bench.shapes import Sample, Shape
+from kseg.jobs.bench.readers import Alone, JavaLogReader, ReadTime, broker, files, timed
+from kseg.jobs.bench.shapes import LogShape, ShapeSample
 
 FILES, BROKER, ALONE, READ_ALONE, JAVA, JAVA_NULL = "files", "broker", "alone", "read_alone", "java", "java_null"
 
@@ -32,32 +32,32 @@ CAVEATS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class LogFilesEffort:
     """size: bytes of keys and values in a partition. java_rounds: the number of rounds in which Java is measured."""
 
-    shapes: Sequence[Shape]
+    shapes: Sequence[LogShape]
     size: int
     rounds: int
     java_rounds: int
 
 
-FULL: Final = Effort(shapes.ALL, 64 << 20, 5, 2)
-QUICK: Final = Effort([shape for shape in shapes.ALL if shape.record_bytes == 200], 4 << 20, 3, 1)
+FULL: Final = LogFilesEffort(shapes.ALL, 64 << 20, 5, 2)
+QUICK: Final = LogFilesEffort([shape for shape in shapes.ALL if shape.record_bytes == 200], 4 << 20, 3, 1)
 
-Timings = dict[str, list[Taken]]
+Timings = dict[str, list[ReadTime]]
 Ways = dict[str, Callable[[], int]]
 
 
-def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+def measure(servers: str, log_dir: Path, folder: Path, effort: LogFilesEffort, progress: Progress) -> dict[str, Any]:
     """Read all partitions with all readers in each round. log_dir: the broker's. folder: for Java's output.
 
     Raises WrongCount.
     """
     progress.phase("write the files")
     samples = shapes.write(servers, log_dir, effort.shapes, effort.size, progress)
-    java = Java(folder)
+    java = JavaLogReader(folder)
     ways = {sample.shape: _ways(sample) for sample in samples}
-    taken: dict[Shape, Timings] = {sample.shape: {} for sample in samples}
+    taken: dict[LogShape, Timings] = {sample.shape: {} for sample in samples}
     progress.phase("read the files")
     progress.total((effort.rounds + 1) * sum(sample.rows for sample in samples))
     for number in range(effort.rounds + 1):  # the first round warms up all readers
@@ -79,12 +79,12 @@ def measure(servers: str, log_dir: Path, folder: Path, effort: Effort, progress:
     }
 
 
-def _ways(sample: Sample) -> Ways:
+def _ways(sample: ShapeSample) -> Ways:
     alone = Alone(sample)
     return {FILES: files(sample), ALONE: alone.in_memory, READ_ALONE: alone.read, BROKER: broker(sample)}
 
 
-def _java(java: Java, sample: Sample, start: Taken) -> dict[str, Taken]:
+def _java(java: JavaLogReader, sample: ShapeSample, start: ReadTime) -> dict[str, ReadTime]:
     to_file = timed(partial(java.to_file, sample), sample.rows)
     to_null = timed(partial(java.to_null, sample), sample.rows)
     if java.records() != sample.rows:
@@ -92,12 +92,12 @@ def _java(java: Java, sample: Sample, start: Taken) -> dict[str, Taken]:
     return {way: _less(taken, start) for way, taken in ((JAVA, to_file), (JAVA_NULL, to_null))}
 
 
-def _less(taken: Taken, start: Taken) -> Taken:
+def _less(taken: ReadTime, start: ReadTime) -> ReadTime:
     """The time without the start of the process; at least a millisecond, because with small files there is no more."""
-    return Taken(max(taken.wall - start.wall, 1e-3), max(taken.cpu - start.cpu, 1e-3))
+    return ReadTime(max(taken.wall - start.wall, 1e-3), max(taken.cpu - start.cpu, 1e-3))
 
 
-def _rates(sample: Sample, way: str, taken: Sequence[Taken]) -> dict[str, Any]:
+def _rates(sample: ShapeSample, way: str, taken: Sequence[ReadTime]) -> dict[str, Any]:
     """Rates by CPU time: of the file's bytes, of keys and values, and of rows; with the lowest and highest of rows."""
     cpu = [one.cpu for one in taken]
     middle = median(cpu)
@@ -113,7 +113,7 @@ def _rates(sample: Sample, way: str, taken: Sequence[Taken]) -> dict[str, Any]:
     }
 
 
-def _ratios(shape: Shape, taken: Timings) -> dict[str, Any]:
+def _ratios(shape: LogShape, taken: Timings) -> dict[str, Any]:
     """Medians over rounds, by CPU time unless `wall` is in the name.
 
     java…, broker…: how many times as fast as with these readers the files are read.

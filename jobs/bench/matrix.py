@@ -37,7 +37,7 @@ ABORTED: Final = (2, 5, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class MatrixEffort:
     """rows: of each topic. rounds: their median is reported. warm_up: rounds of each workload before these."""
 
     rows: int
@@ -45,8 +45,8 @@ class Effort:
     warm_up: int
 
 
-FULL: Final = Effort(1_000_000, 3, 1)
-QUICK: Final = Effort(100_000, 1, 1)
+FULL: Final = MatrixEffort(1_000_000, 3, 1)
+QUICK: Final = MatrixEffort(100_000, 1, 1)
 
 
 def _json(random: Random) -> bytes:
@@ -143,7 +143,7 @@ def measure(
     servers: str,
     broker: Collection[int],
     folder: Path,
-    effort: Effort,
+    effort: MatrixEffort,
     progress: Progress,
     workloads: Collection[Workload] = WORKLOADS,
 ) -> list[dict[str, Any]]:
@@ -167,7 +167,12 @@ def measure(
 
 
 def _measure_one(
-    spark: SparkSession, workload: Workload, topic: BenchTopic, broker: Collection[int], folder: Path, effort: Effort
+    spark: SparkSession,
+    workload: Workload,
+    topic: BenchTopic,
+    broker: Collection[int],
+    folder: Path,
+    effort: MatrixEffort,
 ) -> dict[str, Any]:
     statement = workload.statement
     committed = {**TUNING, "kafka.isolation.level": "read_committed"}

@@ -33,7 +33,7 @@ from kseg.jobs.bench import (
 )
 from kseg.jobs.bench.contenders import Contender, contenders
 from kseg.jobs.bench.efforts import Effort
-from kseg.jobs.bench.figures import Run, medians, ratios
+from kseg.jobs.bench.figures import MeasuredRun, medians, ratios
 from kseg.jobs.bench.session import CONNECTOR, JAR_SETS, MASTER, bench_session
 from kseg.jobs.bench.workload import PARTITIONS, BenchTopic, fill_topic
 from kseg.jobs.broker import jars
@@ -71,7 +71,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
         jars.ensure(name)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as place:
         folder = Path(place)
-        away = far.Listeners.make(folder / "certificates") if "far" in sections else None
+        away = far.FarListeners.make(folder / "certificates") if "far" in sections else None
         more = () if away is None else away.listeners
         with EmbeddedKafka(folder / "kafka", heap="2g", listeners=more) as kafka:
             document |= _on_a_broker(kafka, away, folder, effort, sections, progress)
@@ -80,7 +80,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
 
 def _on_a_broker(
     kafka: EmbeddedKafka,
-    away: far.Listeners | None,
+    away: far.FarListeners | None,
     folder: Path,
     effort: Effort,
     sections: Collection[str],
@@ -196,14 +196,16 @@ def _store(kafka: EmbeddedKafka, folder: Path, effort: Effort, progress: Progres
 
 def _warm_rounds(
     folder: Path, effort: Effort, progress: Progress, order: Sequence[Contender], topic: BenchTopic
-) -> list[Run]:
+) -> list[MeasuredRun]:
     progress.phase(f"warm up: {topic.name}")
     _rounds(order, topic, folder, effort.warm_up, progress)
     progress.phase(f"measure: {topic.name}")
     return _rounds(order, topic, folder, effort.rounds, progress)
 
 
-def _rounds(order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress) -> list[Run]:
+def _rounds(
+    order: Sequence[Contender], topic: BenchTopic, folder: Path, rounds: int, progress: Progress
+) -> list[MeasuredRun]:
     """Run all contenders in turn, so that a change of the machine's speed affects all of them."""
     progress.total(rounds * len(order) * topic.rows)
     runs = []

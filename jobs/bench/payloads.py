@@ -27,7 +27,7 @@ ENGINES: Final[tuple[Engine, ...]] = ("fast", "reference")
 
 
 @dataclass(frozen=True)
-class Case:
+class PayloadCase:
     """One shape of a format. make: makes a payload. decoder: ours, by engine. peers: other libraries' by name."""
 
     format: str
@@ -37,13 +37,13 @@ class Case:
     peers: Callable[[], Iterator[tuple[str, Peer]]] = lambda: iter(())
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[PayloadCase]:
     for avro in avro_payloads.SHAPES:
-        yield Case("avro", avro.name, avro.make, avro.decoder)
+        yield PayloadCase("avro", avro.name, avro.make, avro.decoder)
     for shape in json_payloads.SHAPES:
-        yield Case("json", shape.name, shape.make, shape.decoder)
+        yield PayloadCase("json", shape.name, shape.make, shape.decoder)
     for proto in protobuf_payloads.shapes():
-        yield Case("protobuf", proto.name, proto.make, proto.decoder, proto.peers)
+        yield PayloadCase("protobuf", proto.name, proto.make, proto.decoder, proto.peers)
 
 
 def measure(times: int) -> Iterator[dict[str, object]]:

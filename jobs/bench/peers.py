@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from kseg.jobs.bench.cold import LOCAL, OURS_SPARK
 from kseg.jobs.bench.contenders import WrongCount, job_file
-from kseg.jobs.bench.typed import Format, Sums, formats
+from kseg.jobs.bench.typed import BenchmarkFormat, ColumnSums, formats
 from kseg.jobs.bench.usage import Usage, usage_of
 from kseg.jobs.bench.workload import BenchTopic
 
@@ -35,7 +35,7 @@ Way = Callable[[Path], tuple[Usage, Path]]
 """Lands the topic below a folder. Returns the table's folder as well."""
 
 
-def json_format() -> Format:
+def json_format() -> BenchmarkFormat:
     """The records of the topic."""
     return next(form for form in formats() if form.name == "json")
 
@@ -46,7 +46,7 @@ def measure(topic: BenchTopic, folder: Path, *, times: int, ways: Collection[str
     Raises WrongCount: a run landed other rows than the others.
     """
     used: dict[str, list[Usage]] = {}
-    sums = Sums((_SUMMED,))
+    sums = ColumnSums((_SUMMED,))
     for number in range(times):
         for way, land in _ways(topic, ways):
             place = folder / f"peers-{way}-{number}"
@@ -103,7 +103,7 @@ def _peer(topic: BenchTopic, module: str, folder: Path) -> tuple[Usage, Path]:
     return usage, Path(usage.output.splitlines()[-1])
 
 
-def _check(way: str, table: Path, expected: int, sums: Sums) -> None:
+def _check(way: str, table: Path, expected: int, sums: ColumnSums) -> None:
     rows = int(DeltaTable(str(table)).count())
     if rows != expected:
         raise WrongCount(f"{way} landed {rows} rows, the topic has {expected}")

@@ -18,7 +18,7 @@ _SETTINGS: Final[Any] = {
 }
 
 
-class Bar(NamedTuple):
+class PlottedWorkload(NamedTuple):
     """Thousand rows per second of one workload, for a job of ours and for the connector."""
 
     name: str
@@ -26,18 +26,18 @@ class Bar(NamedTuple):
     theirs: float
 
 
-def bars(document: Mapping[str, Any]) -> list[Bar]:
+def bars(document: Mapping[str, Any]) -> list[PlottedWorkload]:
     """The bars of the sections `matrix` and `typed`, sorted by ratio, the largest first."""
     return sorted(_bars(document), key=lambda bar: bar.ours / bar.theirs, reverse=True)
 
 
-def _bars(document: Mapping[str, Any]) -> Iterator[Bar]:
+def _bars(document: Mapping[str, Any]) -> Iterator[PlottedWorkload]:
     for entry in document.get("matrix", ()):
         rates = entry["krows_per_second"]
-        yield Bar(entry["workload"], rates[OURS], rates[TUNED])
+        yield PlottedWorkload(entry["workload"], rates[OURS], rates[TUNED])
     for form, rates in document.get("typed", {}).get("medians_krows_per_second", {}).items():
         if SPARK in rates:
-            yield Bar(f"typed columns from {form}, beside from_{form}", rates[OURS], rates[SPARK])
+            yield PlottedWorkload(f"typed columns from {form}, beside from_{form}", rates[OURS], rates[SPARK])
 
 
 def plot(document: Mapping[str, Any], path: Path) -> None:

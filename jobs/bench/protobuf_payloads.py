@@ -25,7 +25,7 @@ Peer = Callable[[pa.BinaryArray], object]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProtobufShape:
     """body: of the message `Order`. value: makes one of its values, by field."""
 
     name: str
@@ -79,7 +79,7 @@ class Shape:
         return decode
 
 
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> tuple[ProtobufShape, ...]:
     """All shapes; () if the extra `protobuf` is not installed."""
     return SHAPES if importlib.util.find_spec("grpc_tools") is not None else ()
 
@@ -116,25 +116,25 @@ def _nested(random: Random) -> dict[str, Any]:
 
 
 SHAPES: Final = (
-    Shape(
+    ProtobufShape(
         "8 flat fields",
         "int64 id = 1; string customer = 2; double amount = 3; optional string currency = 4; int32 quantity = 5; "
         "bool paid = 6; google.protobuf.Timestamp created_at = 7; string note = 8;",
         _flat,
     ),
-    Shape(
+    ProtobufShape(
         "nested: a message, 5 messages in a list, a map of 3",
         "message Address { string street = 1; string city = 2; optional string zip = 3; } "
         "message Line { string sku = 1; int32 quantity = 2; double price = 3; } "
         "int64 id = 1; Address address = 2; repeated Line lines = 3; map<string, string> tags = 4;",
         _nested,
     ),
-    Shape(
+    ProtobufShape(
         "100 numbers in a packed list",
         "repeated int64 numbers = 1;",
         lambda random: {"numbers": [random.randrange(1 << random.randrange(1, 40)) for _ in range(100)]},
     ),
-    Shape(
+    ProtobufShape(
         "8 members of oneofs and enums",
         "enum Kind { NONE = 0; PLACED = 1; PAID = 2; } Kind k0 = 1; Kind k1 = 2; Kind k2 = 3; Kind k3 = 4; "
         + " ".join(f"oneof o{n} {{ int64 i{n} = {10 + 2 * n}; string s{n} = {11 + 2 * n}; }}" for n in range(4)),
@@ -143,7 +143,7 @@ SHAPES: Final = (
             **dict(_member(random, n) for n in range(4)),
         },
     ),
-    Shape(
+    ProtobufShape(
         "200 optional numbers",
         " ".join(f"optional int64 n{n} = {n + 1};" for n in range(200)),
         lambda random: {f"n{n}": random.randrange(10**9) for n in range(200) if random.random() >= 0.2},

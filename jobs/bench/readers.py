@@ -25,7 +25,7 @@ from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.reader import RangeReader
 from kseg.etl.source.tasks import RangeTask
 from kseg.jobs.bench.contenders import WrongCount
-from kseg.jobs.bench.shapes import Sample
+from kseg.jobs.bench.shapes import ShapeSample
 from kseg.jobs.bench.workload import client_config
 from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import find_java
@@ -41,18 +41,18 @@ _RECORD_LINE: Final = b"| offset: "
 Work = Callable[[], int]
 
 
-class Taken(NamedTuple):
+class ReadTime(NamedTuple):
     """Seconds of one read: wall time, and CPU time (of all threads; for Java, of the child process)."""
 
     wall: float
     cpu: float
 
 
-def timed(work: Work, rows: int) -> Taken:
+def timed(work: Work, rows: int) -> ReadTime:
     """The time of one read. Raises WrongCount if it returns another number of rows."""
     wall, cpu = time.perf_counter(), _processor_time()
     found = work()
-    taken = Taken(time.perf_counter() - wall, _processor_time() - cpu)
+    taken = ReadTime(time.perf_counter() - wall, _processor_time() - cpu)
     if found != rows:
         raise WrongCount(f"{found} rows were read of {rows}")
     return taken
@@ -63,17 +63,17 @@ def _processor_time() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def files(sample: Sample) -> Work:
+def files(sample: ShapeSample) -> Work:
     """The rows from the partition's folder."""
     return lambda: _rows(sample, LogFiles((str(sample.folder.parent),)))
 
 
-def broker(sample: Sample) -> Work:
+def broker(sample: ShapeSample) -> Work:
     """The rows from the broker."""
     return lambda: _rows(sample, client_config(sample.servers))
 
 
-def _rows(sample: Sample, origin: Origin) -> int:
+def _rows(sample: ShapeSample, origin: Origin) -> int:
     task = RangeTask(sample.tp.topic, sample.tp.partition, 0, sample.rows, folder=str(sample.folder))
     return sum(batch.num_rows for batch in RangeReader(task, origin, DecodeOptions()))
 
@@ -81,7 +81,7 @@ def _rows(sample: Sample, origin: Origin) -> int:
 class Alone:
     """Decompression and memcpy. The batches' positions are known in advance, and the target buffer is reused."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: ShapeSample) -> None:
         self._share = sample.row_bytes / sample.rows
         self._target = memoryview(bytearray(8 << 20))
         self._window = memoryview(b"")
@@ -133,7 +133,7 @@ def _windows(data: bytes) -> Iterator[list[Frame]]:
         yield window
 
 
-class Java:
+class JavaLogReader:
     """`DumpLogSegments --deep-iteration`, a process for each read."""
 
     def __init__(self, folder: Path) -> None:
@@ -145,12 +145,12 @@ class Java:
         """Read a segment without a batch: the cost of starting a process."""
         return self._dump([self._empty], self._output)
 
-    def to_file(self, sample: Sample) -> int:
+    def to_file(self, sample: ShapeSample) -> int:
         """Write the lines into a file, which `records` counts."""
         self._dump(sample.files, self._output)
         return sample.rows
 
-    def to_null(self, sample: Sample) -> int:
+    def to_null(self, sample: ShapeSample) -> int:
         self._dump(sample.files, Path(os.devnull))
         return sample.rows
 

@@ -36,7 +36,7 @@ _METHODS: Final = (b"GET ", b"PUT ", b"HEAD ", b"POST ", b"DELETE ")
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class RelayedLink:
     """The address to which clients connect, and the server behind it. there, back: latency in seconds.
 
     in_turn: name of a header, in lower case; HTTP requests with this header are passed on one at a time, each after the
@@ -53,7 +53,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class RelayedTraffic:
     """The traffic. turns: how often a client has sent something after a response, or for the first time: if it sends
     one request at a time, this is the number of round trips. requests: number of HTTP requests by method and path, such
     as `PUT /bucket/name`. sent, received: bytes, from the client's point of view.
@@ -69,7 +69,7 @@ class Passed:
 class Relay:
     """A relay process with these links, which runs from `__enter__` to `__exit__`."""
 
-    def __init__(self, links: Sequence[Link]) -> None:
+    def __init__(self, links: Sequence[RelayedLink]) -> None:
         self._links = links
         self._process: subprocess.Popen[str] | None = None
 
@@ -98,9 +98,9 @@ class Relay:
         assert self._process is not None
         return self._process.pid
 
-    def take(self) -> Passed:
+    def take(self) -> RelayedTraffic:
         """The traffic since the last call."""
-        return Passed(**json.loads(self._ask({})))
+        return RelayedTraffic(**json.loads(self._ask({})))
 
     def hold(self, *, there: float, back: float) -> None:
         """Set the latency of all links from now on; data in flight keeps its delay."""
@@ -134,7 +134,7 @@ class _Count:
         self.requests: Counter[str] = Counter()
 
     def take(self) -> dict[str, Any]:
-        taken = asdict(Passed(self.connections, self.turns, self.sent, self.received, dict(self.requests)))
+        taken = asdict(RelayedTraffic(self.connections, self.turns, self.sent, self.received, dict(self.requests)))
         self.connections = self.turns = self.sent = self.received = 0
         self.requests.clear()
         return taken
@@ -252,7 +252,7 @@ class _Side(asyncio.Protocol):
 class _Client(_Side):
     """The end of a connection at the client, which counts the traffic."""
 
-    def __init__(self, link: Link, late: _Late, turn: _Turn, count: _Count) -> None:
+    def __init__(self, link: RelayedLink, late: _Late, turn: _Turn, count: _Count) -> None:
         super().__init__(lambda: late.there)
         self._turn = turn
         self._in_turn = link.in_turn.encode()
@@ -318,11 +318,11 @@ class _Server(_Side):
         super().data_received(data)
 
 
-async def _serve(links: Sequence[Link]) -> None:
+async def _serve(links: Sequence[RelayedLink]) -> None:
     count, loop = _Count(), asyncio.get_running_loop()
     lates = [_Late(link.there, link.back) for link in links]
 
-    def made(link: Link, late: _Late) -> Callable[[], asyncio.Protocol]:
+    def made(link: RelayedLink, late: _Late) -> Callable[[], asyncio.Protocol]:
         turn = _Turn()
         return lambda: _Client(link, late, turn, count)
 
@@ -350,4 +350,4 @@ async def _serve(links: Sequence[Link]) -> None:
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve([Link(**link) for link in json.loads(sys.argv[1])]))
+        asyncio.run(_serve([RelayedLink(**link) for link in json.loads(sys.argv[1])]))

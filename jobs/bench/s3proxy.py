@@ -29,7 +29,7 @@ _LOGBACK: Final = """<configuration><appender name="out" class="ch.qos.logback.c
 
 
 @dataclass(frozen=True)
-class Store:
+class S3Store:
     """port: that of the server. bucket: the folder of its only bucket. pid: that of its process."""
 
     port: int
@@ -51,7 +51,7 @@ def environment(port: int) -> dict[str, str]:
 
 
 @contextmanager
-def s3proxy(directory: Path, bucket: str, *, light: bool = False) -> Iterator[Store]:
+def s3proxy(directory: Path, bucket: str, *, light: bool = False) -> Iterator[S3Store]:
     """Start it in an empty directory, and stop it. light: with little memory and JIT compilation, for tests."""
     (directory / "buckets" / bucket).mkdir(parents=True)
     (directory / "logback.xml").write_text(_LOGBACK)
@@ -67,7 +67,7 @@ def s3proxy(directory: Path, bucket: str, *, light: bool = False) -> Iterator[St
     child = Child([*command, "--properties", "s3proxy.conf"], log_file=log, directory=directory, remove=False)
     try:
         await_ready({"the S3 server": child}, lambda: _answers(port), within=120)
-        yield Store(port, directory / "buckets" / bucket, child.pid)
+        yield S3Store(port, directory / "buckets" / bucket, child.pid)
     finally:
         end_all([child], signal.SIGTERM, 20)
 

@@ -36,7 +36,7 @@ _AT_ONCE: Final = 2_500
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class ScalingEffort:
     """partitions: numbers of partitions, with one ingest each. tables: numbers of topics with a table each; one ingest
     creates the tables and another one finds them. rounds: with one and two workers each. rows: that workers land; with
     few rows, only the start of Python workers would be measured."""
@@ -45,14 +45,14 @@ class Effort:
     tables: tuple[int, ...]
     rounds: int
     rows: int
-    history: history.Effort
+    history: history.HistoryEffort
 
 
-FULL: Final = Effort((10, 100, 1_000, 10_000), (10, 100, 1_000, 10_000), 3, 20_000_000, history.FULL)
-QUICK: Final = Effort((10, 200), (10, 50), 1, 100_000, history.QUICK)
+FULL: Final = ScalingEffort((10, 100, 1_000, 10_000), (10, 100, 1_000, 10_000), 3, 20_000_000, history.FULL)
+QUICK: Final = ScalingEffort((10, 200), (10, 50), 1, 100_000, history.QUICK)
 
 
-def measure(servers: str, topic: BenchTopic, folder: Path, effort: Effort, progress: Progress) -> dict[str, Any]:
+def measure(servers: str, topic: BenchTopic, folder: Path, effort: ScalingEffort, progress: Progress) -> dict[str, Any]:
     """Measure all of these. topic: the one that workers read."""
     by_partitions = [_partitions(servers, folder / f"scaling-{count}", count) for count in effort.partitions]
     progress.phase("planning")

@@ -28,7 +28,7 @@ TOPIC: Final = "bench-files"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LogShape:
     """The content of a partition.
 
     record_bytes: key and value of a record together.
@@ -48,7 +48,7 @@ class Shape:
         return max(1, self.batch_bytes // self.record_bytes)
 
 
-ALL: Final = tuple(Shape(codec, size, batch) for size, batch, codec in product(RECORD_BYTES, BATCH_BYTES, BY_NAME))
+ALL: Final = tuple(LogShape(codec, size, batch) for size, batch, codec in product(RECORD_BYTES, BATCH_BYTES, BY_NAME))
 
 
 def _short(size: int) -> str:
@@ -56,13 +56,13 @@ def _short(size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ShapeSample:
     """An existing partition, whose rows start at offset 0.
 
     folder: that of its files. row_bytes: bytes of all keys and values.
     """
 
-    shape: Shape
+    shape: LogShape
     servers: str
     tp: TopicPartition
     folder: Path
@@ -79,8 +79,8 @@ class Sample:
 
 
 def write(
-    servers: str, log_dir: Path, shapes: Sequence[Shape], size: int, progress: Progress, *, topic: str = TOPIC
-) -> list[Sample]:
+    servers: str, log_dir: Path, shapes: Sequence[LogShape], size: int, progress: Progress, *, topic: str = TOPIC
+) -> list[ShapeSample]:
     """Produce a partition for each shape, with at least `size` bytes of keys and values.
 
     log_dir: the broker's.
@@ -97,12 +97,12 @@ def write(
             for turn in range(turns):
                 produce(cluster, {tp: made[turn % len(made)]})
             rows = turns * shape.records_per_batch
-            samples.append(Sample(shape, servers, tp, log_dir / str(tp), rows, rows * shape.record_bytes))
+            samples.append(ShapeSample(shape, servers, tp, log_dir / str(tp), rows, rows * shape.record_bytes))
             progress.advance(size)
     return samples
 
 
-def _batches(shape: Shape, size: int) -> list[bytes]:
+def _batches(shape: LogShape, size: int) -> list[bytes]:
     count = -(-size // (shape.records_per_batch * shape.record_bytes))
     each = shape.records_per_batch
     bodies = (_records(turn * each, each, shape.record_bytes) for turn in range(count))

@@ -35,7 +35,7 @@ from uuid import uuid4
 from kseg.etl.ledger.store import Ledger
 from kseg.jobs.bench import lake
 from kseg.jobs.bench.contenders import WrongCount
-from kseg.jobs.bench.relay import Link, Passed, Relay
+from kseg.jobs.bench.relay import Relay, RelayedLink, RelayedTraffic
 from kseg.jobs.bench.s3proxy import environment, s3proxy
 from kseg.jobs.bench.session import MASTER, bench_session
 from kseg.jobs.bench.workload import BenchTopic
@@ -70,13 +70,13 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class StoreLanding:
     """One run, and the next run, which had nothing to do. size: bytes of the table's Parquet files."""
 
     seconds: float
     land_seconds: float
     size: int
-    passed: Passed
+    passed: RelayedTraffic
     idle_seconds: float
     idle_requests: int
 
@@ -99,7 +99,7 @@ class Landed:
         return sum(number for request, number in self.passed.requests.items() if "/_kseg/" in request)
 
 
-def figures(topic: str, rows: int, landed: Mapping[str, Sequence[Landed]]) -> list[dict[str, Any]]:
+def figures(topic: str, rows: int, landed: Mapping[str, Sequence[StoreLanding]]) -> list[dict[str, Any]]:
     """One entry for each case of a topic: medians, requests, and how many times as fast as on the disk."""
     found = []
     for case, runs in landed.items():
@@ -137,13 +137,15 @@ def _measure(plan: Plan) -> dict[str, Any]:
     os.environ.update({**environment(front), "AWS_ALLOW_HTTP": "true"})
     with (
         s3proxy(folder / "s3", BUCKET) as store,
-        Relay([Link(HOST, front, HOST, store.port, in_turn="if-none-match")]) as relay,
+        Relay([RelayedLink(HOST, front, HOST, store.port, in_turn="if-none-match")]) as relay,
         bench_session(folder),
     ):
         # Creating a ledger checks its store with some hundred requests: do this here, not in a measured run.
         for root in (str(store.bucket), f"s3://{BUCKET}"):
             Ledger.open(_ledger(root))
-        landed: dict[str, dict[str, list[Landed]]] = {name: {case: [] for case in CASES} for name in ("raw", "wide")}
+        landed: dict[str, dict[str, list[StoreLanding]]] = {
+            name: {case: [] for case in CASES} for name in ("raw", "wide")
+        }
         for number in range(plan.warm_up + plan.rounds):
             for name, topic in (("raw", plan.raw), ("wide", plan.wide)):
                 for case in CASES:
@@ -155,7 +157,7 @@ def _measure(plan: Plan) -> dict[str, Any]:
     return {"late_by_ms": round(1000 * LATE_BY), "cases": cases}
 
 
-def _land(topic: BenchTopic, bucket: Path, case: str, relay: Relay, *, wide: bool) -> Landed:
+def _land(topic: BenchTopic, bucket: Path, case: str, relay: Relay, *, wide: bool) -> StoreLanding:
     """Raises WrongCount."""
     from deltalake import DeltaTable
 
@@ -180,7 +182,7 @@ def _land(topic: BenchTopic, bucket: Path, case: str, relay: Relay, *, wide: boo
         shutil.rmtree(place, ignore_errors=True)
     if rows != topic.rows:
         raise WrongCount(f"{case}: {rows} rows have landed of {topic.rows}")
-    return Landed(seconds, report.seconds["land"], size, passed, idle_seconds, sum(idle.requests.values()))
+    return StoreLanding(seconds, report.seconds["land"], size, passed, idle_seconds, sum(idle.requests.values()))
 
 
 def _ledger(root: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kseg.jobs.bench import avro_payloads, json_payloads, protobuf_payloads
 from kseg.jobs.bench.contenders import TUNING, Contender, WrongCount, connector, ours_to_delta
-from kseg.jobs.bench.figures import OURS, RAW, SPARK, Run
+from kseg.jobs.bench.figures import OURS, RAW, SPARK, MeasuredRun
 from kseg.jobs.bench.session import PROTOBUF_JAR
 from kseg.jobs.bench.workload import FIRST_TIMESTAMP, BenchTopic
 from kseg.segment_reader.encode.batches import Record
@@ -34,7 +34,7 @@ _SUMMED: Final = "id"
 
 
 @dataclass(frozen=True)
-class Format:
+class BenchmarkFormat:
     """make: makes a payload. decode: our job's section for values. files: those that it names. peer: Spark's column.
     jar: the environment variable that names the jar that Spark's side needs; None: it needs none."""
 
@@ -54,12 +54,12 @@ class Format:
         ]
 
 
-def formats() -> tuple[Format, ...]:
+def formats() -> tuple[BenchmarkFormat, ...]:
     """All formats; without Protobuf if the extra `protobuf` is not installed."""
     columns = ", ".join(f"{name}: {kind}" for name, kind in _JSON.columns.items())
     made = [
-        Format("json", _JSON.make, f"{{format: json, schema: {{columns: {{{columns}}}}}}}", {}, _from_json),
-        Format(
+        BenchmarkFormat("json", _JSON.make, f"{{format: json, schema: {{columns: {{{columns}}}}}}}", {}, _from_json),
+        BenchmarkFormat(
             "avro",
             _AVRO.make,
             "{format: avro, schema: {file: order.avsc}}",
@@ -70,14 +70,14 @@ def formats() -> tuple[Format, ...]:
     if protobuf_payloads.shapes():
         decode = "{format: protobuf, schema: {file: order.desc}, message: shop.Order}"
         files = {"order.desc": _PROTOBUF.descriptors}
-        made.append(Format("protobuf", _PROTOBUF.make, decode, files, _from_protobuf, PROTOBUF_JAR))
+        made.append(BenchmarkFormat("protobuf", _PROTOBUF.make, decode, files, _from_protobuf, PROTOBUF_JAR))
     return tuple(made)
 
 
 def measure(
     spark: SparkSession,
-    topics: Sequence[tuple[Format, BenchTopic]],
-    rounds: Callable[[Sequence[Contender], BenchTopic], list[Run]],
+    topics: Sequence[tuple[BenchmarkFormat, BenchTopic]],
+    rounds: Callable[[Sequence[Contender], BenchTopic], list[MeasuredRun]],
 ) -> dict[str, Any]:
     """rounds: runs contenders in turn, several times each. Spark's side of Protobuf is missing without its jar."""
     runs = [run for form, topic in topics for run in rounds(list(_contenders(spark, form, topic)), topic)]
@@ -88,20 +88,20 @@ def measure(
     }
 
 
-def _medians(runs: Sequence[Run], form: str) -> dict[str, float]:
+def _medians(runs: Sequence[MeasuredRun], form: str) -> dict[str, float]:
     """Thousand rows per second by way."""
     seconds = _seconds(runs, form)
     rows = next(run.rows for run in runs if run.sink == form)
     return {way: round(rows / taken / 1000, 1) for way, taken in seconds.items()}
 
 
-def _ratios(runs: Sequence[Run], form: str) -> dict[str, float]:
+def _ratios(runs: Sequence[MeasuredRun], form: str) -> dict[str, float]:
     """How many times as fast as each other way our job lands typed rows: its median time divided by ours."""
     seconds = _seconds(runs, form)
     return {f"typed_vs_{way}": round(taken / seconds[OURS], 2) for way, taken in seconds.items() if way != OURS}
 
 
-def _seconds(runs: Sequence[Run], form: str) -> dict[str, float]:
+def _seconds(runs: Sequence[MeasuredRun], form: str) -> dict[str, float]:
     by_way: dict[str, list[float]] = {}
     for run in runs:
         if run.sink == form:
@@ -109,8 +109,8 @@ def _seconds(runs: Sequence[Run], form: str) -> dict[str, float]:
     return {way: median(taken) for way, taken in by_way.items()}
 
 
-def _contenders(spark: SparkSession, form: Format, topic: BenchTopic) -> Iterator[Contender]:
-    sums = Sums((_SUMMED,))
+def _contenders(spark: SparkSession, form: BenchmarkFormat, topic: BenchTopic) -> Iterator[Contender]:
+    sums = ColumnSums((_SUMMED,))
     typed = f"decode: {{value: {form.decode}}}\n"
     yield Contender(OURS, form.name, lambda folder: _ours(form, topic, folder, typed), sums.check)
     yield Contender(RAW, form.name, lambda folder: ours_to_delta(topic, None, folder))
@@ -118,13 +118,13 @@ def _contenders(spark: SparkSession, form: Format, topic: BenchTopic) -> Iterato
         yield Contender(SPARK, form.name, lambda folder: _spark(spark, form, topic, folder), sums.check)
 
 
-def _ours(form: Format, topic: BenchTopic, folder: Path, decode: str) -> tuple[int, dict[str, float]]:
+def _ours(form: BenchmarkFormat, topic: BenchTopic, folder: Path, decode: str) -> tuple[int, dict[str, float]]:
     for name, content in form.files.items():
         (folder / name).write_bytes(content)
     return ours_to_delta(topic, None, folder, decode)
 
 
-def _spark(spark: SparkSession, form: Format, topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
+def _spark(spark: SparkSession, form: BenchmarkFormat, topic: BenchTopic, folder: Path) -> tuple[int, dict[str, float]]:
     frame: DataFrame = connector(spark, topic, TUNING).select(form.peer().alias("decoded"), *_ADDRESS)
     frame.select("decoded.*", *_ADDRESS).write.format("delta").mode("append").save(str(folder / "table"))
     return topic.rows, {}
@@ -150,7 +150,7 @@ def _from_protobuf() -> Column:
 
 
 @dataclass
-class Sums:
+class ColumnSums:
     """Checks that all tables of a topic have the same sums of these columns; for columns that are not integers or
     decimals, the same number of distinct values.
     """

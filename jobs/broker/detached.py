@@ -37,7 +37,7 @@ class RunningNode:
 
 
 @dataclass(frozen=True)
-class State:
+class BrokerState:
     """What ``broker.json`` says, and what of it is alive."""
 
     directory: str
@@ -68,7 +68,7 @@ def start(
     port: int | None = None,
     features: Mapping[str, int] | None = None,
     config: Mapping[str, str] | None = None,
-) -> tuple[State, bool]:
+) -> tuple[BrokerState, bool]:
     """Start a Kafka in a directory, or find the one that runs there.
 
     nodes: None means as many as the directory holds already, else one. port: of the first; of one that runs already it
@@ -89,7 +89,7 @@ def start(
         stop(directory)
     kafka = EmbeddedKafka(directory, nodes=nodes, port=port, features=features, config=config, detached=True).start()
     pids = kafka.pids
-    state = State(
+    state = BrokerState(
         str(directory.absolute()),
         VERSION,
         kafka.bootstrap_servers,
@@ -109,14 +109,14 @@ def start(
     return state, True
 
 
-def read(directory: Path) -> State | None:
+def read(directory: Path) -> BrokerState | None:
     """The state of the Kafka last started in a directory; None if there was none, or it was stopped in order."""
     try:
         found = json.loads(_file(directory).read_text())
     except FileNotFoundError:
         return None
     nodes = tuple(RunningNode(**node) for node in found.pop("nodes"))
-    return State(**found, nodes=nodes)
+    return BrokerState(**found, nodes=nodes)
 
 
 def stop(directory: Path) -> bool:

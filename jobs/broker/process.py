@@ -25,7 +25,7 @@ from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.listeners import Listener, scram_arguments
 from kseg.jobs.broker.ports import free_ports, is_free, on_free_ports
 from kseg.jobs.broker.probe import live_brokers
-from kseg.jobs.broker.properties import HOST, LOG4J, Node, new_cluster_id, server_properties, to_text
+from kseg.jobs.broker.properties import HOST, LOG4J, EmbeddedNode, new_cluster_id, server_properties, to_text
 from kseg.jobs.broker.server import Server
 from kseg.jobs.broker.shared_classes import archive_options
 
@@ -90,12 +90,12 @@ class EmbeddedKafka(Server[int]):
         self._scram = dict(scram or {})
         self._start_timeout = start_timeout
         self._detached = detached
-        self._nodes: tuple[Node, ...] = ()
+        self._nodes: tuple[EmbeddedNode, ...] = ()
 
     # What is running
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[EmbeddedNode, ...]:
         return self._nodes
 
     @property
@@ -138,7 +138,7 @@ class EmbeddedKafka(Server[int]):
         jars.ensure(jars.KAFKA)
         on_free_ports(self._start_on_free_ports, lambda: self._end_all(signal.SIGKILL))
 
-    def _node(self, number: int) -> Node:
+    def _node(self, number: int) -> EmbeddedNode:
         return next(node for node in self._nodes if node.id == number)
 
     def _start_on_free_ports(self) -> None:
@@ -163,7 +163,7 @@ class EmbeddedKafka(Server[int]):
             self._launch_node(node)
         self._await_ready(self._nodes, expected={node.id for node in self._nodes})
 
-    def _format(self, nodes: Sequence[Node]) -> None:
+    def _format(self, nodes: Sequence[EmbeddedNode]) -> None:
         if not nodes:
             return
         arguments = ["--cluster-id", self._cluster_id()]
@@ -176,7 +176,7 @@ class EmbeddedKafka(Server[int]):
             for _ in pool.map(lambda node: self._format_one(node, arguments), nodes):
                 pass
 
-    def _format_one(self, node: Node, arguments: Sequence[str]) -> None:
+    def _format_one(self, node: EmbeddedNode, arguments: Sequence[str]) -> None:
         command = self._java(node, "128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         command += ["kafka.tools.StorageTool", "format", "--config", str(node.properties_file), *arguments]
         run_logged(command, node.log_file, f"Node {node.id} could not be formatted")
@@ -190,17 +190,17 @@ class EmbeddedKafka(Server[int]):
                 return lines["cluster.id"]
         return new_cluster_id()
 
-    def _java(self, node: Node, heap: str, *options: str) -> list[str]:
+    def _java(self, node: EmbeddedNode, heap: str, *options: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(node.directory / 'log4j2.properties').as_uri()}"
         java = find_java()
         given = [f"-Xmx{heap}", *archive_options(java), *options, logging]
         return [java.command, *given, "-cp", jars.class_path(jars.KAFKA)]
 
-    def _launch_node(self, node: Node) -> None:
+    def _launch_node(self, node: EmbeddedNode) -> None:
         command = [*self._java(node, self._heap, *self._options), "kafka.Kafka", str(node.properties_file)]
         self._launch(node.id, command, log_file=node.log_file)
 
-    def _await_ready(self, nodes: Sequence[Node], *, expected: set[int]) -> None:
+    def _await_ready(self, nodes: Sequence[EmbeddedNode], *, expected: set[int]) -> None:
         # All of them: the first one may wait for the quorum of one that has ended, because its port was taken.
         children = {f"Node {node.id}": self._processes[node.id] for node in nodes}
         for node in nodes:
@@ -214,11 +214,11 @@ class EmbeddedKafka(Server[int]):
                 self._processes[node.id].leave_running()
 
 
-def _node(number: int, ports: Sequence[int], directory: Path) -> Node:
-    return Node(number, ports[0], ports[1], directory / f"node-{number}", tuple(ports[2:]))
+def _node(number: int, ports: Sequence[int], directory: Path) -> EmbeddedNode:
+    return EmbeddedNode(number, ports[0], ports[1], directory / f"node-{number}", tuple(ports[2:]))
 
 
-def _with_former_ports(node: Node) -> Node:
+def _with_former_ports(node: EmbeddedNode) -> EmbeddedNode:
     """A node that ran here before keeps its ports where they are still free: its clients find it again."""
     if not node.properties_file.exists():
         return node

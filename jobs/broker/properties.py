@@ -23,7 +23,7 @@ rootLogger.appenderRef.console.ref = Console
 
 
 @dataclass(frozen=True)
-class Node:
+class EmbeddedNode:
     """One combined broker and controller: its id (from 1), its loopback ports, and its folder.
 
     listener_ports: those of the listeners that it has beside PLAINTEXT, in their order.
@@ -51,7 +51,7 @@ class Node:
 
 
 def server_properties(
-    node: Node, nodes: Sequence[Node], extra: Mapping[str, str], listeners: Sequence[Listener] = ()
+    node: EmbeddedNode, nodes: Sequence[EmbeddedNode], extra: Mapping[str, str], listeners: Sequence[Listener] = ()
 ) -> dict[str, str]:
     """The settings of one node; ``extra`` goes over them, with ``{node}`` and ``{directory}`` for this node's own.
 
@@ -98,7 +98,7 @@ def server_properties(
     return more | properties | {key: _at(node, value) for key, value in extra.items()}
 
 
-def _at(node: Node, value: str) -> str:
+def _at(node: EmbeddedNode, value: str) -> str:
     return value.replace("{node}", str(node.id)).replace("{directory}", str(node.directory))
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from kseg.jobs.broker import detached, jars
-from kseg.jobs.broker.detached import State
-from kseg.jobs.invocation.server_commands import Server, directory_option, json_option
+from kseg.jobs.broker.detached import BrokerState
+from kseg.jobs.invocation.server_commands import ServerKind, directory_option, json_option
 from kseg.jobs.setup import fetch_jars
 
 _directory = directory_option("The folder of the broker's data. [default: 'broker' in kseg's cache]")
 
 
-def _document(state: State | None) -> dict[str, object]:
+def _document(state: BrokerState | None) -> dict[str, object]:
     if state is None:
         return {"bootstrap_servers": None, "log_dirs": [], "version": None, "pids": []}
     return {
@@ -27,12 +27,12 @@ def _document(state: State | None) -> dict[str, object]:
     }
 
 
-def _lines(state: State) -> list[str]:
+def _lines(state: BrokerState) -> list[str]:
     nodes = [f"  node {node.id}             pid {node.pid}, log {node.log_file}" for node in state.nodes]
     return [f"  bootstrap.servers  {state.bootstrap_servers}", *nodes]
 
 
-_SERVER = Server(
+_SERVER = ServerKind(
     noun="Kafka",
     place="Kafka",
     default_directory=detached.default_directory,

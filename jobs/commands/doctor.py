@@ -15,7 +15,7 @@ from kseg.jobs.invocation.job import load_job
 from kseg.jobs.invocation.options import command_config_option
 from kseg.jobs.output.standard_streams import while_read
 from kseg.jobs.output.tables import console_for
-from kseg.jobs.packaging.doctor import Finding, examine, healthy
+from kseg.jobs.packaging.doctor import DoctorFinding, examine, healthy
 
 _COLOURS = {"ok": "green", "note": "yellow", "missing": "red"}
 
@@ -48,17 +48,17 @@ def doctor(job_file: str | None, command_config: str | None, as_json: bool) -> i
     return int(ExitCode.DONE if fit else ExitCode.BAD_CONFIGURATION if not healthy(stores) else ExitCode.FAILED)
 
 
-def _examine_stores(job_file: str, command_config: str | None) -> list[Finding]:
+def _examine_stores(job_file: str, command_config: str | None) -> list[DoctorFinding]:
     from kseg.etl.errors import KsegError
     from kseg.jobs.packaging.store_findings import examine_stores
 
     try:
         return examine_stores(load_job(Invocation(command="doctor", command_config=command_config), job_file))
     except KsegError as error:
-        return [Finding("job file", "missing", str(error), error.remedy or "")]
+        return [DoctorFinding("job file", "missing", str(error), error.remedy or "")]
 
 
-def _show(findings: list[Finding], fit: bool) -> None:
+def _show(findings: list[DoctorFinding], fit: bool) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -15,7 +15,7 @@ from kseg.jobs.invocation.result import Result
 from kseg.jobs.output.files import writing_to
 
 if TYPE_CHECKING:
-    from kseg.jobs.inference.job_text import Draft
+    from kseg.jobs.inference.job_text import JobDraft
 
 
 FORMATS: Final = tuple(name for name, _ in in_samples())
@@ -130,7 +130,7 @@ def init(
     return Result(document, headline)
 
 
-def _check_partitions(partition_by: tuple[str, ...], draft: Draft) -> None:
+def _check_partitions(partition_by: tuple[str, ...], draft: JobDraft) -> None:
     """Raises ConfigurationError for a column that is not declared, or by whose type no table can be partitioned."""
     from kseg.etl.tables.parquet.layout import can_partition_by
     from kseg.jobs.api import bad_argument

@@ -8,20 +8,20 @@ from pathlib import Path
 import click
 
 from kseg.jobs.broker import jars
-from kseg.jobs.invocation.server_commands import Server, directory_option, json_option
+from kseg.jobs.invocation.server_commands import ServerKind, directory_option, json_option
 from kseg.jobs.registry import detached
-from kseg.jobs.registry.detached import State
+from kseg.jobs.registry.detached import RegistryState
 from kseg.jobs.setup import fetch_jars
 
 _directory = directory_option("The folder of the registry's log and schemas. [default: 'registry' in kseg's cache]")
 
 
-def _running(directory: Path) -> State | None:
+def _running(directory: Path) -> RegistryState | None:
     state = detached.read(directory)
     return state if state is not None and state.process() is not None else None
 
 
-def _document(state: State | None) -> dict[str, object]:
+def _document(state: RegistryState | None) -> dict[str, object]:
     if state is None:
         return {"url": None, "pid": None}
     return {
@@ -33,7 +33,7 @@ def _document(state: State | None) -> dict[str, object]:
     }
 
 
-_SERVER = Server(
+_SERVER = ServerKind(
     noun="registry",
     place="The registry",
     default_directory=detached.default_directory,

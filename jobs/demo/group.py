@@ -15,7 +15,7 @@ _NOT_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN
 
 
 @dataclass(frozen=True)
-class PartitionState:
+class DemoPartition:
     """One partition by the broker's answer. ``committed``: the group's offset, -1 where it has none."""
 
     partition: int
@@ -25,7 +25,7 @@ class PartitionState:
     high_watermark: int
 
 
-def partition_states(bootstrap_servers: str, group: str, topic: str, partitions: int) -> list[PartitionState]:
+def partition_states(bootstrap_servers: str, group: str, topic: str, partitions: int) -> list[DemoPartition]:
     """Offsets of a topic and of a group in it, by partition. Raises confluent_kafka.KafkaException."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -45,7 +45,7 @@ def partition_states(bootstrap_servers: str, group: str, topic: str, partitions:
     with Cluster(ClientConfig.from_properties({"bootstrap.servers": bootstrap_servers}, client_id="demo")) as cluster:
         notes = committed_offsets(cluster, group)
     return [
-        PartitionState(
+        DemoPartition(
             partition,
             max(-1, committed[partition].offset),
             notes[address].metadata or "" if (address := TopicPartitionOfOurs(topic, partition)) in notes else "",

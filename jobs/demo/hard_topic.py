@@ -46,7 +46,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass
-class Written:
+class ProducedCount:
     """The number of records produced so far (markers not counted)."""
 
     committed: int = 0
@@ -70,7 +70,7 @@ class HardTopic:
     name: str = "hard"
     partitions: int = PARTITIONS
     scale: float = 1.0
-    written: Written = field(default_factory=Written)
+    written: ProducedCount = field(default_factory=ProducedCount)
     _open: Producer | None = None
     _transactional: list[Producer] = field(default_factory=list)
     _serial: int = 0
@@ -104,7 +104,7 @@ class HardTopic:
         in_transactions = len(_TRANSACTIONAL_CODECS) * TRANSACTIONS * self._scaled(TRANSACTION_RECORDS)
         return plain + in_transactions + 2 * self._scaled(OPEN_RECORDS)
 
-    def write_round(self, advance: Advance = lambda _: None) -> Written:
+    def write_round(self, advance: Advance = lambda _: None) -> ProducedCount:
         """Write one round; ``advance`` is called with numbers of records as they are sent. Returns all so far."""
         self._commit_open()
         self._write_plain(advance)

@@ -25,11 +25,11 @@ from kseg.jobs.broker import jars
 from kseg.jobs.broker.java import use_java
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.jobs.demo import show, typed_orders
-from kseg.jobs.demo.group import PartitionState, partition_states
+from kseg.jobs.demo.group import DemoPartition, partition_states
 from kseg.jobs.demo.hard_topic import HardTopic
 from kseg.jobs.demo.runner import RunFailed, ingest, redrive, write_job, write_orders_job
 from kseg.jobs.demo.typed_orders import Verified
-from kseg.jobs.demo.verify import Comparison, compare, read_topic
+from kseg.jobs.demo.verify import RowComparison, compare, read_topic
 from kseg.jobs.invocation.failures import TerminatedError
 from kseg.jobs.invocation.stopping import stoppable
 from kseg.jobs.registry.process import EmbeddedRegistry
@@ -42,7 +42,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass
-class Totals:
+class DemoTotals:
     """The text of the demo's last line."""
 
     rows: int = 0
@@ -87,7 +87,7 @@ def run(directory: Path, scale: float, console: Console) -> None:
     fetch_jars(jars.KAFKA)
     fetch_jars(jars.APICURIO)
     job = _fresh(directory) / "demo.yaml"
-    totals = Totals()
+    totals = DemoTotals()
     with _bars(console) as bars:
         started = bars.spin("Starting Kafka")
         kafka = EmbeddedKafka(directory / "kafka")
@@ -114,7 +114,7 @@ def run(directory: Path, scale: float, console: Console) -> None:
     _finish(console, directory, totals, states, comparison, verified, time.monotonic() - began)
 
 
-def _verify(servers: str, topic: str, directory: Path, totals: Totals, bars: Bars) -> tuple[Any, Comparison]:
+def _verify(servers: str, topic: str, directory: Path, totals: DemoTotals, bars: Bars) -> tuple[Any, RowComparison]:
     table = _table(directory / "lake" / topic)
     advance = bars.count("Verifying with librdkafka", totals.rows)
     return table, compare(read_topic(servers, topic, totals.ends, advance), table)
@@ -164,9 +164,9 @@ def _orders(servers: str, directory: Path, scale: float, console: Console, bars:
 def _finish(
     console: Console,
     directory: Path,
-    totals: Totals,
-    states: list[PartitionState],
-    comparison: Comparison,
+    totals: DemoTotals,
+    states: list[DemoPartition],
+    comparison: RowComparison,
     orders: Verified,
     seconds: float,
 ) -> None:

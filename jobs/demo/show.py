@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kseg.jobs.demo.group import PartitionState
-from kseg.jobs.demo.hard_topic import Written
-from kseg.jobs.demo.typed_orders import Written as Orders
+from kseg.jobs.demo.group import DemoPartition
+from kseg.jobs.demo.hard_topic import ProducedCount
+from kseg.jobs.demo.typed_orders import WrittenOrders as Orders
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ _ROWS = 8
 _FIXED = {"partition": 9, "offset": 6, "timestamp": 12, "key": 12}
 
 
-def written(number: int, total: Written) -> str:
+def written(number: int, total: ProducedCount) -> str:
     """One line on the topic's content after a round."""
     return (
         f"Round {number}: {total.records:,} records are in the topic: {total.committed:,} committed, "
@@ -77,7 +77,7 @@ def first_rows(console: Console, table: pa.Table) -> None:
     console.print(shown)
 
 
-def group(console: Console, name: str, states: Sequence[PartitionState]) -> None:
+def group(console: Console, name: str, states: Sequence[DemoPartition]) -> None:
     """The group's offsets beside the topic's, as the broker reports them."""
     table = Table(title=f"Group {name}, as the broker reports it", title_justify="left")
     for column in ("partition", "committed", "last stable offset", "high watermark"):

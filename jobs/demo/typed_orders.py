@@ -48,7 +48,7 @@ Address = tuple[int, int]
 
 
 @dataclass
-class Written:
+class WrittenOrders:
     """The contents of the topic so far: orders that land at once, that land by a redrive, and that never do."""
 
     good: int = 0
@@ -68,7 +68,7 @@ class Orders:
         self._schemas = [parse_schema(version) for version in VERSIONS]
         self._registry, self._count = registry, count
         self._ids: list[int] = []
-        self.written = Written()
+        self.written = WrittenOrders()
 
     def create(self) -> None:
         """Create the topic."""
@@ -79,7 +79,7 @@ class Orders:
         for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
             created.result(_TIMEOUT)
 
-    def write_round(self, advance: Callable[[int], None]) -> Written:
+    def write_round(self, advance: Callable[[int], None]) -> WrittenOrders:
         """The next round, with the schema that is new in it registered first."""
         self._ids.append(_register(self._registry, VERSIONS[len(self._ids)]))
         first = self.written.good + self.written.negative + self.written.unreadable

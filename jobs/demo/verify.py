@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RowComparison:
     """The result of a comparison. ``verified``: rows equal in every column; ``faults``: the differences, as text."""
 
     verified: int
@@ -92,7 +92,7 @@ def read_topic(
     return pa.Table.from_batches(batches, SCHEMA)
 
 
-def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> Comparison:
+def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> RowComparison:
     """Compare what the topic holds with what a table holds; both need the columns of ``SCHEMA``.
 
     Each kind of fault lists at most ``shown`` addresses: missing, twice, too many, and each column that differs.
@@ -113,14 +113,14 @@ def compare(expected: pa.Table, actual: pa.Table, *, shown: int = 10) -> Compari
             )
             if only.num_rows:
                 faults.append(_fault_text(fault, only, shown))
-        return Comparison(0, tuple(faults))
+        return RowComparison(0, tuple(faults))
     right = pa.array([True] * expected.num_rows, pa.bool_())
     for column in COLUMNS:
         same = _same(expected[column], actual[column])
         if not pc.all(same, min_count=0).as_py():
             faults.append(_fault_text(f"differ in {column}", expected.filter(pc.invert(same)), shown))
             right = pc.and_(right, same)
-    return Comparison(int(pc.sum(right).as_py() or 0), tuple(faults))
+    return RowComparison(int(pc.sum(right).as_py() or 0), tuple(faults))
 
 
 def _batch(messages: Sequence[Message]) -> pa.RecordBatch:

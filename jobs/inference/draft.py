@@ -19,7 +19,7 @@ from kseg.etl.decoding.formats.registry import FORMATS
 from kseg.etl.decoding.payload import PayloadPlan
 from kseg.etl.errors import listed
 from kseg.jobs.api.properties import may_be_secret
-from kseg.jobs.inference.job_text import Draft, Payload, job_text, rescues, shown, uses_registry
+from kseg.jobs.inference.job_text import DraftedPayload, JobDraft, job_text, rescues, shown, uses_registry
 from kseg.jobs.inference.json_seen import seen_in
 from kseg.jobs.inference.json_types import columns_of
 from kseg.jobs.inference.payloads import FRAMED, Recognised, recognise
@@ -42,7 +42,7 @@ class Drafted:
     """The file's text, and notes that a user should read before a run."""
 
     text: str
-    draft: Draft
+    draft: JobDraft
     notes: tuple[str, ...]
 
 
@@ -64,7 +64,7 @@ def draft_of(
     """
     key = _payload(sampled.keys, registry, most_columns, records=False)
     value = _payload(sampled.values, registry, most_columns, records=True, format=format)
-    draft = Draft(
+    draft = JobDraft(
         topic,
         kafka,
         table,
@@ -109,26 +109,26 @@ def _payload(
     *,
     records: bool,
     format: str | None = None,
-) -> Payload:
+) -> DraftedPayload:
     found = recognise(payloads, set_aside=records, given=format)
     if found.documents and records:
-        return Payload(found, columns_of(seen_in(found.documents), most))
+        return DraftedPayload(found, columns_of(seen_in(found.documents), most))
     if found.format == FRAMED and registry is not None:
         return _framed(found, payloads, registry)
-    return Payload(found)
+    return DraftedPayload(found)
 
 
-def _framed(found: Recognised, payloads: list[bytes | None], registry: Mapping[str, str]) -> Payload:
+def _framed(found: Recognised, payloads: list[bytes | None], registry: Mapping[str, str]) -> DraftedPayload:
     """The type is that of all schemas; None if they have several types."""
     with SchemaRegistry(RegistryConfig.from_properties(registry)) as client:
         schemas = {key: client.schema(key) for key in found.schemas}
         types = {schema.type for schema in schemas.values()}
         if types != {"JSON"}:
-            return Payload(found, schema_type=types.pop() if len(types) == 1 else None)
-        return Payload(found, schema_type="JSON", finer=_documents_with_finer_times(payloads, schemas, client))
+            return DraftedPayload(found, schema_type=types.pop() if len(types) == 1 else None)
+        return DraftedPayload(found, schema_type="JSON", finer=_documents_with_finer_times(payloads, schemas, client))
 
 
-def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
+def _notes(draft: JobDraft, sampled: Sample) -> Iterable[str]:
     for source, payload in (("keys", draft.key), ("values", draft.value)):
         found = payload.recognised
         if found.mixed:
@@ -151,7 +151,7 @@ def _notes(draft: Draft, sampled: Sample) -> Iterable[str]:
         yield from _undecodable(sampled, columns, draft.value)
 
 
-def _undecodable(sampled: Sample, columns: Mapping[str, str], value: Payload) -> Iterable[str]:
+def _undecodable(sampled: Sample, columns: Mapping[str, str], value: DraftedPayload) -> Iterable[str]:
     """A note on sampled values that the job cannot decode, if there are more than become dead letters."""
     payloads = pa.array(sampled.values, pa.binary())
     decoder = _decoder(value, columns)
@@ -164,7 +164,7 @@ def _undecodable(sampled: Sample, columns: Mapping[str, str], value: Payload) ->
         yield f"{len(bad):,} sampled value(s) cannot be decoded ({said}), the first: {first}"
 
 
-def _decoder(value: Payload, columns: Mapping[str, str]) -> PayloadDecoder:
+def _decoder(value: DraftedPayload, columns: Mapping[str, str]) -> PayloadDecoder:
     """The decoder of the job's values, but that unknown fields are ignored."""
     form = FORMATS[value.recognised.format]
     times: Literal["fail", "truncate"] = "truncate" if value.finer_times else "fail"

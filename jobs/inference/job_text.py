@@ -12,7 +12,7 @@ import yaml
 
 from kseg.etl.decoding.formats.registry import FORMATS, of_registry_type
 from kseg.etl.errors import listed
-from kseg.jobs.inference.json_types import Column
+from kseg.jobs.inference.json_types import InferredColumn
 from kseg.jobs.inference.payloads import FRAMED, Recognised, plain_format, words_of
 
 _PLAIN: Final = re.compile(r"[A-Za-z_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
@@ -22,12 +22,12 @@ _COMMENTS_AT: Final = 44
 
 
 @dataclass(frozen=True)
-class Payload:
+class DraftedPayload:
     """Keys or values. schema_type: of framed payloads in the registry: AVRO, PROTOBUF, JSON; None: not known. finer:
     number of framed documents with times that have digits below a microsecond."""
 
     recognised: Recognised
-    columns: Sequence[Column] = ()
+    columns: Sequence[InferredColumn] = ()
     schema_type: str | None = None
     finer: int = 0
 
@@ -43,22 +43,22 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Draft:
+class JobDraft:
     """The content of the job file. kafka, registry: client properties; secrets are references."""
 
     topic: str
     kafka: Mapping[str, str]
     table: str
     registry: Mapping[str, str] | None
-    key: Payload
-    value: Payload
+    key: DraftedPayload
+    value: DraftedPayload
     records: int
     offsets: int
     partitions: int
     partition_by: tuple[str, ...] = ()
 
 
-def uses_registry(draft: Draft) -> bool:
+def uses_registry(draft: JobDraft) -> bool:
     """Whether the job decodes with the registry's schemas."""
     return draft.registry is not None and any("schema: registry" in line for line in _decode(draft))
 
@@ -69,7 +69,7 @@ def job_name(topic: str) -> str:
     return name or "job"
 
 
-def job_text(draft: Draft) -> str:
+def job_text(draft: JobDraft) -> str:
     """The whole file."""
     name = job_name(draft.topic)
     lines = [
@@ -100,7 +100,7 @@ def job_text(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _decode(draft: Draft) -> list[str]:
+def _decode(draft: JobDraft) -> list[str]:
     """The `decode:` section; a comment instead if all keys and values are null."""
     taken = {column.column.lower() for column in draft.value.columns if column.type is not None}
     key = _primitive("key", draft.key, taken)
@@ -111,12 +111,12 @@ def _decode(draft: Draft) -> list[str]:
     return ["decode:", *key, *value, *kept, "  keep: [timestamp]", *_set_aside(draft.value)]
 
 
-def _set_aside(payload: Payload) -> list[str]:
+def _set_aside(payload: DraftedPayload) -> list[str]:
     """The lines for values of another format."""
     return [_commented("  on_error: dead_letter", _mixed(payload.recognised))] if payload.others else []
 
 
-def _most_dead_letters(payload: Payload) -> list[str]:
+def _most_dead_letters(payload: DraftedPayload) -> list[str]:
     """The limit of dead letters in a run: twice their share in the sample."""
     if not payload.others:
         return []
@@ -124,7 +124,7 @@ def _most_dead_letters(payload: Payload) -> list[str]:
     return [_commented(f"  dead_letters: {{max: {share}%}}", "a run with more of them is refused")]
 
 
-def _why_value(payload: Payload) -> list[str]:
+def _why_value(payload: DraftedPayload) -> list[str]:
     found = payload.recognised
     if found.format == FRAMED:
         return ["# Values are framed by a schema registry: `kseg init --registry URL` decodes them."]
@@ -137,13 +137,13 @@ def _mixed(found: Recognised) -> str:
     return ", ".join(f"{count:,} {word}" for word, count in found.mixed)
 
 
-def _value(payload: Payload, taken: set[str]) -> list[str]:
+def _value(payload: DraftedPayload, taken: set[str]) -> list[str]:
     if any(column.type is not None for column in payload.columns):
         return _documents(payload)
     return _primitive("value", payload, taken)
 
 
-def _primitive(source: str, payload: Payload, taken: set[str]) -> list[str]:
+def _primitive(source: str, payload: DraftedPayload, taken: set[str]) -> list[str]:
     """The lines for a key or value that is not a document; none if all are null."""
     found = payload.recognised
     if found.format == "none":
@@ -171,7 +171,7 @@ def _names(source: str) -> list[str]:
     return [source, f"record_{source}", f"kafka_{source}", *(f"{source}_{number}" for number in range(2, 10_000))]
 
 
-def _documents(payload: Payload) -> list[str]:
+def _documents(payload: DraftedPayload) -> list[str]:
     """The lines for values whose columns are inferred."""
     found = payload.recognised
     said = f"{found.count - found.others:,} values are {words_of(found.format)}" + (
@@ -208,7 +208,7 @@ def rescues(format: str) -> bool:
     return "rescue" in FORMATS[format].unknown_fields
 
 
-def _finer(payload: Payload) -> list[str]:
+def _finer(payload: DraftedPayload) -> list[str]:
     """The line for times that no column of the table can hold exactly; none if there are none in the sample."""
     if not payload.finer_times:
         return []
@@ -219,7 +219,7 @@ def _finer(payload: Payload) -> list[str]:
 _MOST_LEFT: Final = 100
 
 
-def _counts(column: Column, of: int) -> str:
+def _counts(column: InferredColumn, of: int) -> str:
     said = "in all" if column.present == of else f"in {column.present:,} of {of:,}"
     said += f", null in {column.nulls:,}" if column.nulls else ""
     return said + (f"; {column.note}" if column.note else "")

@@ -64,7 +64,7 @@ class Numbers:
 
 
 @dataclass
-class Seen:
+class SeenValues:
     """One field, an array's elements, or the documents themselves.
 
     kinds: number of values by kind. texts: number of strings by possible type: `instant` (ISO 8601 with a zone),
@@ -75,8 +75,8 @@ class Seen:
     kinds: Counter[str] = field(default_factory=Counter)
     numbers: Numbers = field(default_factory=Numbers)
     texts: Counter[str] = field(default_factory=Counter)
-    element: Seen | None = None
-    members: dict[str, Seen] = field(default_factory=dict)
+    element: SeenValues | None = None
+    members: dict[str, SeenValues] = field(default_factory=dict)
     twice: set[str] = field(default_factory=set)
 
     @property
@@ -101,7 +101,7 @@ class Seen:
         elif kind == "string":
             self.texts.update(_texts(value))
         elif kind == "array":
-            self.element = self.element or Seen()
+            self.element = self.element or SeenValues()
             for each in value:
                 self.element.add(each)
         elif kind == "object":
@@ -110,27 +110,27 @@ class Seen:
                 self.twice |= {name for name, count in Counter(names).items() if count > 1}
             for name, each in value:
                 if name not in self.members:
-                    self.members[name] = Seen()
+                    self.members[name] = SeenValues()
                 self.members[name].add(each)
 
-    def merge(self, other: Seen) -> None:
+    def merge(self, other: SeenValues) -> None:
         """Add the statistics of another field."""
         self.kinds.update(other.kinds)
         self.numbers.merge(other.numbers)
         self.texts.update(other.texts)
         self.twice |= other.twice
         if other.element is not None:
-            self.element = self.element or Seen()
+            self.element = self.element or SeenValues()
             self.element.merge(other.element)
         for name, each in other.members.items():
             if name not in self.members:
-                self.members[name] = Seen()
+                self.members[name] = SeenValues()
             self.members[name].merge(each)
 
 
-def seen_in(documents: Iterable[Any]) -> Seen:
+def seen_in(documents: Iterable[Any]) -> SeenValues:
     """The statistics of documents (`etl.decoding.formats.documents`)."""
-    seen = Seen()
+    seen = SeenValues()
     for document in documents:
         seen.add(document)
     return seen

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kseg.etl.rows.names import FORBIDDEN_IN_NAMES, RESERVED_PREFIX
-from kseg.jobs.inference.json_seen import Numbers, Seen
+from kseg.jobs.inference.json_seen import Numbers, SeenValues
 from kseg.segment_reader.payload.ddl import MOST_DIGITS, quoted
 
 _INT64: Final = 2**63
@@ -34,7 +34,7 @@ _MILLIS: Final = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class InferredColumn:
     """A field of the sampled documents. type: DDL, None: it is not declared. column: its name in the table. finer:
     number of its timestamps, nested ones too, that have digits below a microsecond."""
 
@@ -47,7 +47,7 @@ class Column:
     finer: int = 0
 
 
-def columns_of(documents: Seen, most: int) -> list[Column]:
+def columns_of(documents: SeenValues, most: int) -> list[InferredColumn]:
     """The columns of documents that are objects, in the order in which fields appeared.
 
     most: the number of declared columns: the most frequent fields.
@@ -68,18 +68,18 @@ def columns_of(documents: Seen, most: int) -> list[Column]:
         column = _free_name(name, taken) if kind is not None else ""
         taken.add(column.lower())
         finer = 0 if kind is None else finer_times(seen)
-        columns.append(Column(name, kind, seen.count, seen.nulls, note, column, finer))
+        columns.append(InferredColumn(name, kind, seen.count, seen.nulls, note, column, finer))
     return columns
 
 
-def finer_times(seen: Seen) -> int:
+def finer_times(seen: SeenValues) -> int:
     """Number of timestamps in a field, nested ones too, that have digits below a microsecond."""
     parts = [*seen.members.values(), *([seen.element] if seen.element is not None else [])]
     own = seen.texts["finer"] if type_of(seen) == "timestamp" else 0
     return own + sum(map(finer_times, parts))
 
 
-def type_of(seen: Seen, depth: int = 1) -> str | None:
+def type_of(seen: SeenValues, depth: int = 1) -> str | None:
     """The DDL type that holds all values; None: there is none."""
     kinds = seen.present
     if not kinds or depth > _DEEPEST:
@@ -119,9 +119,9 @@ def _decimal(numbers: Numbers) -> str:
     return f"decimal({_USUAL_DIGITS if digits <= _USUAL_DIGITS else MOST_DIGITS},{numbers.scale})"
 
 
-def _object(seen: Seen, depth: int) -> str | None:
+def _object(seen: SeenValues, depth: int) -> str | None:
     if _varies(seen) and not seen.twice:
-        value = Seen()
+        value = SeenValues()
         for member in seen.members.values():
             value.merge(member)
         kind = type_of(value, depth + 1)
@@ -137,13 +137,13 @@ def _object(seen: Seen, depth: int) -> str | None:
     return f"struct<{', '.join(fields)}>" if fields else None
 
 
-def _varies(seen: Seen) -> bool:
+def _varies(seen: SeenValues) -> bool:
     names, objects = len(seen.members), seen.kinds["object"]
     had = sum(member.count for member in seen.members.values())
     return names >= _NAMES_OF_A_MAP and had <= _SHARE_OF_A_MAP * names * objects
 
 
-def _nested_names(seen: Seen) -> list[str]:
+def _nested_names(seen: SeenValues) -> list[str]:
     """Names that a struct in a table can have. Of names that differ only in case, the most frequent one."""
     best: dict[str, str] = {}
     for name in sorted(seen.members, key=lambda name: -seen.members[name].count):
@@ -164,7 +164,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def note_of(seen: Seen) -> str:
+def note_of(seen: SeenValues) -> str:
     """The note on what is ambiguous about a field, or why it has no type; else empty."""
     kinds = seen.present
     if not kinds:
@@ -192,7 +192,7 @@ def note_of(seen: Seen) -> str:
 _WORDS: Final = {"instant": "times with a zone", "local": "times without a zone", "date": "dates"}
 
 
-def _why_none(seen: Seen) -> str:
+def _why_none(seen: SeenValues) -> str:
     kinds = {**seen.kinds}
     kinds.pop("null", None)
     if len(kinds) > 1 and not set(kinds) <= {"integer", "fraction"}:

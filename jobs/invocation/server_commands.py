@@ -1,6 +1,6 @@
 """``start``, ``stop`` and ``status`` of a server that is kept on this machine for trying things out.
 
-`kseg broker` and `kseg registry` have the same options, output and exit codes; a `Server` holds what differs.
+`kseg broker` and `kseg registry` have the same options, output and exit codes; a `ServerKind` holds what differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def directory_option(text: str) -> Callable[[Any], Any]:
 
 
 @dataclass(frozen=True)
-class Server(Generic[S]):
+class ServerKind(Generic[S]):
     """One kind of server; `S` is the state of one that was started in a directory.
 
     noun: as in "No Kafka runs in …". place: as in "The registry in … is stopped".

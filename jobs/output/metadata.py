@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, write_deltalake
 
 from kseg.etl.internal_topics.locations import LogDirs
-from kseg.etl.internal_topics.metadata_log import Metadata, read_metadata
+from kseg.etl.internal_topics.metadata_log import ReplayedMetadata, read_metadata
 from kseg.etl.internal_topics.metadata_tables import metadata_tables
 from kseg.etl.ledger.store_errors import check_place
 
@@ -21,7 +21,7 @@ from kseg.etl.ledger.store_errors import check_place
 class MetadataTables:
     """The metadata, and the requested tables of it."""
 
-    metadata: Metadata
+    metadata: ReplayedMetadata
     tables: dict[str, pa.Table]
 
     def rows(self, *, brief: bool = False) -> dict[str, Any]:

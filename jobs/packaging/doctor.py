@@ -31,7 +31,7 @@ _DISK_WANTED = 1 * _GIB
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """One thing that was examined. ``remedy`` is empty where nothing is to be done."""
 
     subject: str
@@ -43,36 +43,38 @@ class Finding:
         return asdict(self)
 
 
-def examine() -> list[Finding]:
+def examine() -> list[DoctorFinding]:
     """Everything, in the order in which it should be fixed."""
     return [_python(), _java(), *_packages(), _data_source(), _decoders(), *_jars(), _ports(), _memory(), _disk()]
 
 
-def healthy(findings: list[Finding]) -> bool:
+def healthy(findings: list[DoctorFinding]) -> bool:
     """Whether nothing that is needed is missing."""
     return all(finding.level != "missing" for finding in findings)
 
 
-def _python() -> Finding:
-    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+def _python() -> DoctorFinding:
+    return DoctorFinding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
-def _java() -> Finding:
+def _java() -> DoctorFinding:
     try:
         java = find_java()
     except LocalServerError as error:
-        return Finding("Java", "missing", error.message, error.remedy or REMEDY)
-    return Finding("Java", "ok", f"{java.version} ({java.home}, by {java.origin})")
+        return DoctorFinding("Java", "missing", error.message, error.remedy or REMEDY)
+    return DoctorFinding("Java", "ok", f"{java.version} ({java.home}, by {java.origin})")
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[DoctorFinding]:
     """The distribution's requirements against what is installed; the right ones share one line."""
     from packaging.requirements import Requirement
 
     try:
         required = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or []]
     except metadata.PackageNotFoundError:
-        yield Finding("packages", "missing", f"{DISTRIBUTION} is not installed", "Run `make setup`, or pip install it.")
+        yield DoctorFinding(
+            "packages", "missing", f"{DISTRIBUTION} is not installed", "Run `make setup`, or pip install it."
+        )
         return
     shown = []
     for requirement in required:
@@ -81,72 +83,78 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Finding(requirement.name, "missing", "not installed", f"pip install '{requirement}'")
+            yield DoctorFinding(requirement.name, "missing", "not installed", f"pip install '{requirement}'")
             continue
         if requirement.specifier.contains(version, prereleases=True):
             shown.append(f"{requirement.name} {version}")
         else:
-            yield Finding(
+            yield DoctorFinding(
                 requirement.name,
                 "missing",
                 f"{version}, needed {requirement.specifier}",
                 f"pip install '{requirement}'",
             )
     main = [text for text in shown if re.match(r"pyspark|deltalake|pyarrow|numba ", text)]
-    yield Finding("packages", "ok", f"{len(shown)} as required, among them {', '.join(main)}")
+    yield DoctorFinding("packages", "ok", f"{len(shown)} as required, among them {', '.join(main)}")
 
 
-def _data_source() -> Finding:
+def _data_source() -> DoctorFinding:
     if any(module.name == SPARK_MODULE for module in pkgutil.iter_modules()):
-        return Finding("Spark source", "ok", f"{SPARK_MODULE}: spark.read.format('kseg') works without registering")
+        return DoctorFinding(
+            "Spark source", "ok", f"{SPARK_MODULE}: spark.read.format('kseg') works without registering"
+        )
     remedy = f"Only spark.read.format('kseg') needs it; install {DISTRIBUTION} again with pip."
-    return Finding("Spark source", "note", f"Spark will not find {SPARK_MODULE}", remedy)
+    return DoctorFinding("Spark source", "note", f"Spark will not find {SPARK_MODULE}", remedy)
 
 
-def _decoders() -> Finding:
+def _decoders() -> DoctorFinding:
     try:
         from kseg.segment_reader.payload.cached import decoders_are_compiled
 
         compiled = decoders_are_compiled()
     except ImportError as error:  # its package is missing, and a finding of its own
-        return Finding("decoders", "missing", f"cannot be imported: {error}", "Install the packages that are missing.")
+        return DoctorFinding(
+            "decoders", "missing", f"cannot be imported: {error}", "Install the packages that are missing."
+        )
     if compiled:
-        return Finding("decoders", "ok", "compiled for this processor")
-    return Finding("decoders", "note", "not compiled yet", "`kseg setup` compiles them; else the first run does, once.")
+        return DoctorFinding("decoders", "ok", "compiled for this processor")
+    return DoctorFinding(
+        "decoders", "note", "not compiled yet", "`kseg setup` compiles them; else the first run does, once."
+    )
 
 
-def _jars() -> Iterator[Finding]:
+def _jars() -> Iterator[DoctorFinding]:
     uses = {jars.DELTA: "tables that need Spark's writer", jars.KAFKA: "kseg broker, the demo and the tests"}
     for name, use in uses.items():
         if jars.present(name):
-            yield Finding(f"jars {name}", "ok", str(jars.directory(name)))
+            yield DoctorFinding(f"jars {name}", "ok", str(jars.directory(name)))
         else:
             remedy = f"Only {use} need them; `kseg setup` fetches them, or their first use."
-            yield Finding(f"jars {name}", "note", f"not in {jars.directory(name)}", remedy)
+            yield DoctorFinding(f"jars {name}", "note", f"not in {jars.directory(name)}", remedy)
 
 
-def _ports() -> Finding:
+def _ports() -> DoctorFinding:
     try:
         port = free_ports(1)[0]
     except LocalServerError as error:
-        return Finding("ports", "note", error.message, "Only kseg broker, the demo and the tests need some.")
-    return Finding("ports", "ok", f"loopback can be listened on (127.0.0.1:{port})")
+        return DoctorFinding("ports", "note", error.message, "Only kseg broker, the demo and the tests need some.")
+    return DoctorFinding("ports", "ok", f"loopback can be listened on (127.0.0.1:{port})")
 
 
-def _memory() -> Finding:
+def _memory() -> DoctorFinding:
     memory = psutil.virtual_memory()
     found = f"{memory.available / _GIB:.1f} GiB free of {memory.total / _GIB:.1f}, {psutil.cpu_count()} cores"
     if memory.available < _MEMORY_WANTED:
-        return Finding("memory", "note", found, "Spark and a broker together want about 4 GiB; close something.")
-    return Finding("memory", "ok", found)
+        return DoctorFinding("memory", "note", found, "Spark and a broker together want about 4 GiB; close something.")
+    return DoctorFinding("memory", "ok", found)
 
 
-def _disk() -> Finding:
+def _disk() -> DoctorFinding:
     folder = cache_root()
     while not folder.exists():
         folder = folder.parent
     free = psutil.disk_usage(str(folder)).free
     found = f"{free / _GIB:.1f} GiB free for the cache ({cache_root()})"
     if free < _DISK_WANTED:
-        return Finding("disk", "note", found, "Set KSEG_CACHE to a folder with more free space.")
-    return Finding("disk", "ok", found)
+        return DoctorFinding("disk", "note", found, "Set KSEG_CACHE to a folder with more free space.")
+    return DoctorFinding("disk", "ok", found)

@@ -12,16 +12,16 @@ from kseg.etl.errors import ConfigurationError, KsegError
 from kseg.etl.ledger.conditional_put import CONTENDERS, check_races, refuse_unsafe, store_of
 from kseg.etl.ledger.object_store import is_local
 from kseg.etl.ledger.store_errors import check_endpoint, check_place
-from kseg.jobs.packaging.doctor import Finding
+from kseg.jobs.packaging.doctor import DoctorFinding
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
 
 
-def examine_stores(job: Job) -> list[Finding]:
+def examine_stores(job: Job) -> list[DoctorFinding]:
     """One finding for each store, and for each local folder: the right to write is that of a folder. Names in a catalog
     are left out: Spark alone knows where those tables are."""
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], DoctorFinding] = {}
     for setting, location in _locations(job):
         examined = ("file", location) if is_local(location) else store_of(location)
         if examined not in found:
@@ -41,7 +41,7 @@ def _locations(job: Job) -> Iterator[tuple[str, str]]:
         yield "sink.quarantine", job.quarantine
 
 
-def _examine(setting: str, location: str) -> Finding:
+def _examine(setting: str, location: str) -> DoctorFinding:
     subject = f"store of {setting}"
     made = [] if "://" in location else [p for p in (Path(location), *Path(location).parents) if not p.exists()]
     try:
@@ -51,15 +51,17 @@ def _examine(setting: str, location: str) -> Finding:
         races = check_races(location, {}, setting=setting)
     except ConfigurationError as error:
         fault = error.faults[0]
-        return Finding(subject, "missing", f"{location}: {fault.message}", fault.remedy or "")
+        return DoctorFinding(subject, "missing", f"{location}: {fault.message}", fault.remedy or "")
     except KsegError as error:
-        return Finding(subject, "missing", f"{location}: {error.message}", error.remedy or "")
+        return DoctorFinding(subject, "missing", f"{location}: {error.message}", error.remedy or "")
     finally:
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
     if not races:
-        return Finding(
+        return DoctorFinding(
             subject, "note", f"{location}: not checked: Amazon S3 by a profile or role, HDFS, or a lock table"
         )
-    return Finding(subject, "ok", f"{location}: put-if-absent ({races} keys, {CONTENDERS} writers, one winner each)")
+    return DoctorFinding(
+        subject, "ok", f"{location}: put-if-absent ({races} keys, {CONTENDERS} writers, one winner each)"
+    )

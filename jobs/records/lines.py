@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from typing import Final, Literal
 
 from kseg.etl.config.times import epoch_millis, parse_instant
-from kseg.segment_reader.payload.json.document import Token, Value, parse
+from kseg.segment_reader.payload.json.document import JsonToken, Value, parse
 from kseg.segment_reader.payload.plain import BadPayload
 
 LineFormat = Literal["lines", "json"]
@@ -75,7 +75,7 @@ def _of_json(line: bytes, number: int) -> NewRecord:
         document = parse(line, 0, _DEEPEST)
     except BadPayload as error:
         raise BadLine(number, f"is not JSON: {error.message}") from None
-    if document.token is not Token.OBJECT:
+    if document.token is not JsonToken.OBJECT:
         raise BadLine(number, "is no object with key, value, headers, partition or timestamp")
     members: dict[str, Value] = {}
     for member in document.members:
@@ -88,14 +88,14 @@ def _of_json(line: bytes, number: int) -> NewRecord:
         members[member.name] = member.value
     if "value" not in members and "valueBase64" not in members:
         raise BadLine(number, 'has neither value nor valueBase64; a tombstone is "value": null')
-    given = Given(line, number, members)
+    given = LineMembers(line, number, members)
     return NewRecord(
         given.payload("key"), given.payload("value"), given.headers(), given.partition(), given.timestamp()
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LineMembers:
     """The members of one line's object. Each method raises BadLine."""
 
     line: bytes
@@ -105,9 +105,9 @@ class Given:
     def payload(self, name: str) -> bytes | None:
         encoded = self.members.get(f"{name}Base64")
         found = self.members.get(name)
-        if encoded is None or encoded.token is Token.NULL:
+        if encoded is None or encoded.token is JsonToken.NULL:
             return None if found is None else self._bytes(found)
-        if found is not None and found.token is not Token.NULL:
+        if found is not None and found.token is not JsonToken.NULL:
             raise BadLine(self.number, f"has both {name} and {name}Base64")
         return self._decoded(encoded, f"{name}Base64")
 
@@ -118,37 +118,37 @@ class Given:
         if plain is not None:
             raise BadLine(self.number, "has both headers and headersBase64")
         return tuple(
-            (name, None if value.token is Token.NULL else self._decoded(value, "headersBase64"))
+            (name, None if value.token is JsonToken.NULL else self._decoded(value, "headersBase64"))
             for name, value in encoded
         )
 
     def _pairs(self, name: str) -> list[tuple[str, Value]] | None:
         found = self.members.get(name)
-        if found is None or found.token is Token.NULL:
+        if found is None or found.token is JsonToken.NULL:
             return None
-        if found.token is Token.OBJECT:
+        if found.token is JsonToken.OBJECT:
             return [(member.name, member.value) for member in found.members]
-        pairs = [(entry.elements if entry.token is Token.ARRAY else []) for entry in found.elements]
-        if found.token is not Token.ARRAY or any(len(p) != 2 or p[0].token is not Token.STRING for p in pairs):
+        pairs = [(entry.elements if entry.token is JsonToken.ARRAY else []) for entry in found.elements]
+        if found.token is not JsonToken.ARRAY or any(len(p) != 2 or p[0].token is not JsonToken.STRING for p in pairs):
             raise BadLine(self.number, f"{name} is neither an object nor a list of [name, value]")
         return [(header.text, value) for header, value in pairs]
 
     def partition(self) -> int | None:
         found = self.members.get("partition")
-        if found is None or found.token is Token.NULL:
+        if found is None or found.token is JsonToken.NULL:
             return None
-        if found.token is not Token.NUMBER or not found.text.isdecimal() or int(found.text) > _LARGEST_PARTITION:
+        if found.token is not JsonToken.NUMBER or not found.text.isdecimal() or int(found.text) > _LARGEST_PARTITION:
             raise BadLine(self.number, "partition is no number from 0 on")
         return int(found.text)
 
     def timestamp(self) -> int | None:
         found = self.members.get("timestamp")
-        if found is None or found.token is Token.NULL:
+        if found is None or found.token is JsonToken.NULL:
             return None
-        if found.token is Token.NUMBER and found.text.isdecimal() and int(found.text) < 2**63:
+        if found.token is JsonToken.NUMBER and found.text.isdecimal() and int(found.text) < 2**63:
             return int(found.text)
         try:
-            millis = epoch_millis(parse_instant(found.text if found.token is Token.STRING else ""))
+            millis = epoch_millis(parse_instant(found.text if found.token is JsonToken.STRING else ""))
         except ValueError:
             said = "timestamp is neither milliseconds since 1970 nor a time with a zone (2026-01-01T00:00:00Z)"
             raise BadLine(self.number, said) from None
@@ -157,15 +157,15 @@ class Given:
         return millis
 
     def _bytes(self, value: Value) -> bytes | None:
-        if value.token is Token.NULL:
+        if value.token is JsonToken.NULL:
             return None
-        if value.token is Token.STRING:
+        if value.token is JsonToken.STRING:
             return value.text.encode()
         return self.line[value.start : value.end]
 
     def _decoded(self, value: Value, name: str) -> bytes:
         try:
-            if value.token is not Token.STRING:
+            if value.token is not JsonToken.STRING:
                 raise ValueError
             return base64.b64decode(value.text, validate=True)
         except (ValueError, binascii.Error):

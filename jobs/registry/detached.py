@@ -19,7 +19,7 @@ from kseg.jobs.registry.process import VERSION, EmbeddedRegistry, answers
 
 
 @dataclass(frozen=True)
-class State:
+class RegistryState:
     """The process that was started. ``began`` is the process's creation time, in seconds since the epoch."""
 
     directory: str
@@ -44,7 +44,7 @@ def default_directory() -> Path:
     return cache_root() / "registry"
 
 
-def start(directory: Path, *, port: int | None = None) -> tuple[State, bool]:
+def start(directory: Path, *, port: int | None = None) -> tuple[RegistryState, bool]:
     """Start a registry in a directory, or find the one that runs there; whether it was started now.
 
     port: None takes the one that it had before where that is free, else any.
@@ -56,17 +56,17 @@ def start(directory: Path, *, port: int | None = None) -> tuple[State, bool]:
         port = former.port
     registry = EmbeddedRegistry(directory, port=port, detached=True).start()
     pid = registry.pids["registry"]
-    state = State(
+    state = RegistryState(
         str(directory.absolute()), VERSION, registry.url, registry.port, pid, began(pid), str(registry.log_file)
     )
     write_atomically(_file(directory), json.dumps(asdict(state), indent=2) + "\n")
     return state, True
 
 
-def read(directory: Path) -> State | None:
+def read(directory: Path) -> RegistryState | None:
     """The process last started in a directory; None if there was none."""
     try:
-        return State(**json.loads(_file(directory).read_text()))
+        return RegistryState(**json.loads(_file(directory).read_text()))
     except FileNotFoundError:
         return None
 

@@ -189,7 +189,7 @@ def timeline(name: str, tasks: Sequence[Task], until: float) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChartShare:
     """A named share of a whole."""
 
     label: str
@@ -198,7 +198,7 @@ class Part:
     caption: str
 
 
-def stacked(name: str, title: str, parts: Sequence[Part]) -> Markup:
+def stacked(name: str, title: str, parts: Sequence[ChartShare]) -> Markup:
     """One bar of shares."""
     whole = sum(part.value for part in parts)
     height, x, body = 26.0, 0.0, []

@@ -11,14 +11,14 @@ from kseg.etl.operations.find_run import find_run
 from kseg.etl.run.report_from_ledger import ended, report_of
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 from kseg.etl.telemetry.recorder import Telemetry
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
     from kseg.etl.ledger.state import JobState, RunState
 
 
-def outcome_of(job: Job, run_id: str | None) -> Outcome:
+def outcome_of(job: Job, run_id: str | None) -> CommandOutcome:
     """The run, by its id or a unique part of it; without one the last run.
 
     Raises:
@@ -43,7 +43,7 @@ def outcome_of(job: Job, run_id: str | None) -> Outcome:
         document["notes"].append(f"the run is {run.phase}, as of this page's writing")
     if run.refused is not None and not run.ended:
         document["notes"].append(f"it was rejected: {run.refused.message}")
-    return Outcome("report", telemetry, document, 0, from_ledger=True)
+    return CommandOutcome("report", telemetry, document, 0, from_ledger=True)
 
 
 def _run(state: JobState, run_id: str | None) -> RunState:

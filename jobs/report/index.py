@@ -26,7 +26,7 @@ from kseg.jobs.output.durations import duration
 from kseg.jobs.output.files import replace_file
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.report import charts
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.templating import templates
 
 NAME: Final = "index.html"
@@ -68,7 +68,7 @@ class RunSummary:
         return self.began + self.seconds
 
 
-def summary_of(outcome: Outcome) -> str:
+def summary_of(outcome: CommandOutcome) -> str:
     """The run as the JSON of its page's head."""
     telemetry, error = outcome.telemetry, REDACTOR.clean(outcome.error)
     summary = RunSummary(

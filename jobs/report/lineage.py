@@ -36,7 +36,7 @@ from kseg.etl.config.paths import scheme_of
 from kseg.etl.telemetry import events
 from kseg.etl.telemetry.events import JobOpened, RunPlanned, TableCommitted
 from kseg.etl.telemetry.recorder import Telemetry
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
@@ -108,10 +108,10 @@ class _Moment(NamedTuple):
     kind: Moment
     at: datetime
     committed: TableCommitted | None = None
-    outcome: Outcome | None = None
+    outcome: CommandOutcome | None = None
 
 
-class Lineage:
+class LineageReporter:
     """One run's events. `event` and `close` may be called from any thread; nothing raises."""
 
     def __init__(self, command: str, telemetry: Telemetry) -> None:
@@ -137,7 +137,7 @@ class Lineage:
         if isinstance(event, TableCommitted):
             self._moments.put(_Moment("RUNNING", datetime.now(UTC), committed=event))
 
-    def close(self, outcome: Outcome) -> str | None:
+    def close(self, outcome: CommandOutcome) -> str | None:
         """Send the last event, and wait as long as the job file allows; returns why something was not sent."""
         if self._thread is None or self._job is None:
             return None

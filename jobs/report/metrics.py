@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kseg.etl.telemetry.recorder import lag_of
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -74,7 +74,7 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 """By metric and label values."""
 
 
-def samples_of(outcome: Outcome) -> Samples:
+def samples_of(outcome: CommandOutcome) -> Samples:
     """The run's metrics. A value that is not known is left out."""
     telemetry, document = outcome.telemetry, outcome.document
     ended = telemetry.began + telemetry.seconds
@@ -100,7 +100,7 @@ def samples_of(outcome: Outcome) -> Samples:
     return found | _freshness(outcome) | _partitions(outcome)
 
 
-def _freshness(outcome: Outcome) -> Samples:
+def _freshness(outcome: CommandOutcome) -> Samples:
     """Seconds by topic (its partition that is furthest behind) and partition."""
     found = outcome.document.get("freshness")
     if found is None:
@@ -122,7 +122,7 @@ def _by_api(lines: Iterable[tuple[Any, ...]]) -> dict[tuple[str, ...], float]:
     return sums
 
 
-def _partitions(outcome: Outcome) -> Samples:
+def _partitions(outcome: CommandOutcome) -> Samples:
     views = outcome.telemetry.last
     topics: dict[tuple[str, ...], float] = {}
     for tp, view in views.items():
@@ -180,7 +180,7 @@ def _registry(families: _Families) -> CollectorRegistry:
     return registry
 
 
-def write_file(path: str, outcome: Outcome) -> None:
+def write_file(path: str, outcome: CommandOutcome) -> None:
     """Replace the file, atomically. What it says of other commands of this job, and of its last success, stays; all of
     it where the job is not known, as of a job file that is not YAML."""
     from prometheus_client import write_to_textfile
@@ -210,7 +210,7 @@ def _kept(path: Path, now: _Families) -> list[tuple[str, dict[str, str], float]]
     ]
 
 
-def push(gateway: str, outcome: Outcome) -> None:
+def push(gateway: str, outcome: CommandOutcome) -> None:
     """Send the metrics to a Pushgateway, in the group job="kseg", etl_job, command. Raises OSError."""
     from prometheus_client import pushadd_to_gateway
     from prometheus_client.exposition import basic_auth_handler, default_handler

@@ -9,7 +9,7 @@ from kseg.etl.telemetry.recorder import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """command: `ingest`, `backfill` … document: what --json prints, of a result or of an error.
 
     from_ledger: made later, without the measurements of tasks and brokers that only the run itself has. job_name: of a

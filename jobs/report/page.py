@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from kseg.jobs.output.files import replace_file
 from kseg.jobs.report.index import NAME, may_be_written, summary_of, write_index
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.templating import templates
 from kseg.jobs.report.view import view_of
 
@@ -71,7 +71,7 @@ class WrittenPage(NamedTuple):
     note: str | None = None
 
 
-def write_page(path: str, outcome: Outcome) -> WrittenPage:
+def write_page(path: str, outcome: CommandOutcome) -> WrittenPage:
     """Write the page to a file or into a folder, whose index is written again. Raises OSError.
 
     A folder in an object store has no index, nor has one with an `index.html` of somebody else.
@@ -89,7 +89,7 @@ def write_page(path: str, outcome: Outcome) -> WrittenPage:
     return WrittenPage(written)
 
 
-def render(outcome: Outcome, *, in_folder: bool = False) -> str:
+def render(outcome: CommandOutcome, *, in_folder: bool = False) -> str:
     """The page's HTML. in_folder: beside it is an index of runs."""
     values = view_of(outcome) | {"summary": summary_of(outcome), "in_folder": in_folder}
     return templates().get_template("page.html.jinja").render(values)

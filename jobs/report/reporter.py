@@ -20,9 +20,9 @@ from kseg.etl.telemetry.progress import NullProgress
 from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.output.last_output import last_output
 from kseg.jobs.output.redaction import REDACTOR
-from kseg.jobs.report.lineage import Lineage, wanted
+from kseg.jobs.report.lineage import LineageReporter, wanted
 from kseg.jobs.report.options import ReportOptions
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 if TYPE_CHECKING:
     from kseg.etl.config.job import Job
@@ -43,7 +43,7 @@ class Reporter(NullProgress):
 
     def _begin(self) -> None:
         self._recorder = Recorder()
-        self._lineage = Lineage(self._command, self._recorder.telemetry)
+        self._lineage = LineageReporter(self._command, self._recorder.telemetry)
 
     def phase(self, name: str) -> None:
         self._recorder.phase(name)
@@ -83,7 +83,7 @@ class Reporter(NullProgress):
 
     def _write(self, document: dict[str, Any], exit_code: int) -> dict[str, Any]:
         telemetry, options, before = self._recorder.close(), self._options, set(document)
-        outcome = Outcome(self._command, telemetry, document, exit_code, job_name=self._job_name)
+        outcome = CommandOutcome(self._command, telemetry, document, exit_code, job_name=self._job_name)
         outcome.add_measurements_to(document)
         if options.report is not None:
             path = options.report
@@ -106,7 +106,7 @@ class Reporter(NullProgress):
             self._note(f"{what} could not be written: {type(error).__name__}: {error}", document)
             return None
 
-    def _write_page(self, path: str, outcome: Outcome) -> str:
+    def _write_page(self, path: str, outcome: CommandOutcome) -> str:
         from kseg.jobs.report.page import write_page
 
         written = write_page(path, outcome)
@@ -134,13 +134,13 @@ class Reporter(NullProgress):
                 )
 
 
-def _write_metrics(path: str, outcome: Outcome) -> None:
+def _write_metrics(path: str, outcome: CommandOutcome) -> None:
     from kseg.jobs.report.metrics import write_file
 
     write_file(path, outcome)
 
 
-def _push_metrics(gateway: str, outcome: Outcome) -> None:
+def _push_metrics(gateway: str, outcome: CommandOutcome) -> None:
     from kseg.jobs.report.metrics import push
 
     push(gateway, outcome)

@@ -26,7 +26,7 @@ from kseg.jobs.output.durations import duration
 from kseg.jobs.output.redaction import REDACTOR
 from kseg.jobs.output.si_prefixes import scaled
 from kseg.jobs.report import charts
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 ROWS_SHOWN: Final = 100
 BARS_SHOWN: Final = 16
@@ -55,7 +55,7 @@ DECODED: Final = (
 _PHASE_COLOURS: Final = ("c1", "c2", "c3", "c4", "c5", "c6", "c7")
 
 
-def view_of(outcome: Outcome) -> dict[str, Any]:
+def view_of(outcome: CommandOutcome) -> dict[str, Any]:
     """Values for the template."""
     telemetry = outcome.telemetry
     document = REDACTOR.clean(outcome.document)
@@ -130,7 +130,7 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _status(outcome: Outcome) -> tuple[str, str]:
+def _status(outcome: CommandOutcome) -> tuple[str, str]:
     if outcome.error is not None:
         kind = str(outcome.error.get("kind") or "")
         if kind in ("Interrupted", "Terminated"):
@@ -141,7 +141,7 @@ def _status(outcome: Outcome) -> tuple[str, str]:
     return STATUSES.get(status, (status.replace("-", " ").capitalize(), "calm"))
 
 
-def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:
+def _figures(outcome: CommandOutcome) -> list[tuple[str, str, str]]:
     """Label, number, and what explains it."""
     telemetry, sums = outcome.telemetry, outcome.telemetry.sums
     reading = outcome.reading_seconds
@@ -176,22 +176,24 @@ def _web_address(url: str | None) -> str | None:
 # --- pictures
 
 
-def _phases(outcome: Outcome) -> dict[str, Any]:
+def _phases(outcome: CommandOutcome) -> dict[str, Any]:
     parts = [
-        charts.Part(name, seconds, _PHASE_COLOURS[number % len(_PHASE_COLOURS)], duration(seconds))
+        charts.ChartShare(name, seconds, _PHASE_COLOURS[number % len(_PHASE_COLOURS)], duration(seconds))
         for number, (name, seconds) in enumerate(outcome.phases.items())
     ]
     return {"parts": parts, "chart": charts.stacked("phases", "Time by phase", parts)}
 
 
-def _account(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any] | None:
+def _account(outcome: CommandOutcome, document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Both equations, as far as they are known."""
     counts, telemetry = document.get("counts"), outcome.telemetry
     if not counts or not counts.get("offsets"):
         if telemetry.account_failed is None:
             return None
         counts = {}
-    parts = [charts.Part(label, counts.get(key, 0), colour, count(counts.get(key, 0))) for key, label, colour in KINDS]
+    parts = [
+        charts.ChartShare(label, counts.get(key, 0), colour, count(counts.get(key, 0))) for key, label, colour in KINDS
+    ]
     known = document.get("status") == "done"
     return {
         "parts": parts,
@@ -236,7 +238,7 @@ def _over_time(lines: Sequence[TaskLine]) -> dict[str, Any] | None:
     }
 
 
-def _partitions(outcome: Outcome) -> dict[str, Any] | None:
+def _partitions(outcome: CommandOutcome) -> dict[str, Any] | None:
     first, last = outcome.telemetry.first, outcome.telemetry.last
     rows: list[dict[str, Any]] = [
         {
@@ -340,7 +342,7 @@ def _schemas(by_table: Mapping[str, Mapping[str, str]]) -> list[tuple[list[str],
     return [(tables, dict(columns)) for columns, tables in found.items()]
 
 
-def _tables(outcome: Outcome) -> list[dict[str, Any]]:
+def _tables(outcome: CommandOutcome) -> list[dict[str, Any]]:
     reported = {table["path"]: table for table in outcome.document.get("tables") or ()}
     return [
         {
@@ -379,7 +381,7 @@ def _nulls(commit: TableCommit, before: Mapping[str, Any] | None) -> dict[str, A
     return {"lines": lines, "counted": len(commit.nulls), "run": before["run"] if before else None}
 
 
-def _pinned_ranges(outcome: Outcome) -> list[dict[str, Any]]:
+def _pinned_ranges(outcome: CommandOutcome) -> list[dict[str, Any]]:
     plan = outcome.telemetry.plan
     ranges = plan.ranges if plan is not None else ()
     return [{"topic": r.topic, "partition": r.partition, "start": r.start, "end": r.end} for r in ranges]
@@ -393,7 +395,7 @@ def _biggest(ranges: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _configuration(outcome: Outcome) -> str | None:
+def _configuration(outcome: CommandOutcome) -> str | None:
     """The job as the ledger pins it: references in place of secrets, and whatever sounds like one masked."""
     job = outcome.telemetry.job
     if job is None:

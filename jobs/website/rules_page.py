@@ -31,7 +31,7 @@ call each version and check its answer.
 _MARK: Final = "mark.rule("
 
 
-class Section(NamedTuple):
+class RuleSection(NamedTuple):
     """Rules by number, under one title."""
 
     title: str
@@ -49,11 +49,11 @@ def page(tests: Path) -> str:
     return "".join(lines)
 
 
-def sections(tests: Path) -> list[Section]:
+def sections(tests: Path) -> list[RuleSection]:
     """All rules, in their order."""
     document: dict[str, Any] = tomllib.loads((tests / "client" / "protocol" / "rules.toml").read_text())
     return [
-        Section(section["title"], {int(number): rule for number, rule in section["rules"].items()})
+        RuleSection(section["title"], {int(number): rule for number, rule in section["rules"].items()})
         for section in document["sections"]
     ]
 

@@ -243,7 +243,7 @@ class ReferenceEngine:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class Reader:
+class BoundedReader:
     """A bounded walk over bytes: every step is checked against the end."""
 
     def __init__(self, data: bytes | memoryview, position: int, end: int) -> None:
@@ -256,9 +256,9 @@ class Reader:
         self.position += size
         return start
 
-    def part(self, size: int, fault: Fault) -> Reader:
+    def part(self, size: int, fault: Fault) -> BoundedReader:
         start = self.skip(size, fault)
-        return Reader(self.data, start, self.position)
+        return BoundedReader(self.data, start, self.position)
 
     def take(self, size: int) -> bytes:
         start = self.skip(size, Fault.FIELD_LENGTH)
@@ -285,11 +285,11 @@ class Reader:
         return None if size < 0 else self.take(size)
 
 
-def batch_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tuple[int, int, Reader]]:
+def batch_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tuple[int, int, BoundedReader]]:
     """(offset delta, timestamp, what follows them) of each record of a magic 2 batch. Raises RecordFault."""
     packed = buffer[frame.position + RECORDS_AT : frame.position + frame.size]
     payload = decompress(frame.codec, packed, frame.magic, limit)
-    reader = Reader(payload, 0, len(payload))
+    reader = BoundedReader(payload, 0, len(payload))
     previous, last_delta = -1, frame.last_offset - frame.base_offset
     for _ in range(frame.record_count):
         if reader.position >= reader.end:
@@ -335,7 +335,7 @@ def whole_records(buffer: memoryview, frame: Frame, limit: int) -> Iterator[tupl
         yield frame.base_offset + delta, record.data[record.start : record.end]
 
 
-def read_body(record: Reader) -> Body:
+def read_body(record: BoundedReader) -> Body:
     """Key, value and headers of a magic 2 record, which must fill it."""
     key, value = record.nullable(), record.nullable()
     count = record.varint(5)
@@ -384,7 +384,7 @@ def control_type(buffer: bytes | memoryview, frame: Frame, limit: int) -> int | 
     start, stop = frame.position + RECORDS_AT, frame.position + frame.size
     try:
         payload = decompress(frame.codec, memoryview(buffer)[start:stop], 2, limit)
-        reader = Reader(payload, 0, len(payload))
+        reader = BoundedReader(payload, 0, len(payload))
         record = reader.part(reader.varint(5), Fault.RECORD_OVERRUN)
         record.skip(1, Fault.RECORD_LENGTH)
         record.varint(10)

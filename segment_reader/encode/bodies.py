@@ -21,7 +21,7 @@ _NO_HEADERS = varint(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BatchBody:
     """Records as they lie in a batch, not compressed, offset deltas from 0. Timestamps in ms, -1: none."""
 
     data: bytes
@@ -30,7 +30,7 @@ class Body:
     max_timestamp: int
 
 
-def encode_body(records: Sequence[Record]) -> Body:
+def encode_body(records: Sequence[Record]) -> BatchBody:
     """The records' bytes. Raises ValueError for no records, and TypeError for fields that are no bytes."""
     if not records:
         raise ValueError("a batch without records")
@@ -59,7 +59,7 @@ def encode_body(records: Sequence[Record]) -> Body:
         tail = _headers(headers) if headers else _NO_HEADERS
         size = 1 + len(head) + len(key) + len(value_size) + len(value) + len(tail)
         parts += (small[size] if size < end else varint(size), b"\x00", head, key, value_size, value, tail)
-    return Body(b"".join(parts), len(records), base, latest)
+    return BatchBody(b"".join(parts), len(records), base, latest)
 
 
 def _headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
@@ -71,13 +71,13 @@ def _headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
     return b"".join(parts)
 
 
-def compress_body(body: Body, compression: str, level: int | None = None) -> bytes:
+def compress_body(body: BatchBody, compression: str, level: int | None = None) -> bytes:
     """The bytes in the batch."""
     return registry.compress(registry.BY_NAME[compression].number, body.data, level=level)
 
 
 def batch_of(
-    body: Body,
+    body: BatchBody,
     packed: bytes,
     compression: str,
     *,
@@ -108,12 +108,12 @@ def batch_of(
     return seal(batch)
 
 
-def records_of(body: Body) -> list[Record]:
+def records_of(body: BatchBody) -> list[Record]:
     """The records again, to split a batch or to write it in an older format."""
     return list(_read(body))
 
 
-def _read(body: Body) -> Iterator[Record]:
+def _read(body: BatchBody) -> Iterator[Record]:
     data, at = body.data, 0
     for _ in range(body.count):
         _, at = _varint(data, at)

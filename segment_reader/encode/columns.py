@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from kseg.segment_reader.decode.jit import compiled, inlined
 from kseg.segment_reader.decode.primitives import copy
-from kseg.segment_reader.encode.bodies import Body
+from kseg.segment_reader.encode.bodies import BatchBody
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -116,7 +116,7 @@ class Columns:
         _hash_keys(self.key.valid, self.key.at, self.key.data, found)
         return found
 
-    def encode(self, rows: Ints) -> Body:
+    def encode(self, rows: Ints) -> BatchBody:
         """These rows as one batch. Raises ValueError for none."""
         if not len(rows):
             raise ValueError("a batch without records")
@@ -127,7 +127,7 @@ class Columns:
             rows, self.millis, k.valid, k.at, k.data, v.valid, v.at, v.data, self.header_at, n.at, n.data,
             c.valid, c.at, c.data, out,
         )  # fmt: skip
-        return Body(out[:size].tobytes(), len(rows), int(millis[0]), int(millis.max()))
+        return BatchBody(out[:size].tobytes(), len(rows), int(millis[0]), int(millis.max()))
 
 
 @inlined

@@ -14,7 +14,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder,
 from kseg.segment_reader.payload.framing import frames_of
 
 
-class FramedDecoder:
+class PlainFramedDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. plain: decodes the documents themselves."""
 
     def __init__(self, plain: PayloadDecoder) -> None:

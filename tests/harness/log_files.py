@@ -14,7 +14,7 @@ import crc32c
 
 from kseg.segment_reader.decode.batch import ABORT_MARKER, Frame, frames
 from kseg.segment_reader.decode.reference import control_type
-from kseg.segment_reader.log.files.storage import Entry, LocalStorage, OpenFile
+from kseg.segment_reader.log.files.storage import LocalStorage, OpenFile, StorageEntry
 
 INDEX_INTERVAL = 4096
 _MOST_CONTROL = 1 << 20
@@ -133,7 +133,7 @@ class CountingStorage:
     opened: list[str] = field(default_factory=list)
     reads: list[tuple[str, int, int]] = field(default_factory=list)  # path, position, bytes that came back
 
-    def list(self, folder: str) -> list[Entry]:  # type: ignore[valid-type]
+    def list(self, folder: str) -> list[StorageEntry]:  # type: ignore[valid-type]
         self.lists.append(folder)
         return LocalStorage().list(folder)
 

@@ -32,7 +32,7 @@ from kseg.jobs.broker.errors import LocalServerError
 from kseg.jobs.broker.java import find_java
 from kseg.jobs.broker.ports import free_ports, on_free_ports
 from kseg.jobs.broker.probe import live_brokers, partition_leaders
-from kseg.jobs.broker.properties import HOST, Node, new_cluster_id, server_properties, to_text
+from kseg.jobs.broker.properties import HOST, EmbeddedNode, new_cluster_id, server_properties, to_text
 from kseg.jobs.broker.server import Server
 from zookeeper import ZooKeeper
 
@@ -116,10 +116,10 @@ class OtherKafka(Server[str]):
         self._config = dict(config or {})
         self._heap = heap
         self._sasl = _JAAS if sasl is None and version != _WITHOUT_SASL else sasl
-        self._node: Node | None = None
+        self._node: EmbeddedNode | None = None
 
     @property
-    def node(self) -> Node:
+    def node(self) -> EmbeddedNode:
         if self._node is None:
             raise RuntimeError("not started")
         return self._node
@@ -178,7 +178,7 @@ class OtherKafka(Server[str]):
 
     def _start_on_free_ports(self) -> None:
         port, second, third = free_ports(3)
-        self._node = node = Node(1, port, second, self.directory / "node-1", (third,) if self._sasl else ())
+        self._node = node = EmbeddedNode(1, port, second, self.directory / "node-1", (third,) if self._sasl else ())
         node.directory.mkdir()
         config = {"sasl.enabled.mechanisms": "PLAIN", **self.release.config, **self._config}
         if self.release.zookeeper:
@@ -231,7 +231,7 @@ class OtherKafka(Server[str]):
 
         self._await("ZooKeeper", answers)
 
-    def _format(self, node: Node) -> None:
+    def _format(self, node: EmbeddedNode) -> None:
         command = [*self._java(node.directory, "128m"), "kafka.tools.StorageTool", "format", "--standalone"]
         command += ["--config", str(node.properties_file), "--cluster-id", new_cluster_id()]
         run_logged(command, node.log_file, f"Kafka {self.version} could not be formatted")
@@ -258,7 +258,7 @@ class OtherKafka(Server[str]):
         self._node = self.zookeeper_port = None
 
 
-def _properties_with_zookeeper(node: Node, zookeeper_port: int, extra: Mapping[str, str]) -> dict[str, str]:
+def _properties_with_zookeeper(node: EmbeddedNode, zookeeper_port: int, extra: Mapping[str, str]) -> dict[str, str]:
     """``server.properties`` that every release with ZooKeeper understands; what a release does not know it ignores."""
     sasl = [f"SASL_PLAINTEXT://{HOST}:{port}" for port in node.listener_ports]
     properties = {

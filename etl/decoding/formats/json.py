@@ -60,14 +60,14 @@ def schema_decoder(plan: DeclaredPayload) -> PayloadDecoder:
 
     Raises InvalidSchema, UnsupportedSchema.
     """
-    from kseg.segment_reader.payload.framed import FramedDecoder
+    from kseg.segment_reader.payload.framed import PlainFramedDecoder
     from kseg.segment_reader.payload.json.decoder import json_decoder
     from kseg.segment_reader.payload.json_schema import read_json_schema
 
     assert plan.schema_text is not None
     choices = plan.rules.structs_of_choices and dict(plan.json).get("unknown_fields") == "ignore"
     declared, options = _declared(plan, read_json_schema(plan.schema_text, choices=choices))
-    return plan.unwrapped(FramedDecoder(json_decoder(declared, options, engine=plan.engine)))
+    return plan.unwrapped(PlainFramedDecoder(json_decoder(declared, options, engine=plan.engine)))
 
 
 def declared_type(text: str, unknown: str, rules: DecodingRules) -> pa.DataType | None:

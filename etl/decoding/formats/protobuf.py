@@ -149,18 +149,24 @@ class ProtobufSchemas(OfColumns):
 def _record(message: Any) -> Any:
     """The columns of a Protobuf message, with their fields' numbers."""
     from kseg.segment_reader.payload import row_schema
-    from kseg.segment_reader.payload.protobuf.columns import Column, Document, Struct, columns_of, unwritten_text
+    from kseg.segment_reader.payload.protobuf.columns import (
+        FieldColumn,
+        JsonTextColumn,
+        MessageColumns,
+        columns_of,
+        unwritten_text,
+    )
 
-    def record(struct: Struct) -> row_schema.RowRecord:
+    def record(struct: MessageColumns) -> row_schema.RowRecord:
         return row_schema.RowRecord(tuple(map(field, struct.columns)))
 
-    def field(column: Column) -> row_schema.RowField:
+    def field(column: FieldColumn) -> row_schema.RowField:
         return row_schema.RowField(column.name, of(column), column.field.number, unwritten_text(column))
 
-    def of(column: Column) -> row_schema.RowType:
-        if not isinstance(column.node, Struct | Document):
+    def of(column: FieldColumn) -> row_schema.RowType:
+        if not isinstance(column.node, MessageColumns | JsonTextColumn):
             return row_schema.from_arrow(column.type)
-        one = record(column.node) if isinstance(column.node, Struct) else row_schema.JsonText()
+        one = record(column.node) if isinstance(column.node, MessageColumns) else row_schema.JsonText()
         if column.key is not None:
             return row_schema.Map(column.type.key_type, one)
         return row_schema.Array(one) if column.field.repeated else one

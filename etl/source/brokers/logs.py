@@ -20,13 +20,13 @@ from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.resolve import (
     LogBounds,
     OffsetSpec,
-    TimedOffset,
     first_records,
     log_bounds,
     resolve_offsets,
     resolve_topics,
 )
 from kseg.etl.source.tasks import RangeTask, SupportsRange, split
+from kseg.segment_reader.log.scan.positions import TimedOffset
 
 ENOUGH_FOR_A_HEADER = 4096
 

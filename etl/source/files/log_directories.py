@@ -31,7 +31,6 @@ from kseg.etl.source.resolve import (
     EndName,
     LogBounds,
     OffsetSpec,
-    TimedOffset,
     named_offsets,
     named_times,
     unread,
@@ -53,6 +52,7 @@ from kseg.segment_reader.log.files.locations import child
 from kseg.segment_reader.log.files.names import PartitionFolder
 from kseg.segment_reader.log.files.segments import open_logs, partition_folders
 from kseg.segment_reader.log.files.storage import Storage
+from kseg.segment_reader.log.scan.positions import TimedOffset
 from kseg.segment_reader.log.scan.record_sets import record_sets
 from kseg.segment_reader.log.scan.timestamps import NoTimestamps, offset_for_time
 
@@ -313,7 +313,7 @@ class LogCatalog:
                 topic=tp.topic,
                 partition=tp.partition,
             ) from error
-        return TimedOffset(*found) if found is not None and found.offset < below else None
+        return found if found is not None and found.offset < below else None
 
     def _at_time(self, tp: TopicPartition, millis: int, spec: AtTime, isolation_level: IsolationLevel) -> int:
         end = self._edge(tp, False, isolation_level)

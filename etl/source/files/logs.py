@@ -12,9 +12,10 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.source.files.log_directories import LogCatalog
 from kseg.etl.source.log_size import LogSize
 from kseg.etl.source.origin import LogFiles
-from kseg.etl.source.resolve import LogBounds, OffsetSpec, TimedOffset
+from kseg.etl.source.resolve import LogBounds, OffsetSpec
 from kseg.etl.source.tasks import RangeTask, SupportsRange
 from kseg.segment_reader.decode.batch import FrameFault
+from kseg.segment_reader.log.scan.positions import TimedOffset
 
 
 class FileLogs:

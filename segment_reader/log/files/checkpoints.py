@@ -32,20 +32,20 @@ META_PROPERTIES: Final = "meta.properties"
 QUORUM_STATE: Final = "quorum-state"
 
 
-class LeaderEpoch(NamedTuple):
+class EpochStart(NamedTuple):
     """A leader's epoch and the first offset that was written in it."""
 
     epoch: int
     start_offset: int
 
 
-def leader_epochs(data: bytes, file: str) -> list[LeaderEpoch]:
+def leader_epochs(data: bytes, file: str) -> list[EpochStart]:
     """Reads a leader-epoch-checkpoint: epochs and offsets ascend. Raises CorruptCheckpoint."""
-    epochs: list[LeaderEpoch] = []
+    epochs: list[EpochStart] = []
     for number, words in _lines(data, file):
         if len(words) != 2:
             raise _bad_line(file, number, "epoch and start offset")
-        epoch = LeaderEpoch(_number(words[0], file, number), _number(words[1], file, number))
+        epoch = EpochStart(_number(words[0], file, number), _number(words[1], file, number))
         if epochs and (epoch.epoch <= epochs[-1].epoch or epoch.start_offset < epochs[-1].start_offset):
             raise _bad_line(file, number, "an epoch above the one before, starting no earlier")
         epochs.append(epoch)

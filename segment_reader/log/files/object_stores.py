@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kseg.segment_reader.log.errors import LogFileError, SegmentGone, StoreRefused, StoreUnavailable
-from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.files.storage import OpenFile, Storage, StorageEntry
 
 T = TypeVar("T")
 
@@ -111,11 +111,11 @@ class ArrowStorage:
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         selector = fs.FileSelector(folder)
         found = _asked(lambda: self._filesystem.get_file_info(selector), folder, None)
         entries = [
-            Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0)
+            StorageEntry(info.base_name, info.type == fs.FileType.Directory, info.size or 0)
             for info in found
             if info.type in (fs.FileType.File, fs.FileType.Directory)
         ]

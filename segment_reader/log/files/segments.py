@@ -24,12 +24,12 @@ from kseg.segment_reader.log.errors import CorruptCheckpoint, LogDamaged, Segmen
 from kseg.segment_reader.log.files.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
-    LeaderEpoch,
+    EpochStart,
     leader_epochs,
     topic_id,
 )
 from kseg.segment_reader.log.files.names import Kind, PartitionFolder, SegmentFile, partition_folder, segment_file
-from kseg.segment_reader.log.files.storage import Entry, Storage
+from kseg.segment_reader.log.files.storage import Storage, StorageEntry
 from kseg.segment_reader.log.scan.headers import pieces
 
 _ALL: Final = 1 << 63
@@ -65,7 +65,7 @@ class PartitionLog:
     segments: tuple[Segment, ...]
     snapshots: tuple[tuple[int, str], ...] = ()
     topic_id: UUID | None = None
-    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    leader_epochs: tuple[EpochStart, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ def open_log(storage: Storage, folder: str, topic: str, partition: int) -> Parti
     return _open_log(storage, folder, topic, partition, storage.list(folder))
 
 
-def _open_log(storage: Storage, folder: str, topic: str, partition: int, listed: list[Entry]) -> PartitionLog:
+def _open_log(storage: Storage, folder: str, topic: str, partition: int, listed: list[StorageEntry]) -> PartitionLog:
     entries = [entry for entry in listed if not entry.is_folder]
     notes: list[str] = []
     identity = epochs = None
@@ -200,7 +200,7 @@ def _open_log(storage: Storage, folder: str, topic: str, partition: int, listed:
     )
 
 
-def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entry]]) -> tuple[Segment, ...]:
+def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, StorageEntry]]) -> tuple[Segment, ...]:
     unfinished = min((file.base_offset for file, _ in files if file.condition == "cleaned"), default=_ALL)
     swapped = [pair for pair in files if pair[0].condition == "swap" and pair[0].base_offset < unfinished]
     covered = _covered(storage, folder, swapped)
@@ -212,7 +212,7 @@ def _segments(storage: Storage, folder: str, files: list[tuple[SegmentFile, Entr
     return tuple(replace(whole[base], is_last=base == last) for base in sorted(whole))
 
 
-def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, Entry]]) -> tuple[int, int]:
+def _covered(storage: Storage, folder: str, swapped: list[tuple[SegmentFile, StorageEntry]]) -> tuple[int, int]:
     """The offsets [first, end) that .swap segments replace, including gaps between them."""
     logs = [file for file, _ in swapped if file.kind == "log"]
     if not logs:
@@ -229,7 +229,7 @@ def _end_of(storage: Storage, path: str, base_offset: int) -> int:
     return end
 
 
-def _grouped(folder: str, files: list[tuple[SegmentFile, Entry]]) -> dict[int, Segment]:
+def _grouped(folder: str, files: list[tuple[SegmentFile, StorageEntry]]) -> dict[int, Segment]:
     """Segments that have a .log file, by base offset, with their other files."""
     others: dict[int, dict[Kind, str]] = {}
     for file, entry in files:

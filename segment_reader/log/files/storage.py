@@ -29,7 +29,7 @@ _NO_FILE: Final = "remove it, or put the segment in its place"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StorageEntry:
     """A file (`size` in bytes) or a folder (`size` 0) by its name."""
 
     name: str
@@ -56,7 +56,7 @@ class Storage(Protocol):
     asking again may help.
     """
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         """What lies directly in a folder, by name."""
 
     def open(self, path: str) -> OpenFile: ...
@@ -140,7 +140,7 @@ def _refused(path: str, position: int | None, error: OSError) -> LogFileError:
 class LocalStorage:
     """This machine's files."""
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         """Listed until two listings in a row name the same: a file that is renamed while a folder is being listed may
         be missed under both of its names."""
         found = self._listed(folder)
@@ -150,7 +150,7 @@ class LocalStorage:
                 return [*found]
         raise SegmentGone(folder, None, "its files change faster than they can be listed")
 
-    def _listed(self, folder: str) -> Sequence[Entry]:
+    def _listed(self, folder: str) -> Sequence[StorageEntry]:
         try:
             with os.scandir(folder) as found:
                 entries = [_local_entry(entry) for entry in found]
@@ -173,13 +173,13 @@ class LocalStorage:
             file.close()
 
 
-def _local_entry(entry: os.DirEntry[str]) -> Entry | None:
+def _local_entry(entry: os.DirEntry[str]) -> StorageEntry | None:
     try:
         folder = entry.is_dir()
-        return Entry(entry.name, folder, 0 if folder else entry.stat().st_size)
+        return StorageEntry(entry.name, folder, 0 if folder else entry.stat().st_size)
     except FileNotFoundError:
         return None  # deleted after it was listed
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        return Entry(entry.name, False, 0)  # a link to itself: whoever needs the file is told when it is opened
+        return StorageEntry(entry.name, False, 0)  # a link to itself: whoever needs the file is told when it is opened

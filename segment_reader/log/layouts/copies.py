@@ -21,8 +21,8 @@ from typing import Final
 from uuid import UUID
 
 from kseg.segment_reader.log.errors import CorruptCheckpoint, SegmentGone
-from kseg.segment_reader.log.files.checkpoints import LeaderEpoch, leader_epochs
-from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.files.checkpoints import EpochStart, leader_epochs
+from kseg.segment_reader.log.files.storage import OpenFile, Storage, StorageEntry
 from kseg.segment_reader.log.layouts.manifest import kafka_id
 from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment
 
@@ -50,7 +50,7 @@ _KINDS: Final[Mapping[str, File]] = {
 }
 
 
-class Copies:
+class CopiedFolders:
     """See the module. It takes no options."""
 
     def __init__(self, storage: Storage, root: str, options: Mapping[str, str]) -> None:
@@ -60,7 +60,7 @@ class Copies:
         self._storage = storage
         self._root = root
         self._paths: dict[tuple[str, File], str] = {}
-        self._known_epochs: dict[tuple[str, int, int], tuple[LeaderEpoch, ...]] = {}  # by path, and both files' sizes
+        self._known_epochs: dict[tuple[str, int, int], tuple[EpochStart, ...]] = {}  # by path, and both files' sizes
 
     def partitions(self) -> list[RemotePartition]:
         return list(self._below(self._root, "", _DEPTH))
@@ -95,7 +95,7 @@ class Copies:
         except KeyError:
             raise SegmentGone(address, None, f"there is no {file}") from None
 
-    def _epochs(self, address: str, base: int, files: Mapping[File, int]) -> tuple[LeaderEpoch, ...]:
+    def _epochs(self, address: str, base: int, files: Mapping[File, int]) -> tuple[EpochStart, ...]:
         """Those from the base offset on, read once: each task lists its partition again."""
         if "leader-epoch-checkpoint" not in files:
             return ()
@@ -105,7 +105,7 @@ class Copies:
             self._known_epochs[key] = self._read_epochs(path, base)
         return self._known_epochs[key]
 
-    def _read_epochs(self, path: str, base: int) -> tuple[LeaderEpoch, ...]:
+    def _read_epochs(self, path: str, base: int) -> tuple[EpochStart, ...]:
         """The file holds all epochs that the log has had up to the segment's end."""
         try:
             known = leader_epochs(self._storage.read_all(path), path)
@@ -129,7 +129,7 @@ class Copies:
                     yield from self._below(f"{folder}/{entry.name}", entry.name, depth - 1)
 
 
-def _has_segment(entries: list[Entry]) -> bool:
+def _has_segment(entries: list[StorageEntry]) -> bool:
     for entry in entries:
         found = None if entry.is_folder else _FILE.fullmatch(entry.name)
         if found is not None and found["kind"] == "log":

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Generic, Protocol, TypeVar
 
-from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.files.checkpoints import EpochStart
 
 _FOREVER: Final = 1 << 63
 
@@ -34,7 +34,7 @@ class HasOffsets(Protocol):
     @property
     def end_offset(self) -> int: ...
     @property
-    def leader_epochs(self) -> tuple[LeaderEpoch, ...]: ...
+    def leader_epochs(self) -> tuple[EpochStart, ...]: ...
     @property
     def uploaded_ms(self) -> int: ...
 
@@ -60,14 +60,14 @@ def newest(segments: Sequence[S]) -> S | None:
     return max(known, key=lambda one: (one.leader_epochs[-1].epoch, one.end_offset, one.uploaded_ms), default=None)
 
 
-def followed(segment: HasOffsets, lineage: Sequence[LeaderEpoch]) -> int:
+def followed(segment: HasOffsets, lineage: Sequence[EpochStart]) -> int:
     """The offset up to which a segment follows the lineage; its base offset where it does not at all."""
     if not lineage or not segment.leader_epochs:
         return segment.end_offset
-    ends = {one.epoch: later.start_offset for one, later in pairwise([*lineage, LeaderEpoch(-1, _FOREVER)])}
+    ends = {one.epoch: later.start_offset for one, later in pairwise([*lineage, EpochStart(-1, _FOREVER)])}
     starts = dict(lineage)
     reached = segment.base_offset
-    for one, later in pairwise([*segment.leader_epochs, LeaderEpoch(-1, segment.end_offset)]):
+    for one, later in pairwise([*segment.leader_epochs, EpochStart(-1, segment.end_offset)]):
         first, end = max(one.start_offset, segment.base_offset), min(later.start_offset, segment.end_offset)
         if first >= end:
             continue
@@ -84,7 +84,7 @@ def followed(segment: HasOffsets, lineage: Sequence[LeaderEpoch]) -> int:
     return reached
 
 
-def chain(segments: Sequence[S], lineage: Sequence[LeaderEpoch] = (), *, below: int = _FOREVER) -> list[Link[S]]:
+def chain(segments: Sequence[S], lineage: Sequence[EpochStart] = (), *, below: int = _FOREVER) -> list[Link[S]]:
     """The segments that make up the log below an offset, ascending, each cut where the next one begins.
 
     A hole in the store stays one: the chain goes on at the next offset that is there.

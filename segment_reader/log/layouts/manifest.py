@@ -33,7 +33,7 @@ import numpy.typing as npt
 import zstandard
 
 from kseg.segment_reader.log.errors import LayoutError
-from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.files.checkpoints import EpochStart
 from kseg.segment_reader.log.layouts.remote import File
 
 _INT: Final = Struct(">i")
@@ -81,7 +81,7 @@ class Manifest:
     start_offset: int
     end_offset: int
     uploaded_ms: int
-    epochs: tuple[LeaderEpoch, ...]
+    epochs: tuple[EpochStart, ...]
 
 
 class _Fault(ValueError):
@@ -202,12 +202,12 @@ def _encryption(document: Any) -> Encryption | None:
     return Encryption(key_id, _base64(wrapped, "dataKey"), _base64(_text(encryption, "aad"), "aad"))
 
 
-def _epochs(document: Mapping[str, Any]) -> tuple[LeaderEpoch, ...]:
+def _epochs(document: Mapping[str, Any]) -> tuple[EpochStart, ...]:
     epochs = []
     for name in document:
         if not name.isascii() or not name.isdigit() or int(name) > _MAX_INT:
             raise _Fault(f"segmentLeaderEpochs: {name!r} is no epoch")
-        epochs.append(LeaderEpoch(int(name), _number(document, name, _MAX_LONG)))
+        epochs.append(EpochStart(int(name), _number(document, name, _MAX_LONG)))
     return tuple(sorted(epochs))
 
 

@@ -23,11 +23,11 @@ from typing import Final, Literal, Protocol
 from uuid import UUID
 
 from kseg.segment_reader.log.errors import CorruptCheckpoint, CorruptIndex, CorruptSnapshot, LayoutError, SegmentGone
-from kseg.segment_reader.log.files.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, LeaderEpoch, leader_epochs
+from kseg.segment_reader.log.files.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, EpochStart, leader_epochs
 from kseg.segment_reader.log.files.index_entries import IndexFile
 from kseg.segment_reader.log.files.names import Kind, partition_folder
 from kseg.segment_reader.log.files.segments import PartitionLog, Segment, open_log
-from kseg.segment_reader.log.files.storage import Entry, OpenFile, Storage
+from kseg.segment_reader.log.files.storage import OpenFile, Storage, StorageEntry
 from kseg.segment_reader.log.layouts.lineage import Link, chain, newest
 from kseg.segment_reader.log.scan.lookup import first_batch, first_offset_of, next_offset_after
 
@@ -65,7 +65,7 @@ class RemoteSegment:
     address: str
     size: int
     end_offset: int = -1
-    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    leader_epochs: tuple[EpochStart, ...] = ()
     uploaded_ms: int = 0
     files: dict[File, int] = field(default_factory=dict)
 
@@ -138,7 +138,7 @@ class _Own:
         others: dict[Kind, str] = {"index": "index"} if "index" in segment.files else {}
         self.segment = Segment(segment.base_offset, "log", segment.size, others)
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         raise SegmentGone(folder, None, "there is no such folder")
 
     def open(self, path: str) -> OpenFile:
@@ -176,14 +176,14 @@ class RemoteStorage:
         self._folders: dict[str, _Folder] = {}
         self._ends: dict[tuple[str, int], int] = {}  # by address and size
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         if folder == self._root:
             self._partitions = self._named(self._layout.partitions())
-            return [Entry(name, True, 0) for name in sorted({*self._partitions, *self._local_folders()})]
+            return [StorageEntry(name, True, 0) for name in sorted({*self._partitions, *self._local_folders()})]
         name = self._name_in_root(folder)
         listed = self._listed(name)
-        entries = {file: Entry(file, False, size) for file, (_, _, size) in listed.files.items()}
-        entries |= {file: Entry(file, False, len(data)) for file, data in listed.small.items()}
+        entries = {file: StorageEntry(file, False, size) for file, (_, _, size) in listed.files.items()}
+        entries |= {file: StorageEntry(file, False, len(data)) for file, data in listed.small.items()}
         entries |= {entry.name: entry for entry in self._local_entries(name)}
         if not entries:
             raise SegmentGone(folder, None, "there is no such partition")
@@ -309,7 +309,7 @@ class RemoteStorage:
             reason = f"its batches end before offset {end}, it was uploaded with those before {link.segment.end_offset}"
             raise LayoutError(link.segment.address, None, reason)
 
-    def _lineage(self, segments: Sequence[RemoteSegment]) -> tuple[LeaderEpoch, ...]:
+    def _lineage(self, segments: Sequence[RemoteSegment]) -> tuple[EpochStart, ...]:
         head = newest(segments)
         if head is None:
             return ()
@@ -340,7 +340,7 @@ class RemoteStorage:
         storage, root = self._local
         return [entry.name for entry in storage.list(root) if entry.is_folder and partition_folder(entry.name)]
 
-    def _local_entries(self, name: str) -> Sequence[Entry]:
+    def _local_entries(self, name: str) -> Sequence[StorageEntry]:
         if self._local is None:
             return []
         storage, root = self._local

@@ -32,7 +32,7 @@ _ANY_SIZE: Final = 1 << 40
 THE_END: Final = 1 << 62
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch: its position and base offset (its own offset for magic 0 and 1). `exists`: False at the frames' end."""
 
     position: int
@@ -48,7 +48,7 @@ def first_batch(
     *,
     hint: int | None = None,
     probe_bytes: int = PROBE_BYTES,
-) -> Found:
+) -> FoundBatch:
     """The first batch of an open segment that ends at or behind `offset`, else where its frames end.
 
     hint: a position at which a batch may begin, at or before that one. Raises LogDamaged.
@@ -61,7 +61,7 @@ def first_batch(
     return _first_in(segment, pieces(file, 0, piece_bytes=probe_bytes), 0, offset)
 
 
-def first_offset_of(file: OpenFile, batch: Found) -> int:
+def first_offset_of(file: OpenFile, batch: FoundBatch) -> int:
     """The first offset of a batch that exists. A compressed message of magic 0 and 1 has that of its last one, so it is
     unpacked. Raises LogDamaged."""
     size = frame_size(file.read(batch.position, FRAME_OVERHEAD))
@@ -111,7 +111,7 @@ def _candidates(segment: Segment, size: int, index: IndexFile, offset: int, hint
             yield position
 
 
-def _from(segment: Segment, file: OpenFile, position: int, offset: int, probe_bytes: int) -> Found | None:
+def _from(segment: Segment, file: OpenFile, position: int, offset: int, probe_bytes: int) -> FoundBatch | None:
     """The batch in question, searched from a position on; None where there is no batch that may be trusted."""
     remaining = pieces(file, position, piece_bytes=probe_bytes)
     try:
@@ -134,7 +134,7 @@ def _may_begin_with(segment: Segment, file: OpenFile, piece: Piece, offset: int)
 
 def _first_in(
     segment: Segment, remaining: Iterator[Piece], position: int, offset: int, first: Piece | None = None
-) -> Found:
+) -> FoundBatch:
     end, following = position, segment.base_offset
     piece = next(remaining, None) if first is None else first
     if position == 0 and piece is not None and piece.table[0, BASE] < segment.base_offset:
@@ -144,7 +144,7 @@ def _first_in(
         behind = np.flatnonzero(piece.table[:, LAST] >= offset)
         if len(behind):
             row = piece.table[int(behind[0])]
-            return Found(int(row[POSITION]), int(row[BASE]), True)
+            return FoundBatch(int(row[POSITION]), int(row[BASE]), True)
         end, following = piece.end, int(piece.table[-1, LAST]) + 1
         piece = next(remaining, None)
-    return Found(end, following, False)
+    return FoundBatch(end, following, False)

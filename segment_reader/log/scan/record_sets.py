@@ -39,7 +39,7 @@ from kseg.segment_reader.log.scan.headers import (
 )
 from kseg.segment_reader.log.scan.kernels import chain
 from kseg.segment_reader.log.scan.lookup import first_batch, position_behind
-from kseg.segment_reader.log.scan.position_hint import PositionHint
+from kseg.segment_reader.log.scan.positions import PositionHint
 from kseg.segment_reader.log.transactions.aborted import READ_AHEAD_BYTES, HeaderPieces, TransactionTracker
 from kseg.segment_reader.log.transactions.index import MarkerIndex
 

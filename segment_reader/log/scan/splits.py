@@ -25,7 +25,7 @@ from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import pieces
 from kseg.segment_reader.log.scan.lookup import first_batch, position_behind
-from kseg.segment_reader.log.scan.position_hint import PositionHint
+from kseg.segment_reader.log.scan.positions import PositionHint
 
 #: A boundary may lie a bit before or behind the wanted byte: within this fraction of a part, the beginning of a segment
 #: is taken, or a batch that an index has.
@@ -34,7 +34,7 @@ _PROBE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogSplit:
     """Offsets [start, end), about `size` bytes of files; start_hint, end_hint: see record_sets.record_sets."""
 
     start: int
@@ -78,7 +78,7 @@ def segment_ranges(storage: Storage, log: PartitionLog, start: int, end: int) ->
     return found
 
 
-def cut(storage: Storage, ranges: list[SegmentRange], start: int, end: int, *, part_bytes: int) -> list[Part]:
+def cut(storage: Storage, ranges: list[SegmentRange], start: int, end: int, *, part_bytes: int) -> list[LogSplit]:
     """Parts that make up [start, end), of about `part_bytes` each; none for an empty range.
 
     ranges: the range's segments. A damaged one is not split further: reading it reports the damage.
@@ -98,7 +98,7 @@ def cut(storage: Storage, ranges: list[SegmentRange], start: int, end: int, *, p
     last = PositionHint(ranges[-1].segment.base_offset, ranges[-1].last) if ranges else None
     bounds = [*places[1:], (end, last)]
     return [
-        Part(first, until, size, start_hint, end_hint)
+        LogSplit(first, until, size, start_hint, end_hint)
         for (first, start_hint), (until, end_hint), size in zip(places, bounds, sizes, strict=True)
     ]
 

@@ -14,7 +14,7 @@ with the largest timestamp on: only this batch if timestamps ascend.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -27,18 +27,12 @@ from kseg.segment_reader.log.files.segments import PartitionLog, Segment
 from kseg.segment_reader.log.files.storage import OpenFile, Storage
 from kseg.segment_reader.log.scan.headers import check_large_frame, pieces
 from kseg.segment_reader.log.scan.lookup import first_batch
+from kseg.segment_reader.log.scan.positions import TimedOffset
 
 #: An index has an entry every 4 KiB, so this holds the next one's batch too.
 _PROBE_BYTES: Final = 8 * 1024
 
 Untimed = Literal["refuse", "begin", "pass"]
-
-
-class TimedOffset(NamedTuple):
-    """A record's offset and its timestamp in ms; -1 if it has no timestamp."""
-
-    offset: int
-    timestamp: int
 
 
 class NoTimestamps(LogFileError):

@@ -18,8 +18,8 @@ from kseg.segment_reader.decode.jit import warn_if_compiling
 from kseg.segment_reader.payload.avro import opcodes as op
 from kseg.segment_reader.payload.avro.documents import DocumentTexts
 from kseg.segment_reader.payload.avro.kernel import run
-from kseg.segment_reader.payload.avro.program import Program, Slot, build
-from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
+from kseg.segment_reader.payload.avro.program import AvroProgram, AvroSlot, build
+from kseg.segment_reader.payload.avro.reference import ReferenceAvroDecoder
 from kseg.segment_reader.payload.avro.resolution import Resolution
 from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status
@@ -37,11 +37,11 @@ _FEWEST = 256  # items of a level
 _SCRATCH = 256
 
 
-class CompiledDecoder:
+class CompiledAvroDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`. nearest: see `ValueReader`."""
 
     def __init__(self, resolution: Resolution, *, nearest: bool = False) -> None:
-        self._reference = ReferenceDecoder(resolution, nearest=nearest)
+        self._reference = ReferenceAvroDecoder(resolution, nearest=nearest)
         self._texts = DocumentTexts()
         self._program = build(resolution, nearest=nearest)
         self._sizes = {slot.number: 0 for slot in self._program.by_number if slot.shape == op.BINARY}
@@ -84,7 +84,7 @@ class _Columns:
     """
 
     def __init__(
-        self, program: Program, n: int, sizes: dict[int, int], items: list[int], total: int, texts: DocumentTexts
+        self, program: AvroProgram, n: int, sizes: dict[int, int], items: list[int], total: int, texts: DocumentTexts
     ) -> None:
         self._program, self._texts = program, texts
         self._n = n
@@ -149,7 +149,7 @@ class _Columns:
 
     # -- buffers
 
-    def _make(self, slot: Slot) -> None:
+    def _make(self, slot: AvroSlot) -> None:
         """Buffers for the items of the slot's level, with what was in them."""
         number, size = slot.number, int(self._levels[slot.level, op.L_CAPACITY])
         if slot.shape == op.NOTHING:
@@ -197,7 +197,7 @@ class _Columns:
     def rows(self) -> pa.Array:
         return self._array(self._program.root)
 
-    def _array(self, slot: Slot) -> pa.Array:
+    def _array(self, slot: AvroSlot) -> pa.Array:
         number, kind = slot.number, slot.type
         n = self._n if slot.level == 0 else int(self._levels[slot.level, op.L_COUNT])
         if slot.shape == op.NOTHING:

@@ -10,7 +10,7 @@ connect.py      Connect's logical types -> Avro's     zoned.py        texts of t
 
 from __future__ import annotations
 
-from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
+from kseg.segment_reader.payload.avro.reference import ReferenceAvroDecoder
 from kseg.segment_reader.payload.avro.resolution import Missing, Resolution, resolve
 from kseg.segment_reader.payload.avro.schema import Schema
 from kseg.segment_reader.payload.avro.types import arrow_type
@@ -50,8 +50,8 @@ def avro_decoder(
 
 def _decoder(resolution: Resolution, engine: Engine, nearest: bool) -> PayloadDecoder:
     def compiled() -> PayloadDecoder:
-        from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
+        from kseg.segment_reader.payload.avro.compiled import CompiledAvroDecoder
 
-        return CompiledDecoder(resolution, nearest=nearest)
+        return CompiledAvroDecoder(resolution, nearest=nearest)
 
-    return of_engine(ReferenceDecoder(resolution, nearest=nearest), engine, compiled)
+    return of_engine(ReferenceAvroDecoder(resolution, nearest=nearest), engine, compiled)

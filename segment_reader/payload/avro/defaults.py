@@ -7,13 +7,13 @@ from typing import Any
 
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
-    Map,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
 )
@@ -34,15 +34,15 @@ def encode_default(value: Any, schema: Schema) -> bytes:
                     raise ValueError(f"`{field.name}` is missing")
                 parts.append(encode_default(own, field.schema))
             return b"".join(parts)
-        case Array():
+        case AvroArray():
             if not isinstance(value, list):
                 raise ValueError(f"{value!r} is no list")
             return _block([encode_default(item, schema.items) for item in value])
-        case Map():
+        case AvroMap():
             if not isinstance(value, dict):
                 raise ValueError(f"{value!r} is no object")
             return _block([_sized(key.encode()) + encode_default(own, schema.values) for key, own in value.items()])
-        case Enum():
+        case AvroEnum():
             if value not in schema.symbols:
                 raise ValueError(f"{value!r} is no symbol")
             return encode_long(schema.symbols.index(value))
@@ -76,26 +76,26 @@ def _branch(value: Any, union: Union) -> bytes:
     raise ValueError(f"{value!r} is of no branch")
 
 
-def _primitive(value: Any, kind: Kind) -> bytes:
+def _primitive(value: Any, kind: PrimitiveKind) -> bytes:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
-        case Kind.NULL if value is None:
+        case PrimitiveKind.NULL if value is None:
             return b""
-        case Kind.BOOLEAN if isinstance(value, bool):
+        case PrimitiveKind.BOOLEAN if isinstance(value, bool):
             return bytes([value])
         # The range first: 1e999 is an infinity, which has no int.
-        case Kind.INT if number and -(2**31) <= value < 2**31 and value == int(value):
+        case PrimitiveKind.INT if number and -(2**31) <= value < 2**31 and value == int(value):
             return encode_long(int(value))
-        case Kind.LONG if number and -(2**63) <= value < 2**63 and value == int(value):
+        case PrimitiveKind.LONG if number and -(2**63) <= value < 2**63 and value == int(value):
             return encode_long(int(value))
-        case Kind.FLOAT | Kind.DOUBLE if number or value in ("NaN", "Infinity", "-Infinity"):
+        case PrimitiveKind.FLOAT | PrimitiveKind.DOUBLE if number or value in ("NaN", "Infinity", "-Infinity"):
             try:
-                return struct.pack("<f" if kind is Kind.FLOAT else "<d", float(value))
+                return struct.pack("<f" if kind is PrimitiveKind.FLOAT else "<d", float(value))
             except OverflowError:
                 raise ValueError(f"{str(value)[:40]} is too large for {kind}") from None
-        case Kind.STRING if isinstance(value, str):
+        case PrimitiveKind.STRING if isinstance(value, str):
             return _sized(value.encode())
-        case Kind.BYTES:
+        case PrimitiveKind.BYTES:
             return _sized(_latin(value))
     raise ValueError(f"{value!r} is no {kind}")
 

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 from kseg.segment_reader.payload.avro.resolution import resolve, smallest
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
-    Map,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
     is_null,
@@ -60,16 +60,16 @@ class DocumentTexts:
         match schema:
             case AvroRecord():
                 return self._record(schema)
-            case Array():
+            case AvroArray():
                 item, smallest_item = self._form(schema.items), smallest(schema.items)
                 return lambda reader: f"[{','.join(_items(reader, item, smallest_item))}]"
-            case Map():
+            case AvroMap():
                 value, smallest_value = self._form(schema.values), 1 + smallest(schema.values)
                 return lambda reader: _object(reader, value, smallest_value)
             case Union():
                 forms = self._branches(schema)
                 return lambda reader: forms[reader.branch(len(forms))](reader)
-            case Enum(symbols=symbols):
+            case AvroEnum(symbols=symbols):
                 texts = [_quoted(symbol) for symbol in symbols]
                 return lambda reader: texts[_symbol(reader, len(texts))]
         return _scalar(schema)
@@ -131,7 +131,7 @@ def _symbol(reader: ValueReader, count: int) -> int:
 
 
 def _scalar(schema: Primitive | Fixed) -> Form:
-    if isinstance(schema, Primitive) and schema.kind is Kind.NULL:
+    if isinstance(schema, Primitive) and schema.kind is PrimitiveKind.NULL:
         return lambda reader: "null"
     node, kind = resolve(schema, schema).node, written_type(schema)
 

@@ -25,16 +25,16 @@ import pyarrow as pa
 from kseg.segment_reader.payload.avro.recursion import is_recursive, records_in, tied
 from kseg.segment_reader.payload.avro.resolution import is_other_member, resolve
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
     AvroField,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
     Logical,
-    Map,
     Named,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
     describe,
@@ -99,15 +99,15 @@ class _Merge:
                     self._again.setdefault(id(reader), []).append(writer.name)
                     return reader
                 return self._record(reader, writer, place or simple_name(reader.name))
-            case Array(), Array():
+            case AvroArray(), AvroArray():
                 items = self.of(reader.items, writer.items, f"{place}[]")
-                return reader if items is reader.items else Array(items)
-            case Map(), Map():
+                return reader if items is reader.items else AvroArray(items)
+            case AvroMap(), AvroMap():
                 values = self.of(reader.values, writer.values, f"{place}{{}}")
-                return reader if values is reader.values else Map(values)
-            case Enum(), Enum():
+                return reader if values is reader.values else AvroMap(values)
+            case AvroEnum(), AvroEnum():
                 return self._enum(reader, writer)
-            case (Primitive() | Fixed() | Enum(), Primitive() | Fixed() | Enum()):
+            case (Primitive() | Fixed() | AvroEnum(), Primitive() | Fixed() | AvroEnum()):
                 if not _loses_digits(reader, writer):
                     return _value(reader, writer, place, self._widen)
                 if self._widen and not _loses_digits(writer, reader):
@@ -166,16 +166,16 @@ class _Merge:
         inner = records_in(reader) if self._above else {}
         return (id(record) for record in self._above if id(record) in inner)
 
-    def _enum(self, reader: Enum, writer: Enum) -> Enum:
+    def _enum(self, reader: AvroEnum, writer: AvroEnum) -> AvroEnum:
         key = (id(reader), id(writer))
         if key not in self._done:
             new = tuple(symbol for symbol in writer.symbols if symbol not in reader.symbols)
             aliases = _with(reader.aliases, reader.name, writer.name)
             same = not new and aliases == reader.aliases
-            made = Enum(reader.name, (*reader.symbols, *new), aliases, reader.default)
+            made = AvroEnum(reader.name, (*reader.symbols, *new), aliases, reader.default)
             self._done[key] = reader if same else made
         known = self._done[key]
-        assert isinstance(known, Enum)
+        assert isinstance(known, AvroEnum)
         return known
 
     def _union(self, reader: Schema, writer: Schema, place: str) -> Schema:
@@ -189,7 +189,7 @@ class _Merge:
                 inner = self.of(inner, branch, place)
             if inner is one:
                 return reader
-            return Union((Primitive(Kind.NULL), inner)) if isinstance(reader, Union) else inner
+            return Union((Primitive(PrimitiveKind.NULL), inner)) if isinstance(reader, Union) else inner
         branches = list(ours)
         matches = _matches(ours, theirs)
         for number, branch in enumerate(theirs):
@@ -200,7 +200,7 @@ class _Merge:
                 branches.append(self._shared.of(branch))
         if len(branches) == len(ours) and all(a is b for a, b in zip(branches, ours, strict=True)):
             return reader
-        return Union((Primitive(Kind.NULL), *branches))
+        return Union((Primitive(PrimitiveKind.NULL), *branches))
 
 
 def _column(
@@ -215,7 +215,7 @@ def _column(
 
 
 def _value(
-    reader: Primitive | Fixed | Enum, writer: Primitive | Fixed | Enum, place: str, widen: bool = False
+    reader: Primitive | Fixed | AvroEnum, writer: Primitive | Fixed | AvroEnum, place: str, widen: bool = False
 ) -> Schema:
     if is_null(reader):
         return writer
@@ -226,9 +226,9 @@ def _value(
     raise _conflict(reader, writer, place)
 
 
-def _loses_digits(reader: Primitive | Fixed | Enum, writer: Primitive | Fixed | Enum) -> bool:
+def _loses_digits(reader: Primitive | Fixed | AvroEnum, writer: Primitive | Fixed | AvroEnum) -> bool:
     """Whether the writer's decimal has digits that the reader's has no place for."""
-    if isinstance(reader, Enum) or isinstance(writer, Enum):
+    if isinstance(reader, AvroEnum) or isinstance(writer, AvroEnum):
         return False
     if Logical.DECIMAL is not reader.logical or Logical.DECIMAL is not writer.logical or not is_decimal(reader):
         return False
@@ -276,7 +276,7 @@ def _same_name(one: Schema, other: Schema) -> bool:
 
 
 def _same_alias(one: Schema, other: Schema) -> bool:
-    if not isinstance(one, AvroRecord | Enum | Fixed) or not isinstance(other, AvroRecord | Enum | Fixed):
+    if not isinstance(one, AvroRecord | AvroEnum | Fixed) or not isinstance(other, AvroRecord | AvroEnum | Fixed):
         return False
     return _same_type(one, other) and (other.name in one.aliases or one.name in other.aliases)
 
@@ -285,7 +285,7 @@ def _same_type(one: Schema, other: Schema) -> bool:
     match one, other:
         case Primitive(), Primitive():
             return (one.kind, one.logical) == (other.kind, other.logical)
-        case (AvroRecord() | Enum() | Fixed(), AvroRecord() | Enum() | Fixed()):
+        case (AvroRecord() | AvroEnum() | Fixed(), AvroRecord() | AvroEnum() | Fixed()):
             return type(one) is type(other) and _alike(one, other)
     return type(one) is type(other)
 

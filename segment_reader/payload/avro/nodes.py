@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kseg.segment_reader.payload.avro.schema import Kind, Schema
+from kseg.segment_reader.payload.avro.schema import PrimitiveKind, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Integer:
     """bits: of the written type. column: where it goes. The value is multiplied, then divided without a remainder."""
 
     bits: int
-    column: Kind
+    column: PrimitiveKind
     multiply: int = 1
     divide: int = 1
 
@@ -33,7 +33,7 @@ class Floating:
     """bits: of the written type. column: FLOAT or DOUBLE."""
 
     bits: int
-    column: Kind
+    column: PrimitiveKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonTextNode:
     """A record where it begins again within itself: JSON text of what is written. schema: the writer's."""
 
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FieldStep:
     """A written field. name: the writer's. column: its number, None where it is skipped."""
 
     name: str
@@ -112,7 +112,7 @@ class Structure:
     """steps: in the writer's order. absent: columns that are not written; None is null."""
 
     columns: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FieldStep, ...]
     absent: tuple[tuple[int, Constant | None], ...]
 
 
@@ -125,7 +125,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class MapNode:
     """A map; likewise."""
 
     value: Node
@@ -133,14 +133,14 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WriterUnionNode:
     """The writer's union: a node by the number that is written."""
 
     branches: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReaderUnionMember:
     """One member of the reader's union, whose column is a struct of `count` members."""
 
     number: int
@@ -168,11 +168,11 @@ Node: TypeAlias = (
     | Duration
     | Symbols
     | Skipped
-    | Document
+    | JsonTextNode
     | Structure
     | Items
-    | Entries
-    | Choice
-    | Member
+    | MapNode
+    | WriterUnionNode
+    | ReaderUnionMember
     | Mismatch
 )

@@ -22,34 +22,34 @@ from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.nodes import (
     Binary,
     Boolean,
-    Choice,
     Constant,
     Decimal,
-    Document,
     Duration,
-    Entries,
     Floating,
     Integer,
     Items,
-    Member,
+    JsonTextNode,
+    MapNode,
     Mismatch,
     Node,
     Null,
+    ReaderUnionMember,
     Skipped,
     Structure,
     Symbols,
     Text,
     UuidText,
+    WriterUnionNode,
 )
 from kseg.segment_reader.payload.avro.resolution import Resolution, smallest
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
-    Map,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
 )
@@ -59,11 +59,11 @@ from kseg.segment_reader.payload.text import SLACK
 Table = npt.NDArray[np.int64]
 
 _MAX = 2**63 - 1
-_SIZES = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
+_SIZES = {PrimitiveKind.NULL: 0, PrimitiveKind.BOOLEAN: 1, PrimitiveKind.FLOAT: 4, PrimitiveKind.DOUBLE: 8}
 
 
 @dataclass(slots=True)
-class Slot:
+class AvroSlot:
     """One Arrow array. children: the slots of a struct's fields, of a list's item, of a map's key and value."""
 
     number: int
@@ -71,20 +71,20 @@ class Slot:
     shape: int
     width: int
     level: int
-    children: list[Slot] = field(default_factory=list)
+    children: list[AvroSlot] = field(default_factory=list)
     end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class AvroProgram:
     """instructions, slots: see `opcodes`; addresses are filled in when buffers are there.
 
     root: the slot of the rows. symbols: start and size in the constants, size -1 where there is none. documents: the
     schemas of what is kept as bytes; kept: the numbers of the slots that have it.
     """
 
-    root: Slot
-    by_number: list[Slot]
+    root: AvroSlot
+    by_number: list[AvroSlot]
     instructions: Table
     slots: Table
     jumps: Table
@@ -96,7 +96,7 @@ class Program:
     frames: int
 
 
-def build(resolution: Resolution, *, nearest: bool = False) -> Program:
+def build(resolution: Resolution, *, nearest: bool = False) -> AvroProgram:
     """nearest: see `value_reader.ValueReader`."""
     builder = _Builder(nearest)
     root = builder.slot(resolution.type, 0, 0)
@@ -107,7 +107,7 @@ def build(resolution: Resolution, *, nearest: bool = False) -> Program:
     for slot in builder.slots:
         following = slot.number + 1 if slot.shape == op.STRUCT else slot.end
         slots[slot.number, : op.S_END + 1] = slot.shape, slot.width, slot.level, following, slot.end
-    return Program(
+    return AvroProgram(
         root=root,
         by_number=builder.slots,
         instructions=np.array(builder.instructions, np.int64),
@@ -126,7 +126,7 @@ class _Builder:
     def __init__(self, nearest: bool) -> None:
         self._nearest = nearest
         self.instructions: list[list[int]] = []
-        self.slots: list[Slot] = []
+        self.slots: list[AvroSlot] = []
         self.jumps: list[int] = []
         self.symbols: list[tuple[int, int]] = []
         self.documents: list[Schema] = []
@@ -136,7 +136,7 @@ class _Builder:
         self.nesting = 0
         self._calls: list[tuple[int, AvroRecord]] = []  # instructions whose target is not known yet
 
-    def add(self, code: int, slot: Slot | None = None, a: int = 0, b: int = 0, c: int = 0) -> int:
+    def add(self, code: int, slot: AvroSlot | None = None, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Returns the instruction's number."""
         row = [0] * op.WIDTH
         row[op.OP], row[op.A], row[op.B], row[op.C] = code, a, b, c
@@ -150,9 +150,9 @@ class _Builder:
 
     # -- slots
 
-    def slot(self, kind: pa.DataType, level: int, nesting: int) -> Slot:
+    def slot(self, kind: pa.DataType, level: int, nesting: int) -> AvroSlot:
         shape, width = _shape(kind)
-        slot = Slot(len(self.slots), kind, shape, width, level)
+        slot = AvroSlot(len(self.slots), kind, shape, width, level)
         self.slots.append(slot)
         self.nesting = max(self.nesting, nesting)
         if shape == op.STRUCT:
@@ -166,7 +166,7 @@ class _Builder:
 
     # -- values
 
-    def emit(self, node: Node, slot: Slot) -> None:
+    def emit(self, node: Node, slot: AvroSlot) -> None:
         match node:
             case Null():
                 self.add(op.NULL, slot)
@@ -176,7 +176,7 @@ class _Builder:
                 self._integer(node, slot)
             case Floating(bits, column):
                 wide = op.DOUBLE if bits == 64 else op.FLOAT_DOUBLE
-                self.add(op.FLOAT if column is Kind.FLOAT else wide, slot)
+                self.add(op.FLOAT if column is PrimitiveKind.FLOAT else wide, slot)
             case Text():
                 self.add(op.TEXT, slot)
             case Binary(None):
@@ -195,7 +195,7 @@ class _Builder:
                 self._symbols(node, slot)
             case Skipped(schema):
                 self._skip(schema)
-            case Document(schema):
+            case JsonTextNode(schema):
                 self.add(op.KEEP)
                 self._skip(schema)
                 self.add(op.KEEP_END, slot, len(self.documents))
@@ -205,12 +205,12 @@ class _Builder:
                 self._structure(node, slot)
             case Items(item, minimum):
                 self._list(op.BLOCK, [(item, slot.children[0])], minimum, slot)
-            case Entries(value, minimum):
+            case MapNode(value, minimum):
                 key, own = slot.children
                 self._list(op.MAP_BLOCK, [(Text(), key), (value, own)], minimum, slot)
-            case Choice():
+            case WriterUnionNode():
                 self._choice(node, slot)
-            case Member():
+            case ReaderUnionMember():
                 for number, child in enumerate(slot.children):
                     if number != node.number:
                         self.add(op.NULL, child)
@@ -218,10 +218,10 @@ class _Builder:
             case Mismatch():
                 self.add(op.FAIL, a=Status.INCOMPATIBLE_SCHEMA)
 
-    def _integer(self, node: Integer, slot: Slot) -> None:
-        if node.column is Kind.FLOAT or node.column is Kind.DOUBLE:
-            self.add(op.INT_FLOAT if node.column is Kind.FLOAT else op.INT_DOUBLE, slot, node.bits)
-        elif node.column is Kind.INT:
+    def _integer(self, node: Integer, slot: AvroSlot) -> None:
+        if node.column is PrimitiveKind.FLOAT or node.column is PrimitiveKind.DOUBLE:
+            self.add(op.INT_FLOAT if node.column is PrimitiveKind.FLOAT else op.INT_DOUBLE, slot, node.bits)
+        elif node.column is PrimitiveKind.INT:
             self.add(op.INT, slot)
         elif node.divide > 1:
             self.add(op.LONG_DIVIDED, slot, node.bits, node.divide)
@@ -231,7 +231,7 @@ class _Builder:
         else:
             self.add(op.LONG, slot)
 
-    def _symbols(self, node: Symbols, slot: Slot) -> None:
+    def _symbols(self, node: Symbols, slot: AvroSlot) -> None:
         first = len(self.symbols)
         for symbol in node.symbols:
             data = (symbol or "").encode()
@@ -239,13 +239,13 @@ class _Builder:
             self.constants += data
         self.add(op.SYMBOL, slot, first, len(node.symbols))
 
-    def _structure(self, node: Structure, slot: Slot) -> None:
+    def _structure(self, node: Structure, slot: AvroSlot) -> None:
         for step in node.steps:
             self.emit(step.node, slot if step.column is None else slot.children[step.column])
         for column, constant in node.absent:
             self._absent(constant, slot.children[column])
 
-    def _absent(self, constant: Constant | None, slot: Slot) -> None:
+    def _absent(self, constant: Constant | None, slot: AvroSlot) -> None:
         if constant is None:
             self.add(op.NULL, slot)
             return
@@ -254,7 +254,7 @@ class _Builder:
         self.emit(constant.node, slot)
         self.add(op.CONSTANT_END)
 
-    def _list(self, block: int, parts: list[tuple[Node, Slot]], minimum: int, slot: Slot) -> None:
+    def _list(self, block: int, parts: list[tuple[Node, AvroSlot]], minimum: int, slot: AvroSlot) -> None:
         level = slot.children[0].level
         start = self.add(op.LIST, slot, level)
         for node, child in parts:
@@ -262,7 +262,7 @@ class _Builder:
         self._patch(start, op.B)
         self.add(block, slot, level, minimum, start + 1)
 
-    def _choice(self, node: Choice, slot: Slot) -> None:
+    def _choice(self, node: WriterUnionNode, slot: AvroSlot) -> None:
         nulls = [n for n, branch in enumerate(node.branches) if isinstance(branch, Null)]
         if len(node.branches) == 2 and len(nulls) == 1:
             start = self.add(op.NULLABLE, slot, nulls[0])
@@ -290,7 +290,7 @@ class _Builder:
             case Primitive(kind=kind) if kind in _SIZES:
                 if _SIZES[kind]:
                     self.add(op.SKIP_FIXED, a=_SIZES[kind])
-            case Primitive(kind=Kind.INT | Kind.LONG) | Enum():
+            case Primitive(kind=PrimitiveKind.INT | PrimitiveKind.LONG) | AvroEnum():
                 self.add(op.SKIP_LONG)
             case Primitive():
                 self.add(op.SKIP_BYTES)
@@ -300,10 +300,10 @@ class _Builder:
                 self._branches(len(schema.branches), lambda n: self._skip(schema.branches[n]))
             case AvroRecord():
                 self._calls.append((self.add(op.CALL), schema))
-            case Array():
+            case AvroArray():
                 self._skip_list([schema.items], smallest(schema.items))
-            case Map():
-                self._skip_list([Primitive(Kind.BYTES), schema.values], 1 + smallest(schema.values))
+            case AvroMap():
+                self._skip_list([Primitive(PrimitiveKind.BYTES), schema.values], 1 + smallest(schema.values))
 
     def _skip_list(self, parts: list[Schema], minimum: int) -> None:
         start = self.add(op.SKIP_LIST)

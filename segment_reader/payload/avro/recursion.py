@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kseg.segment_reader.payload.avro.schema import Array, AvroField, AvroRecord, Map, Schema, Union
+from kseg.segment_reader.payload.avro.schema import AvroArray, AvroField, AvroMap, AvroRecord, Schema, Union
 
 
 def records_in(schema: Schema) -> dict[int, AvroRecord]:
@@ -20,7 +20,7 @@ def records_in(schema: Schema) -> dict[int, AvroRecord]:
             case AvroRecord() as record if id(record) not in found:
                 found[id(record)] = record
                 pending += [field.schema for field in record.fields]
-            case Array(items=below) | Map(values=below):
+            case AvroArray(items=below) | AvroMap(values=below):
                 pending.append(below)
             case Union(branches=branches):
                 pending += branches
@@ -65,7 +65,7 @@ def _next_records(schemas: Sequence[Schema]) -> list[AvroRecord]:
         match pending.pop():
             case AvroRecord() as record:
                 found.append(record)
-            case Array(items=below) | Map(values=below):
+            case AvroArray(items=below) | AvroMap(values=below):
                 pending.append(below)
             case Union(branches=branches):
                 pending += branches
@@ -100,12 +100,12 @@ class _Tie:
         match schema:
             case AvroRecord():
                 return self._record(schema)
-            case Array(items=below):
+            case AvroArray(items=below):
                 items = self._of(below)
-                return schema if items is below else Array(items)
-            case Map(values=below):
+                return schema if items is below else AvroArray(items)
+            case AvroMap(values=below):
                 values = self._of(below)
-                return schema if values is below else Map(values)
+                return schema if values is below else AvroMap(values)
             case Union(branches=branches):
                 made = tuple(map(self._of, branches))
                 return schema if all(a is b for a, b in zip(made, branches, strict=True)) else Union(made)

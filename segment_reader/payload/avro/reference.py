@@ -13,7 +13,7 @@ from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder
 
 
-class ReferenceDecoder(PlainDecoder):
+class ReferenceAvroDecoder(PlainDecoder):
     """See `segment_reader.payload.decoder.PayloadDecoder`. nearest: see `ValueReader`."""
 
     def __init__(self, resolution: Resolution, *, nearest: bool = False) -> None:

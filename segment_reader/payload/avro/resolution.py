@@ -27,39 +27,39 @@ from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.nodes import (
     Binary,
     Boolean,
-    Choice,
     Constant,
     Decimal,
-    Document,
     Duration,
-    Entries,
+    FieldStep,
     Floating,
     Integer,
     Items,
-    Member,
+    JsonTextNode,
+    MapNode,
     Mismatch,
     Node,
     Null,
+    ReaderUnionMember,
     Skipped,
-    Step,
     Structure,
     Symbols,
     Text,
     UuidText,
+    WriterUnionNode,
 )
 from kseg.segment_reader.payload.avro.recursion import tied
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
-    Array,
+    AvroArray,
+    AvroEnum,
     AvroField,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
     Logical,
-    Map,
     Named,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
     describe,
@@ -113,15 +113,15 @@ _TIMES: Final = {
     Logical.LOCAL_TIMESTAMP_NANOS: ("local-timestamp", _NANOS, _NANOS),
 }
 
-_INTEGERS: Final = {Kind.INT: 32, Kind.LONG: 64}
-_FLOATS: Final = {Kind.FLOAT: 32, Kind.DOUBLE: 64}
-_SIZED: Final = (Kind.BYTES, Kind.STRING)
+_INTEGERS: Final = {PrimitiveKind.INT: 32, PrimitiveKind.LONG: 64}
+_FLOATS: Final = {PrimitiveKind.FLOAT: 32, PrimitiveKind.DOUBLE: 64}
+_SIZED: Final = (PrimitiveKind.BYTES, PrimitiveKind.STRING)
 
 #: What a bare number may be read as, besides itself.
 _WIDER: Final = {
-    Kind.INT: (Kind.LONG, Kind.FLOAT, Kind.DOUBLE),
-    Kind.LONG: (Kind.FLOAT, Kind.DOUBLE),
-    Kind.FLOAT: (Kind.DOUBLE,),
+    PrimitiveKind.INT: (PrimitiveKind.LONG, PrimitiveKind.FLOAT, PrimitiveKind.DOUBLE),
+    PrimitiveKind.LONG: (PrimitiveKind.FLOAT, PrimitiveKind.DOUBLE),
+    PrimitiveKind.FLOAT: (PrimitiveKind.DOUBLE,),
 }
 
 
@@ -141,18 +141,18 @@ class _Resolver:
         match writer, reader:
             case AvroRecord(), AvroRecord() if _named_alike(writer, reader):
                 if reader in self._above:
-                    return Document(writer)
+                    return JsonTextNode(writer)
                 return self._structure(writer, reader, at or simple_name(writer.name), to or simple_name(reader.name))
-            case Array(), Array():
+            case AvroArray(), AvroArray():
                 item = self.resolve(writer.items, reader.items, f"{at}[]", f"{to}[]")
                 return Items(item, smallest(writer.items))
-            case Map(), Map():
+            case AvroMap(), AvroMap():
                 value = self.resolve(writer.values, reader.values, f"{at}{{}}", f"{to}{{}}")
-                return Entries(value, 1 + smallest(writer.values))
-            case Enum(), Enum():
+                return MapNode(value, 1 + smallest(writer.values))
+            case AvroEnum(), AvroEnum():
                 known = frozenset(reader.symbols)
                 return Symbols(tuple(s if s in known else reader.default for s in writer.symbols), writer.symbols)
-            case Primitive() | Fixed() | Enum(), Primitive() | Fixed() | Enum():
+            case Primitive() | Fixed() | AvroEnum(), Primitive() | Fixed() | AvroEnum():
                 node = _value(writer, reader)
                 if node is not None:
                     return node
@@ -169,7 +169,7 @@ class _Resolver:
                 causes.append(error)
         if causes and len(causes) == len(members(writer)):
             raise causes[0]
-        return Choice(tuple(branches))
+        return WriterUnionNode(tuple(branches))
 
     def _member(self, writer: Schema, reader: Union, at: str, to: str) -> Node:
         """The best branch first: the same type and full name, then one with that name as an alias, then the same type,
@@ -187,7 +187,7 @@ class _Resolver:
             except IncompatibleSchemas as error:
                 cause = cause or error
             else:
-                return Member(number, len(branches), node)
+                return ReaderUnionMember(number, len(branches), node)
         if len(branches) and cause is not None and _distance(writer, _best(writer, branches)) < 3:
             raise cause  # of the branch that was meant
         raise IncompatibleSchemas(at, to, f"{describe(writer)} cannot be read as {describe(reader)}")
@@ -211,11 +211,11 @@ class _Resolver:
         for field in writer.fields:
             column = columns.get(field.name)
             if column is None:
-                steps.append(Step(field.name, Skipped(field.schema), None))
+                steps.append(FieldStep(field.name, Skipped(field.schema), None))
             else:
                 target = reader.fields[column]
                 node = self.resolve(field.schema, target.schema, f"{at}.{field.name}", f"{to}.{target.name}")
-                steps.append(Step(field.name, node, column))
+                steps.append(FieldStep(field.name, node, column))
         return Structure(tuple(field.name for field in reader.fields), tuple(steps), tuple(absent))
 
     def _default(self, field: AvroField, at: str, to: str) -> Constant | None:
@@ -266,11 +266,11 @@ def _named_alike(writer: Named, reader: Named) -> bool:
 def is_other_member(writer: Schema, reader: Schema) -> bool:
     """Whether a union of several types has these two as members of their own: there, names tell enums and fixed types
     apart, from each other and from all other types."""
-    if not isinstance(writer, Enum | Fixed) and not isinstance(reader, Enum | Fixed):
+    if not isinstance(writer, AvroEnum | Fixed) and not isinstance(reader, AvroEnum | Fixed):
         return False
     if Logical.DECIMAL is getattr(writer, "logical", None) is getattr(reader, "logical", None):
         return False
-    if isinstance(writer, Enum | Fixed) and type(writer) is type(reader):
+    if isinstance(writer, AvroEnum | Fixed) and type(writer) is type(reader):
         return not _named_alike(writer, reader)
     return True
 
@@ -280,7 +280,7 @@ def _distance(writer: Schema, reader: Schema) -> int:
     match writer, reader:
         case Primitive(), Primitive():
             return int(writer.logical is not reader.logical) if writer.kind is reader.kind else 4
-        case (AvroRecord() | Enum() | Fixed(), AvroRecord() | Enum() | Fixed()) if type(writer) is type(reader):
+        case (AvroRecord() | AvroEnum() | Fixed(), AvroRecord() | AvroEnum() | Fixed()) if type(writer) is type(reader):
             if writer.name == reader.name:
                 return 0
             if writer.name in reader.aliases:
@@ -295,9 +295,9 @@ def _best(writer: Schema, branches: tuple[Schema, ...]) -> Schema:
     return min(branches, key=lambda branch: _distance(writer, branch))
 
 
-def _value(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum) -> Node | None:
+def _value(writer: Primitive | Fixed | AvroEnum, reader: Primitive | Fixed | AvroEnum) -> Node | None:
     """A value without parts; None: they do not match."""
-    if isinstance(writer, Enum) or isinstance(reader, Enum):
+    if isinstance(writer, AvroEnum) or isinstance(reader, AvroEnum):
         return _of_one_column(writer, reader)
     if writer.logical is Logical.DECIMAL and reader.logical is Logical.DECIMAL:
         if is_decimal(reader):
@@ -324,21 +324,21 @@ def _value(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum) -
     return _primitive(reader)
 
 
-def _of_one_column(writer: Primitive | Fixed | Enum, reader: Primitive | Fixed | Enum) -> Node | None:
+def _of_one_column(writer: Primitive | Fixed | AvroEnum, reader: Primitive | Fixed | AvroEnum) -> Node | None:
     """A value whose kind is another than the reader's: what counts is the column. None: it has another column."""
     column = arrow_type(reader)
     if arrow_type(writer) != column and column != pa.binary():
         return None
     match writer:
-        case Enum(symbols=symbols):
+        case AvroEnum(symbols=symbols):
             return Symbols(symbols, symbols)
         case Fixed(logical=Logical.UUID):
             return UuidText() if column == pa.string() else None
         case Fixed() if arrow_type(writer) == column:
             return Binary(writer.size)
-        case Primitive(kind=Kind.STRING):
+        case Primitive(kind=PrimitiveKind.STRING):
             return Text() if column == pa.string() else Binary(None)
-        case Primitive(kind=Kind.BYTES) if not is_decimal(writer):
+        case Primitive(kind=PrimitiveKind.BYTES) if not is_decimal(writer):
             return Binary(None)
     return None
 
@@ -354,11 +354,11 @@ def _primitive(schema: Primitive) -> Node:
         return Integer(_INTEGERS[kind], kind, unit[1] // unit[2] if unit else 1)
     if kind in _FLOATS:
         return Floating(_FLOATS[kind], kind)
-    if kind is Kind.BOOLEAN:
+    if kind is PrimitiveKind.BOOLEAN:
         return Boolean()
-    if kind is Kind.STRING:
+    if kind is PrimitiveKind.STRING:
         return Text()
-    return Null() if kind is Kind.NULL else Binary(None)
+    return Null() if kind is PrimitiveKind.NULL else Binary(None)
 
 
 def _promoted(writer: Primitive, reader: Primitive) -> Node | None:
@@ -368,10 +368,10 @@ def _promoted(writer: Primitive, reader: Primitive) -> Node | None:
         # a decimal's or a uuid's own form is no text, and no bytes, of another kind
         if writer.logical is Logical.DECIMAL or reader.logical is not None:
             return None
-        return Text() if reader.kind is Kind.STRING else Binary(None)
+        return Text() if reader.kind is PrimitiveKind.STRING else Binary(None)
     if reader.kind not in _WIDER.get(writer.kind, ()):
         return None
-    if writer.kind is Kind.FLOAT:
+    if writer.kind is PrimitiveKind.FLOAT:
         return Floating(32, reader.kind)
     own = _primitive(reader)
     return Integer(_INTEGERS[writer.kind], reader.kind, own.multiply if isinstance(own, Integer) else 1)
@@ -379,7 +379,11 @@ def _promoted(writer: Primitive, reader: Primitive) -> Node | None:
 
 def _changed_unit(writer: Primitive, reader: Primitive) -> Node | None:
     """Times of one kind, of different units."""
-    if writer.logical not in _TIMES or reader.logical not in _TIMES or writer.kind not in (reader.kind, Kind.INT):
+    if (
+        writer.logical not in _TIMES
+        or reader.logical not in _TIMES
+        or writer.kind not in (reader.kind, PrimitiveKind.INT)
+    ):
         return None
     kind, unit, _ = _TIMES[writer.logical]
     wanted, _, column = _TIMES[reader.logical]
@@ -399,7 +403,7 @@ def smallest(schema: Schema) -> int:
 def _smallest(schema: Schema, known: dict[int, int], depth: int) -> int:
     match schema:
         case Primitive(kind=kind):
-            return {Kind.NULL: 0, Kind.FLOAT: 4, Kind.DOUBLE: 8}.get(kind, 1)
+            return {PrimitiveKind.NULL: 0, PrimitiveKind.FLOAT: 4, PrimitiveKind.DOUBLE: 8}.get(kind, 1)
         case Fixed():
             return schema.size
         case AvroRecord():

@@ -20,7 +20,7 @@ from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.errors import InvalidSchema
 
 
-class Kind(StrEnum):
+class PrimitiveKind(StrEnum):
     """Primitive types, as schemas name them."""
 
     NULL = "null"
@@ -54,20 +54,20 @@ class Logical(StrEnum):
 
 #: What each logical type may annotate; decimal, and uuid and duration on fixed, are looked at apart.
 _ANNOTATES: Final = {
-    Logical.UUID: Kind.STRING,
-    Logical.DATE: Kind.INT,
-    Logical.TIME_MILLIS: Kind.INT,
-    Logical.TIME_MICROS: Kind.LONG,
-    Logical.TIMESTAMP_MILLIS: Kind.LONG,
-    Logical.TIMESTAMP_MICROS: Kind.LONG,
-    Logical.TIMESTAMP_NANOS: Kind.LONG,
-    Logical.LOCAL_TIMESTAMP_MILLIS: Kind.LONG,
-    Logical.LOCAL_TIMESTAMP_MICROS: Kind.LONG,
-    Logical.LOCAL_TIMESTAMP_NANOS: Kind.LONG,
-    Logical.ZONED_TIMESTAMP: Kind.STRING,
+    Logical.UUID: PrimitiveKind.STRING,
+    Logical.DATE: PrimitiveKind.INT,
+    Logical.TIME_MILLIS: PrimitiveKind.INT,
+    Logical.TIME_MICROS: PrimitiveKind.LONG,
+    Logical.TIMESTAMP_MILLIS: PrimitiveKind.LONG,
+    Logical.TIMESTAMP_MICROS: PrimitiveKind.LONG,
+    Logical.TIMESTAMP_NANOS: PrimitiveKind.LONG,
+    Logical.LOCAL_TIMESTAMP_MILLIS: PrimitiveKind.LONG,
+    Logical.LOCAL_TIMESTAMP_MICROS: PrimitiveKind.LONG,
+    Logical.LOCAL_TIMESTAMP_NANOS: PrimitiveKind.LONG,
+    Logical.ZONED_TIMESTAMP: PrimitiveKind.STRING,
 }
 
-_KINDS: Final = {kind.value: kind for kind in Kind}
+_KINDS: Final = {kind.value: kind for kind in PrimitiveKind}
 _LOGICALS: Final = {logical.value: logical for logical in Logical}
 
 
@@ -84,7 +84,7 @@ NO_DEFAULT: Final = _NoDefault()
 class Primitive:
     """precision, scale: of a decimal."""
 
-    kind: Kind
+    kind: PrimitiveKind
     logical: Logical | None = None
     precision: int = 0
     scale: int = 0
@@ -113,7 +113,7 @@ class AvroRecord:
 
 
 @dataclass(eq=False, slots=True)
-class Enum:
+class AvroEnum:
     name: str
     symbols: tuple[str, ...]
     aliases: tuple[str, ...] = ()
@@ -131,12 +131,12 @@ class Fixed:
 
 
 @dataclass(eq=False, slots=True)
-class Array:
+class AvroArray:
     items: Schema
 
 
 @dataclass(eq=False, slots=True)
-class Map:
+class AvroMap:
     values: Schema
 
 
@@ -145,8 +145,8 @@ class Union:
     branches: tuple[Schema, ...]
 
 
-Named: TypeAlias = AvroRecord | Enum | Fixed
-Schema: TypeAlias = Primitive | Named | Array | Map | Union
+Named: TypeAlias = AvroRecord | AvroEnum | Fixed
+Schema: TypeAlias = Primitive | Named | AvroArray | AvroMap | Union
 
 
 def parse_schema(text: str | bytes, references: Sequence[str | bytes] = (), *, connect: bool = False) -> Schema:
@@ -164,7 +164,7 @@ def parse_schema(text: str | bytes, references: Sequence[str | bytes] = (), *, c
 
 
 def is_null(schema: Schema) -> bool:
-    return isinstance(schema, Primitive) and schema.kind is Kind.NULL
+    return isinstance(schema, Primitive) and schema.kind is PrimitiveKind.NULL
 
 
 def simple_name(name: str) -> str:
@@ -181,16 +181,16 @@ def describe(schema: Schema) -> str:
             return f"{_logical_words(logical, precision, scale)} on {kind.value}"
         case AvroRecord():
             return f"record {schema.name}"
-        case Enum():
+        case AvroEnum():
             return f"enum {schema.name}"
         case Fixed():
             words = f"fixed {schema.name}({schema.size})"
             if schema.logical is None:
                 return words
             return f"{_logical_words(schema.logical, schema.precision, schema.scale)} on {words}"
-        case Array():
+        case AvroArray():
             return f"array of {describe(schema.items)}"
-        case Map():
+        case AvroMap():
             return f"map of {describe(schema.values)}"
         case Union():
             return "union of " + ", ".join(describe(branch) for branch in schema.branches)
@@ -250,9 +250,9 @@ def _parse(node: Any, at: _Context) -> Schema:
         case "fixed":
             return _fixed(node, at)
         case "array":
-            return Array(_parse(_attribute(node, "items", at), at.into("[]")))
+            return AvroArray(_parse(_attribute(node, "items", at), at.into("[]")))
         case "map":
-            return Map(_parse(_attribute(node, "values", at), at.into("{}")))
+            return AvroMap(_parse(_attribute(node, "values", at), at.into("{}")))
         case str(name) if name in _KINDS:
             return _annotated(Primitive(_KINDS[name]), with_avros_names(node) if at.connect else node)
         case None:
@@ -311,7 +311,7 @@ def _record(node: Mapping[str, Any], at: _Context) -> AvroRecord:
     return record
 
 
-def _enum(node: Mapping[str, Any], at: _Context) -> Enum:
+def _enum(node: Mapping[str, Any], at: _Context) -> AvroEnum:
     name, aliases = _names(node, at)
     _attribute(node, "symbols", at)
     symbols = tuple(_checked(symbol, at) for symbol in _strings(node, "symbols", at))
@@ -320,7 +320,7 @@ def _enum(node: Mapping[str, Any], at: _Context) -> Enum:
     default = node.get("default")
     if default is not None and default not in symbols:
         raise at.error(f"the enum's default {json.dumps(default)} is none of its symbols")
-    enum = Enum(name, symbols, aliases, default)
+    enum = AvroEnum(name, symbols, aliases, default)
     _define(enum, at)
     return enum
 
@@ -347,7 +347,7 @@ def _fixed(node: Mapping[str, Any], at: _Context) -> Fixed:
 
 def _annotated(schema: Primitive, node: Mapping[str, Any]) -> Primitive:
     logical = _LOGICALS.get(str(node.get("logicalType")))
-    if logical is Logical.DECIMAL and schema.kind is Kind.BYTES:
+    if logical is Logical.DECIMAL and schema.kind is PrimitiveKind.BYTES:
         digits = _decimal_digits(node)
         return schema if digits is None else Primitive(schema.kind, logical, *digits)
     if logical is not None and _ANNOTATES.get(logical) is schema.kind:

@@ -11,13 +11,13 @@ from typing import Any
 
 from kseg.segment_reader.payload.avro.schema import (
     NO_DEFAULT,
-    Array,
+    AvroArray,
+    AvroEnum,
     AvroField,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
     Logical,
-    Map,
     Named,
     Primitive,
     Schema,
@@ -42,11 +42,11 @@ class _Writer:
                 return kind.value
             case Primitive(kind, logical, precision, scale):
                 return {"type": kind.value, **_logical(logical, precision, scale)}
-            case Array():
+            case AvroArray():
                 return {"type": "array", "items": self.node(schema.items, namespace)}
-            case Map():
+            case AvroMap():
                 return {"type": "map", "values": self.node(schema.values, namespace)}
-            case AvroRecord() | Enum() | Fixed():
+            case AvroRecord() | AvroEnum() | Fixed():
                 if id(schema) in self._names:
                     return _reference(self._names[id(schema)], namespace)
                 return self._define(schema)
@@ -69,7 +69,7 @@ class _Writer:
         match schema:
             case AvroRecord():
                 return {"type": "record", **document, "fields": [self._field(field, own) for field in schema.fields]}
-            case Enum():
+            case AvroEnum():
                 document |= {"type": "enum", "symbols": list(schema.symbols)}
                 return document if schema.default is None else {**document, "default": schema.default}
         return {

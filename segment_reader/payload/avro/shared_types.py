@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
     AvroField,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Map,
     Named,
     Primitive,
     Schema,
@@ -31,7 +31,7 @@ def named_types(schema: Schema) -> dict[str, Named]:
     pending: list[Schema] = [schema]
     while pending:
         own = pending.pop()
-        if isinstance(own, AvroRecord | Enum | Fixed):
+        if isinstance(own, AvroRecord | AvroEnum | Fixed):
             if id(own) in visited:
                 continue
             visited.add(id(own))
@@ -66,10 +66,10 @@ class SharedTypes:
 
     def _of(self, schema: Schema, depth: int) -> Schema:
         match schema:
-            case Array():
-                return Array(self._of(schema.items, depth))
-            case Map():
-                return Map(self._of(schema.values, depth))
+            case AvroArray():
+                return AvroArray(self._of(schema.items, depth))
+            case AvroMap():
+                return AvroMap(self._of(schema.values, depth))
             case Union():
                 return Union(tuple(self._of(branch, depth) for branch in schema.branches))
             case Primitive():
@@ -115,8 +115,8 @@ def _own(schema: Schema) -> tuple[object, ...]:
             # as text, since to Python the defaults 1, 1.0 and true are equal
             fields = [(field.name, field.aliases, repr(field.default)) for field in schema.fields]
             return AvroRecord, schema.name, schema.aliases, fields
-        case Enum():
-            return Enum, schema.name, schema.aliases, schema.symbols, schema.default
+        case AvroEnum():
+            return AvroEnum, schema.name, schema.aliases, schema.symbols, schema.default
         case Fixed():
             logical = (schema.logical, schema.precision, schema.scale)
             return Fixed, schema.name, schema.aliases, schema.size, *logical
@@ -129,9 +129,9 @@ def _parts(schema: Schema) -> Iterator[Schema]:
     match schema:
         case AvroRecord():
             yield from (field.schema for field in schema.fields)
-        case Array():
+        case AvroArray():
             yield schema.items
-        case Map():
+        case AvroMap():
             yield schema.values
         case Union():
             yield from schema.branches

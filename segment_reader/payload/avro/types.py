@@ -14,14 +14,14 @@ import pyarrow as pa
 from kseg.segment_reader.payload import row_schema
 from kseg.segment_reader.payload.avro.limits import MAX_DEPTH
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
     Logical,
-    Map,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
     is_null,
@@ -38,14 +38,14 @@ WALL_CLOCK: Final = pa.timestamp("us")
 DURATION: Final = pa.struct([("months", pa.int64()), ("days", pa.int64()), ("millis", pa.int64())])
 
 _KINDS: Final = {
-    Kind.NULL: pa.null(),
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.INT: pa.int32(),
-    Kind.LONG: pa.int64(),
-    Kind.FLOAT: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.BYTES: pa.binary(),
-    Kind.STRING: pa.string(),
+    PrimitiveKind.NULL: pa.null(),
+    PrimitiveKind.BOOLEAN: pa.bool_(),
+    PrimitiveKind.INT: pa.int32(),
+    PrimitiveKind.LONG: pa.int64(),
+    PrimitiveKind.FLOAT: pa.float32(),
+    PrimitiveKind.DOUBLE: pa.float64(),
+    PrimitiveKind.BYTES: pa.binary(),
+    PrimitiveKind.STRING: pa.string(),
 }
 
 _LOGICALS: Final = {
@@ -64,7 +64,7 @@ _LOGICALS: Final = {
 }
 _WRITTEN: Final = {**_LOGICALS, Logical.ZONED_TIMESTAMP: pa.string()}
 
-_LONG, _DOUBLE = Primitive(Kind.LONG), Primitive(Kind.DOUBLE)
+_LONG, _DOUBLE = Primitive(PrimitiveKind.LONG), Primitive(PrimitiveKind.DOUBLE)
 
 
 def arrow_type(schema: Schema) -> pa.DataType:
@@ -93,9 +93,9 @@ def row_type(schema: Schema) -> row_schema.RowType:
 
 def _row_type(schema: Schema, above: tuple[AvroRecord, ...]) -> row_schema.RowType:
     match schema:
-        case Array():
+        case AvroArray():
             return row_schema.Array(_row_type(schema.items, above))
-        case Map():
+        case AvroMap():
             return row_schema.Map(pa.string(), _row_type(schema.values, above))
         case AvroRecord() if schema in above:
             return row_schema.JsonText()
@@ -105,7 +105,7 @@ def _row_type(schema: Schema, above: tuple[AvroRecord, ...]) -> row_schema.RowTy
             return row_schema.RowRecord(tuple(fields))
         case Union():
             branches = members(schema)
-            one = joined(branches) if branches else Primitive(Kind.NULL)
+            one = joined(branches) if branches else Primitive(PrimitiveKind.NULL)
             if one is not None:
                 return _row_type(one, above)
             kinds = enumerate(_row_type(branch, above) for branch in branches)
@@ -126,9 +126,9 @@ def joined(branches: tuple[Schema, ...]) -> Schema | None:
         return branches[0]
     plain = {b.kind for b in branches if isinstance(b, Primitive) and b.logical is None}
     if len(plain) == len(branches):
-        if plain == {Kind.INT, Kind.LONG}:
+        if plain == {PrimitiveKind.INT, PrimitiveKind.LONG}:
             return _LONG
-        if plain == {Kind.FLOAT, Kind.DOUBLE}:
+        if plain == {PrimitiveKind.FLOAT, PrimitiveKind.DOUBLE}:
             return _DOUBLE
     return None
 
@@ -157,11 +157,11 @@ class _Builder:
                 return self._of_logical(schema.logical, _KINDS[schema.kind])
             case Fixed():
                 return self._of_logical(schema.logical, pa.binary())
-            case Enum():
+            case AvroEnum():
                 return pa.string()
-            case Array():
+            case AvroArray():
                 return pa.list_(self.build(schema.items, f"{place}[]", above))
-            case Map():
+            case AvroMap():
                 return pa.map_(pa.string(), self.build(schema.values, f"{place}{{}}", above))
             case AvroRecord():
                 if schema in above:

@@ -22,34 +22,34 @@ from kseg.segment_reader.payload.avro.limits import MAX_DEPTH, MAX_EMPTY_ITEMS
 from kseg.segment_reader.payload.avro.nodes import (
     Binary,
     Boolean,
-    Choice,
     Constant,
     Decimal,
-    Document,
     Duration,
-    Entries,
     Floating,
     Integer,
     Items,
-    Member,
+    JsonTextNode,
+    MapNode,
     Mismatch,
     Node,
     Null,
+    ReaderUnionMember,
     Skipped,
     Structure,
     Symbols,
     Text,
     UuidText,
+    WriterUnionNode,
 )
 from kseg.segment_reader.payload.avro.resolution import smallest
 from kseg.segment_reader.payload.avro.schema import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroMap,
     AvroRecord,
-    Enum,
     Fixed,
-    Kind,
-    Map,
     Primitive,
+    PrimitiveKind,
     Schema,
     Union,
 )
@@ -59,7 +59,7 @@ from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.plain import BadPayload, nullable, nulls_values, within
 
 _EXACT = decimal.Context(prec=1000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
-_SIZES: Final = {Kind.NULL: 0, Kind.BOOLEAN: 1, Kind.FLOAT: 4, Kind.DOUBLE: 8}
+_SIZES: Final = {PrimitiveKind.NULL: 0, PrimitiveKind.BOOLEAN: 1, PrimitiveKind.FLOAT: 4, PrimitiveKind.DOUBLE: 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class ValueReader:
                 return self._symbol(node)
             case Skipped(schema):
                 return self._skip(schema, 0)
-            case Document(schema):
+            case JsonTextNode(schema):
                 start, self.has_documents = self.position, True
                 self._skip(schema, 0)
                 return KeptBytes(self.data[start : self.position], schema)
@@ -188,11 +188,11 @@ class ValueReader:
                 return self._structure(node)
             case Items(item, minimum):
                 return [within(f"[{number}]", self.read, item) for number in self.blocks(minimum)]
-            case Entries(value, minimum):
+            case MapNode(value, minimum):
                 return self._entries(value, minimum)
-            case Choice(branches):
+            case WriterUnionNode(branches):
                 return self.read(branches[self.branch(len(branches))])
-            case Member(number, _, inner):
+            case ReaderUnionMember(number, _, inner):
                 return {f"member{number}": self.read(inner)}
             case Mismatch(reason, written):
                 if nulls_values():
@@ -242,7 +242,7 @@ class ValueReader:
         match schema:
             case Primitive(kind=kind) if kind in _SIZES:
                 self.take(_SIZES[kind])
-            case Primitive(kind=Kind.INT | Kind.LONG) | Enum():
+            case Primitive(kind=PrimitiveKind.INT | PrimitiveKind.LONG) | AvroEnum():
                 self.long()
             case Primitive():
                 self.sized()
@@ -255,10 +255,10 @@ class ValueReader:
             case AvroRecord():
                 for field in schema.fields:
                     self._skip(field.schema, depth + 1)
-            case Array():
+            case AvroArray():
                 for _ in self.blocks(smallest(schema.items)):
                     self._skip(schema.items, depth + 1)
-            case Map():
+            case AvroMap():
                 for _ in self.blocks(1 + smallest(schema.values)):
                     self.sized()
                     self._skip(schema.values, depth + 1)
@@ -267,8 +267,8 @@ class ValueReader:
 def _integer(value: int, node: Integer, nearest: bool) -> int | float:
     if node.bits == 32 and not -(2**31) <= value < 2**31:
         raise BadPayload(Status.OUT_OF_RANGE, f"{value} is no int of 32 bits")
-    if node.column in (Kind.FLOAT, Kind.DOUBLE):
-        number = float(np.float32(value)) if node.column is Kind.FLOAT else float(value)
+    if node.column in (PrimitiveKind.FLOAT, PrimitiveKind.DOUBLE):
+        number = float(np.float32(value)) if node.column is PrimitiveKind.FLOAT else float(value)
         if int(number) != value:
             raise BadPayload(Status.INEXACT, f"{value} cannot be a {node.column} without rounding")
         return number

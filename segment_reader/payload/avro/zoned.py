@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadDecoder, PayloadError, Status
 from kseg.segment_reader.payload.far_times import OutOfRangeTimes
-from kseg.segment_reader.payload.json.document import Token
+from kseg.segment_reader.payload.json.document import JsonToken
 from kseg.segment_reader.payload.json.formats import FIRST_MICROS, LAST_MICROS
 from kseg.segment_reader.payload.json.numbers import Unfit
 from kseg.segment_reader.payload.json.reference import scalar
@@ -116,7 +116,7 @@ def _instants(texts: pa.StringArray, rows: Rows, place: str, found: Found, shape
     micros: list[int | None] = []
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
         try:
-            micros.append(None if text is None else scalar(Token.STRING, text, shape))
+            micros.append(None if text is None else scalar(JsonToken.STRING, text, shape))
         except Unfit as reason:
             micros.append(None)
             found(row, place, reason)

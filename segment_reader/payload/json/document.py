@@ -49,7 +49,7 @@ def _place(steps: list[Step]) -> str:
     return "".join("[]" if isinstance(step, int | Key) else f".{quoted(step)}" for step in steps).removeprefix(".")
 
 
-class Token(Enum):
+class JsonToken(Enum):
     """What a value is written as."""
 
     OBJECT = "an object"
@@ -65,16 +65,16 @@ class Token(Enum):
 class Value:
     """One value: bytes start … end of the payload. text: a string's, unescaped, or a number's, as written."""
 
-    token: Token
+    token: JsonToken
     start: int
     end: int = 0
     text: str = ""
     elements: list[Value] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
+    members: list[DocumentMember] = field(default_factory=list)
 
 
 @dataclass
-class Member:
+class DocumentMember:
     """An object's member. Its name is at bytes start … end, quotes included."""
 
     name: str
@@ -135,10 +135,10 @@ class _Parser:
             return value
         if byte == ord('"'):
             text, end = self._string(at)
-            return Value(Token.STRING, at, end, text)
+            return Value(JsonToken.STRING, at, end, text)
         if byte == ord("-") or byte in DIGITS:
             end = self._number(at)
-            return Value(Token.NUMBER, at, end, self._data[at:end].decode())
+            return Value(JsonToken.NUMBER, at, end, self._data[at:end].decode())
         if byte in _LITERALS:
             return self._literal(at, _LITERALS[byte])
         raise self._refused(at, f"{self._shown(at)} begins no value")
@@ -149,10 +149,10 @@ class _Parser:
                 raise self._truncated(f"within {word.decode()}")
             if self._data[at + number] != byte:
                 raise self._refused(at + number, f"{self._shown(at + number)} within {word.decode()}")
-        return Value(Token(word.decode()), at, at + len(word))
+        return Value(JsonToken(word.decode()), at, at + len(word))
 
     def _object(self, start: int) -> Value:
-        value = Value(Token.OBJECT, start)
+        value = Value(JsonToken.OBJECT, start)
         at = self._space(start + 1)
         if at < self._end and self._data[at] == ord("}"):
             value.end = at + 1
@@ -169,7 +169,7 @@ class _Parser:
                 raise self._truncated("behind a name")
             if self._data[colon] != ord(":"):
                 raise self._refused(colon, f"':' expected, not {self._shown(colon)}")
-            member = Member(name, at, end, self._value(self._space(colon + 1)))
+            member = DocumentMember(name, at, end, self._value(self._space(colon + 1)))
             self._steps.pop()
             value.members.append(member)
             at = self._space(member.value.end)
@@ -183,7 +183,7 @@ class _Parser:
             at = self._space(at + 1)
 
     def _array(self, start: int) -> Value:
-        value = Value(Token.ARRAY, start)
+        value = Value(JsonToken.ARRAY, start)
         at = self._space(start + 1)
         if at < self._end and self._data[at] == ord("]"):
             value.end = at + 1

@@ -66,7 +66,7 @@ _PART = re.compile(r"(?P<letters>([A-Za-z])\2*)|'(?P<text>(?:[^']|'')*)'|(?P<oth
 Zone = dt.tzinfo
 
 
-class Step(NamedTuple):
+class PatternStep(NamedTuple):
     """A part of a pattern: text as it is, or a unit's least and most digits (of a zone: how many X)."""
 
     unit: str
@@ -85,7 +85,7 @@ class Format:
     pattern: re.Pattern[str] | None = None
     shift: int = 0
     zone: Zone | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PatternStep, ...] = ()
     cut: bool = False
     nulls_far: bool = False
 
@@ -114,10 +114,10 @@ def timestamp_format(name: str, zone: Zone | None, place: str) -> Format:
     return Format(name, pattern, zone=zone, steps=steps)
 
 
-def _pattern(text: str, place: str, *, time: bool) -> tuple[re.Pattern[str], tuple[Step, ...]]:
+def _pattern(text: str, place: str, *, time: bool) -> tuple[re.Pattern[str], tuple[PatternStep, ...]]:
     found: set[str] = set()
     parts: list[str] = []
-    steps: list[Step] = []
+    steps: list[PatternStep] = []
     at = 0
     while at < len(text):
         match = _PART.match(text, at)
@@ -128,7 +128,7 @@ def _pattern(text: str, place: str, *, time: bool) -> tuple[re.Pattern[str], tup
         if letters is None:
             literal = match["other"] or match["text"].replace("''", "'") or "'"
             parts.append(re.escape(literal))
-            steps.append(Step("text", text=literal.encode()))
+            steps.append(PatternStep("text", text=literal.encode()))
             continue
         group = rf"(?P<fraction>\d{{{len(letters)}}})" if letters[0] == "S" else _LETTERS.get(letters)
         if group is None:
@@ -142,7 +142,7 @@ def _pattern(text: str, place: str, *, time: bool) -> tuple[re.Pattern[str], tup
         found.add(name)
         parts.append(group)
         size = len(letters)
-        steps.append(Step(name, size, 2 if size == 1 and name not in ("fraction", "zone") else size))
+        steps.append(PatternStep(name, size, 2 if size == 1 and name not in ("fraction", "zone") else size))
     wanted = {"year", "month", "day"}
     if wanted - found:
         raise InvalidSchema(place, f"pattern {text!r} lacks the {', '.join(sorted(wanted - found))}")

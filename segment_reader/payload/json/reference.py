@@ -31,7 +31,7 @@ import pyarrow as pa
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.json.choices import Choice, Undecided
-from kseg.segment_reader.payload.json.document import Key, Member, Step, Token, Value, bad, parse
+from kseg.segment_reader.payload.json.document import DocumentMember, JsonToken, Key, Step, Value, bad, parse
 from kseg.segment_reader.payload.json.formats import (
     FIRST_DAY,
     IN_STRING,
@@ -62,7 +62,7 @@ class JsonReference(PlainDecoder):
 
     def row(self, payload: bytes, skip: int = 0) -> dict[str, Any]:
         document = parse(payload, skip, self._options.max_depth)
-        if document.token is not Token.OBJECT:
+        if document.token is not JsonToken.OBJECT:
             raise bad(Status.WRONG_TYPE, [], document.start, f"a row is an object, not {document.token.value}")
         row: dict[str, Any] = convert(document, self._shape, [], payload) or {}
         if self._options.unknown_fields == "rescue":
@@ -77,12 +77,12 @@ def convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> An
 
 
 def _convert(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> Any:
-    if value.token is Token.NULL:
+    if value.token is JsonToken.NULL:
         return None
     if shape.kind is Kind.STRUCT:
         return _struct(value, shape, steps, payload)
     if shape.kind is Kind.LIST:
-        if value.token is not Token.ARRAY:
+        if value.token is not JsonToken.ARRAY:
             raise _wrong(value, shape, steps)
         child = shape.children[0]
         return [convert(each, child, [*steps, number], payload) for number, each in enumerate(value.elements)]
@@ -101,7 +101,7 @@ def _wrong(value: Value, shape: Shape, steps: list[Step]) -> BadPayload:
 
 
 def _struct(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> dict[str, Any]:
-    if value.token is not Token.OBJECT:
+    if value.token is not JsonToken.OBJECT:
         raise _wrong(value, shape, steps)
     if shape.choice is not None:
         return _chosen(value, shape, shape.choice, steps, payload)
@@ -133,12 +133,12 @@ def written(value: Value, payload: bytes) -> dict[str, bytes]:
     return {each.name: payload[each.value.start : each.value.end] for each in value.members}
 
 
-def _twice(member: Member, steps: list[Step]) -> Any:
+def _twice(member: DocumentMember, steps: list[Step]) -> Any:
     raise bad(Status.DUPLICATE_KEY, [*steps, member.name], member.start, "the field is written twice")
 
 
 def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[tuple[str, Any]]:
-    if value.token is not Token.OBJECT:
+    if value.token is not JsonToken.OBJECT:
         raise _wrong(value, shape, steps)
     child = shape.children[0]
     pairs = [(each.name, convert(each.value, child, [*steps, Key(each.name)], payload)) for each in value.members]
@@ -156,20 +156,20 @@ def _map(value: Value, shape: Shape, steps: list[Step], payload: bytes) -> list[
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-def scalar(token: Token, text: str, shape: Shape) -> Any:
+def scalar(token: JsonToken, text: str, shape: Shape) -> Any:
     """A value of no nested type. Dates are days, timestamps microseconds. Raises Unfit."""
     kind, name = shape.kind, type_name(shape)
-    if kind is Kind.BOOLEAN and token in (Token.TRUE, Token.FALSE):
-        return token is Token.TRUE
-    if token is Token.STRING and kind in NUMBERS and shape.format is not None:
+    if kind is Kind.BOOLEAN and token in (JsonToken.TRUE, JsonToken.FALSE):
+        return token is JsonToken.TRUE
+    if token is JsonToken.STRING and kind in NUMBERS and shape.format is not None:
         if shape.format.name != IN_STRING:
             return _base64_decimal(text, shape)
         if _NUMBER.fullmatch(text) is None:
             raise Unfit(Status.WRONG_TYPE, f"{shown(text)!r} is no number: a {name} of format string is expected")
-        token = Token.NUMBER
-    if token is Token.STRING and kind in _OF_TEXT:
+        token = JsonToken.NUMBER
+    if token is JsonToken.STRING and kind in _OF_TEXT:
         return _OF_TEXT[kind](text, shape)
-    if token is Token.NUMBER and kind is not Kind.STRING and kind is not Kind.BINARY:
+    if token is JsonToken.NUMBER and kind is not Kind.STRING and kind is not Kind.BINARY:
         if kind in INTEGERS:
             return integer(text, INTEGERS[kind], name)
         if kind is Kind.DECIMAL:
@@ -300,8 +300,8 @@ _NAMES = {
 }
 
 
-def _hint(token: Token, shape: Shape) -> str:
-    return f" of format {shape.format.name}" if shape.format and token in (Token.NUMBER, Token.STRING) else ""
+def _hint(token: JsonToken, shape: Shape) -> str:
+    return f" of format {shape.format.name}" if shape.format and token in (JsonToken.NUMBER, JsonToken.STRING) else ""
 
 
 def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
@@ -309,7 +309,7 @@ def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
 
     Lists keep their elements' numbers: `null` stands for one without unknown fields that others follow.
     """
-    if value.token is Token.OBJECT and shape.kind in (Kind.STRUCT, Kind.MAP):
+    if value.token is JsonToken.OBJECT and shape.kind in (Kind.STRUCT, Kind.MAP):
         if shape.choice is not None:
             try:
                 name = shape.choice.member(written(value, payload)).name
@@ -320,7 +320,7 @@ def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
         members = [_member(each, fields.get(each.name), shape, payload) for each in value.members]
         kept = [text for text in members if text is not None]
         return b"{" + b",".join(kept) + b"}" if kept else None
-    if value.token is Token.ARRAY and shape.kind is Kind.LIST:
+    if value.token is JsonToken.ARRAY and shape.kind is Kind.LIST:
         elements = [_unknown(each, shape.children[0], payload) for each in value.elements]
         while elements and elements[-1] is None:
             elements.pop()
@@ -328,7 +328,7 @@ def _unknown(value: Value, shape: Shape, payload: bytes) -> bytes | None:
     return None
 
 
-def _member(member: Member, field: Shape | None, shape: Shape, payload: bytes) -> bytes | None:
+def _member(member: DocumentMember, field: Shape | None, shape: Shape, payload: bytes) -> bytes | None:
     if shape.kind is Kind.MAP:
         field = shape.children[0]
     if field is None:

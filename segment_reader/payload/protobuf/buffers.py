@@ -15,9 +15,9 @@ import pyarrow as pa
 from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf import opcodes as op
-from kseg.segment_reader.payload.protobuf.program import WIDTHS, Program, Slot
+from kseg.segment_reader.payload.protobuf.program import WIDTHS, ProtobufProgram, ProtobufSlot
 from kseg.segment_reader.payload.protobuf.reference import document_text
-from kseg.segment_reader.payload.protobuf.schema import Enum
+from kseg.segment_reader.payload.protobuf.schema import EnumType
 from kseg.segment_reader.payload.text import SLACK
 
 Bytes = npt.NDArray[np.uint8]
@@ -35,7 +35,7 @@ class Buffers:
     total: bytes of all payloads. sizes, items: how large the last call's were, by slot and by level.
     """
 
-    def __init__(self, program: Program, n: int, total: int, sizes: dict[int, int], items: list[int]) -> None:
+    def __init__(self, program: ProtobufProgram, n: int, total: int, sizes: dict[int, int], items: list[int]) -> None:
         self._program, self._n = program, n
         self.instructions = program.instructions.copy()
         self.inits = program.inits.copy()
@@ -73,7 +73,7 @@ class Buffers:
                     self._make(slot)
         self._link()
 
-    def _make(self, slot: Slot) -> None:
+    def _make(self, slot: ProtobufSlot) -> None:
         """Buffers for the items of the slot's level, with what was in them."""
         number, size = slot.number, int(self.levels[slot.level, op.L_CAPACITY])
         self._valid[number] = _grown(self._valid.get(number), np.ones(size, np.uint8))
@@ -118,7 +118,7 @@ class Buffers:
         }
         return sizes, [self._n, *self.levels[1:, op.L_COUNT].tolist()]
 
-    def _count(self, slot: Slot) -> int:
+    def _count(self, slot: ProtobufSlot) -> int:
         return self._n if slot.level == 0 else int(self.levels[slot.level, op.L_COUNT])
 
     def write_documents(self) -> Iterator[int]:
@@ -136,7 +136,7 @@ class Buffers:
                     yield self._row(slot, index)
             self._documents[slot.number] = texts
 
-    def _row(self, slot: Slot, index: int) -> int:
+    def _row(self, slot: ProtobufSlot, index: int) -> int:
         """The row of an item."""
         parent = self._program.parents[slot.level]
         while parent is not None:
@@ -148,7 +148,7 @@ class Buffers:
     def rows(self) -> pa.Array:
         return self._array(self._program.root)
 
-    def _array(self, slot: Slot) -> pa.Array:
+    def _array(self, slot: ProtobufSlot) -> pa.Array:
         number, kind, n = slot.number, slot.type, self._count(slot)
         assert kind is not None
         if slot.document is not None:
@@ -177,7 +177,7 @@ class Buffers:
         return pa.Array.from_buffers(kind, n, [valid, pa.py_buffer(data)], nulls)
 
 
-def _symbols(numbers: npt.NDArray[np.int32], flags: Bytes, enum: Enum) -> pa.Array:
+def _symbols(numbers: npt.NDArray[np.int32], flags: Bytes, enum: EnumType) -> pa.Array:
     """The names of an enum's numbers, and in digits those that it does not have."""
     known = np.array(sorted(enum.symbols), np.int32)
     texts = [enum.symbols[number] for number in known.tolist()]

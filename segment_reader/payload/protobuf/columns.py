@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.errors import UnsupportedSchema
 from kseg.segment_reader.payload.far_times import OutOfRangeTimes
-from kseg.segment_reader.payload.protobuf.schema import Enum, Kind, Message, ProtobufField
+from kseg.segment_reader.payload.protobuf.schema import EnumType, FieldKind, MessageType, ProtobufField
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED32, FIXED64, VARINT
 
 #: Of all levels. A few messages that contain each other many times can name more columns than memory holds.
@@ -29,38 +29,38 @@ Nanoseconds = Literal["fail", "truncate"]
 """What Timestamps and Durations with digits below a microsecond are: an error, or cut."""
 
 _TYPES: Final = {
-    Kind.DOUBLE: pa.float64(),
-    Kind.FLOAT: pa.float32(),
-    Kind.INT64: pa.int64(),
-    Kind.UINT64: UINT64,
-    Kind.INT32: pa.int32(),
-    Kind.FIXED64: UINT64,
-    Kind.FIXED32: pa.int64(),
-    Kind.BOOL: pa.bool_(),
-    Kind.STRING: pa.string(),
-    Kind.BYTES: pa.binary(),
-    Kind.UINT32: pa.int64(),
-    Kind.ENUM: pa.string(),
-    Kind.SFIXED32: pa.int32(),
-    Kind.SFIXED64: pa.int64(),
-    Kind.SINT32: pa.int32(),
-    Kind.SINT64: pa.int64(),
+    FieldKind.DOUBLE: pa.float64(),
+    FieldKind.FLOAT: pa.float32(),
+    FieldKind.INT64: pa.int64(),
+    FieldKind.UINT64: UINT64,
+    FieldKind.INT32: pa.int32(),
+    FieldKind.FIXED64: UINT64,
+    FieldKind.FIXED32: pa.int64(),
+    FieldKind.BOOL: pa.bool_(),
+    FieldKind.STRING: pa.string(),
+    FieldKind.BYTES: pa.binary(),
+    FieldKind.UINT32: pa.int64(),
+    FieldKind.ENUM: pa.string(),
+    FieldKind.SFIXED32: pa.int32(),
+    FieldKind.SFIXED64: pa.int64(),
+    FieldKind.SINT32: pa.int32(),
+    FieldKind.SINT64: pa.int64(),
 }
 
 #: Wire types of kinds that are no varints.
 _WIRE: Final = {
-    Kind.DOUBLE: FIXED64,
-    Kind.FIXED64: FIXED64,
-    Kind.SFIXED64: FIXED64,
-    Kind.FLOAT: FIXED32,
-    Kind.FIXED32: FIXED32,
-    Kind.SFIXED32: FIXED32,
-    Kind.STRING: DELIMITED,
-    Kind.BYTES: DELIMITED,
+    FieldKind.DOUBLE: FIXED64,
+    FieldKind.FIXED64: FIXED64,
+    FieldKind.SFIXED64: FIXED64,
+    FieldKind.FLOAT: FIXED32,
+    FieldKind.FIXED32: FIXED32,
+    FieldKind.SFIXED32: FIXED32,
+    FieldKind.STRING: DELIMITED,
+    FieldKind.BYTES: DELIMITED,
 }
 
 
-def wire_type(kind: Kind) -> int:
+def wire_type(kind: FieldKind) -> int:
     """Of a scalar."""
     return _WIRE.get(kind, VARINT)
 
@@ -75,8 +75,8 @@ class Json(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    kind: Kind
-    enum: Enum | None = None
+    kind: FieldKind
+    enum: EnumType | None = None
 
     @property
     def default(self) -> int:
@@ -111,16 +111,16 @@ class Time:
 class Again:
     """A message where it begins again within itself: JSON text of the fields that it has."""
 
-    message: Message
+    message: MessageType
     options: TimeOptions
 
     @cached_property
-    def struct(self) -> Struct:
+    def struct(self) -> MessageColumns:
         return _Builder(self.options).struct(self.message, self.message.simple_name, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonTextColumn:
     """JSON text of a message."""
 
     json: Json | Again
@@ -132,20 +132,20 @@ class Presence:
 
 
 @dataclass(frozen=True, eq=False)
-class Struct:
+class MessageColumns:
     """columns: by number of field, ascending. name: the message's, without its package."""
 
     name: str
     type: pa.StructType
-    columns: tuple[Column, ...]
-    by_number: dict[int, Column] = field(default_factory=dict)
+    columns: tuple[FieldColumn, ...]
+    by_number: dict[int, FieldColumn] = field(default_factory=dict)
 
 
-Node: TypeAlias = Scalar | Wrapper | Time | Document | Presence | Struct
+Node: TypeAlias = Scalar | Wrapper | Time | JsonTextColumn | Presence | MessageColumns
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class FieldColumn:
     """A field. node: of one value. key: of a map's, whose values are `node`. position: in the struct."""
 
     field: ProtobufField
@@ -159,7 +159,7 @@ class Column:
         return self.field.name
 
 
-def unwritten_text(column: Column) -> str:
+def unwritten_text(column: FieldColumn) -> str:
     """What the column has where its field is not written, as JSON text."""
     own, node = column.field, column.node
     if own.repeated:
@@ -172,23 +172,23 @@ def unwritten_text(column: Column) -> str:
 
 
 _DEFAULTS: Final = {
-    Kind.BOOL: "false",
-    Kind.STRING: '""',
-    Kind.BYTES: '""',
-    Kind.FLOAT: "0.0",
-    Kind.DOUBLE: "0.0",
+    FieldKind.BOOL: "false",
+    FieldKind.STRING: '""',
+    FieldKind.BYTES: '""',
+    FieldKind.FLOAT: "0.0",
+    FieldKind.DOUBLE: "0.0",
 }
 
 _WRAPPERS: Final = {
-    "google.protobuf.DoubleValue": Kind.DOUBLE,
-    "google.protobuf.FloatValue": Kind.FLOAT,
-    "google.protobuf.Int64Value": Kind.INT64,
-    "google.protobuf.UInt64Value": Kind.UINT64,
-    "google.protobuf.Int32Value": Kind.INT32,
-    "google.protobuf.UInt32Value": Kind.UINT32,
-    "google.protobuf.BoolValue": Kind.BOOL,
-    "google.protobuf.StringValue": Kind.STRING,
-    "google.protobuf.BytesValue": Kind.BYTES,
+    "google.protobuf.DoubleValue": FieldKind.DOUBLE,
+    "google.protobuf.FloatValue": FieldKind.FLOAT,
+    "google.protobuf.Int64Value": FieldKind.INT64,
+    "google.protobuf.UInt64Value": FieldKind.UINT64,
+    "google.protobuf.Int32Value": FieldKind.INT32,
+    "google.protobuf.UInt32Value": FieldKind.UINT32,
+    "google.protobuf.BoolValue": FieldKind.BOOL,
+    "google.protobuf.StringValue": FieldKind.STRING,
+    "google.protobuf.BytesValue": FieldKind.BYTES,
 }
 _DOCUMENTS: Final = {
     "google.protobuf.Struct": Json.STRUCT,
@@ -198,7 +198,7 @@ _DOCUMENTS: Final = {
 _TIMES: Final = {"google.protobuf.Timestamp": True, "google.protobuf.Duration": False}
 
 
-def columns_of(message: Message, options: TimeOptions | None = None) -> Struct:
+def columns_of(message: MessageType, options: TimeOptions | None = None) -> MessageColumns:
     """The rows of a message. options: of its times; they do not change the columns.
 
     Raises:
@@ -214,7 +214,7 @@ class _Builder:
         self._options = options
         self._columns = 0
 
-    def struct(self, message: Message, place: str, above: tuple[Message, ...]) -> Struct:
+    def struct(self, message: MessageType, place: str, above: tuple[MessageType, ...]) -> MessageColumns:
         inner = (*above, message)
         if len(inner) > MAX_DEPTH:
             raise UnsupportedSchema(place, f"messages are nested more than {MAX_DEPTH} deep")
@@ -225,19 +225,21 @@ class _Builder:
                 raise UnsupportedSchema(place, f"the schema has more than {MAX_COLUMNS:,} columns")
             columns.append(self._column(own, position, f"{place}.{own.name}", inner))
         kind = pa.struct([(column.name, column.type) for column in columns])
-        return Struct(message.simple_name, kind, tuple(columns), {column.field.number: column for column in columns})
+        return MessageColumns(
+            message.simple_name, kind, tuple(columns), {column.field.number: column for column in columns}
+        )
 
-    def _column(self, own: ProtobufField, position: int, place: str, above: tuple[Message, ...]) -> Column:
+    def _column(self, own: ProtobufField, position: int, place: str, above: tuple[MessageType, ...]) -> FieldColumn:
         if own.message is not None and own.message.map_entry and own.repeated:
             key, value = own.message.fields
             node = self._node(value, f"{place}{{}}", above)
             kind = pa.map_(_TYPES[key.kind], type_of(node))
-            return Column(own, node, kind, position, Scalar(key.kind))
+            return FieldColumn(own, node, kind, position, Scalar(key.kind))
         node = self._node(own, f"{place}[]" if own.repeated else place, above)
         kind = pa.list_(type_of(node)) if own.repeated else type_of(node)
-        return Column(own, node, kind, position)
+        return FieldColumn(own, node, kind, position)
 
-    def _node(self, own: ProtobufField, place: str, above: tuple[Message, ...]) -> Node:
+    def _node(self, own: ProtobufField, place: str, above: tuple[MessageType, ...]) -> Node:
         if own.message is None:
             return Scalar(own.kind, own.enum)
         name = own.message.name
@@ -246,11 +248,11 @@ class _Builder:
         if name in _WRAPPERS:
             return Wrapper(Scalar(_WRAPPERS[name]))
         if name in _DOCUMENTS:
-            return Document(_DOCUMENTS[name])
+            return JsonTextColumn(_DOCUMENTS[name])
         if not own.message.fields:
             return Presence()
         if own.message in above:
-            return Document(Again(own.message, self._options))
+            return JsonTextColumn(Again(own.message, self._options))
         return self.struct(own.message, place, above)
 
 
@@ -263,9 +265,9 @@ def type_of(node: Node) -> pa.DataType:
             return _TYPES[scalar.kind]
         case Time(instant):
             return INSTANT if instant else pa.int64()
-        case Document():
+        case JsonTextColumn():
             return pa.string()
         case Presence():
             return pa.bool_()
-        case Struct():
+        case MessageColumns():
             return node.type

@@ -20,19 +20,19 @@ from kseg.segment_reader.payload.buffers import kernel_input
 from kseg.segment_reader.payload.decoder import DecodedPayloads, PayloadError, Status, concatenated
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.buffers import Buffers, Bytes
-from kseg.segment_reader.payload.protobuf.columns import Struct
+from kseg.segment_reader.payload.protobuf.columns import MessageColumns
 from kseg.segment_reader.payload.protobuf.kernel import run
 from kseg.segment_reader.payload.protobuf.program import build
-from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
+from kseg.segment_reader.payload.protobuf.reference import ReferenceProtobufDecoder
 
 _SCRATCH = 256
 
 
-class CompiledDecoder:
+class CompiledProtobufDecoder:
     """See `segment_reader.payload.decoder.PayloadDecoder`."""
 
-    def __init__(self, struct: Struct) -> None:
-        self._reference = ReferenceDecoder(struct)
+    def __init__(self, struct: MessageColumns) -> None:
+        self._reference = ReferenceProtobufDecoder(struct)
         self._program = build(struct)
         self._documents = any(slot.document for slot in self._program.slots)
         self._sizes: dict[int, int] = {}

@@ -18,13 +18,13 @@ from kseg.segment_reader.payload.late import of_engine
 from kseg.segment_reader.payload.plain import Engine
 from kseg.segment_reader.payload.protobuf.columns import Nanoseconds, TimeOptions, columns_of
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
-from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
+from kseg.segment_reader.payload.protobuf.reference import ReferenceProtobufDecoder
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
-from kseg.segment_reader.payload.protobuf.schema import Message
+from kseg.segment_reader.payload.protobuf.schema import MessageType
 
 
 def protobuf_decoder(
-    message: Message,
+    message: MessageType,
     *,
     nanoseconds: Nanoseconds = "fail",
     out_of_range_times: OutOfRangeTimes = "fail",
@@ -40,11 +40,11 @@ def protobuf_decoder(
     columns = columns_of(message, TimeOptions(nanoseconds, out_of_range_times))
 
     def compiled() -> PayloadDecoder:
-        from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
+        from kseg.segment_reader.payload.protobuf.compiled import CompiledProtobufDecoder
 
-        return CompiledDecoder(columns)
+        return CompiledProtobufDecoder(columns)
 
-    return of_engine(ReferenceDecoder(columns), engine, compiled)
+    return of_engine(ReferenceProtobufDecoder(columns), engine, compiled)
 
 
 def registry_decoder(

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.plain import BadPayload
-from kseg.segment_reader.payload.protobuf.schema import Enum, Kind, Message, ProtobufField, Schema
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader
+from kseg.segment_reader.payload.protobuf.schema import EnumType, FieldKind, MessageType, ProtobufField, ProtobufSchema
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, WireReader
 
 _REQUIRED, _REPEATED = 2, 3  # labels
-_NAMED = (Kind.MESSAGE, Kind.GROUP, Kind.ENUM)
-_NO_KEYS = (*_NAMED, Kind.DOUBLE, Kind.FLOAT, Kind.BYTES)
+_NAMED = (FieldKind.MESSAGE, FieldKind.GROUP, FieldKind.ENUM)
+_NO_KEYS = (*_NAMED, FieldKind.DOUBLE, FieldKind.FLOAT, FieldKind.BYTES)
 _MAX_NESTED: Final = 64
 
 # FeatureSet's fields, and the values that matter here
@@ -33,7 +33,7 @@ class _Features:
     enum: int
     encoding: int
 
-    def and_those_of(self, options: Reader | None, number: int) -> _Features:
+    def and_those_of(self, options: WireReader | None, number: int) -> _Features:
         """number: of the field `features` in these options."""
         for found in _all(options, number):
             values = dict(_numbers(found))
@@ -53,7 +53,7 @@ _BY_SYNTAX: Final = {
 }
 
 
-def parse_descriptors(data: bytes) -> Schema:
+def parse_descriptors(data: bytes) -> ProtobufSchema:
     """Raises InvalidSchema: no FileDescriptorSet, or one without the files that it imports."""
     try:
         return _Builder().schema(data)
@@ -62,7 +62,7 @@ def parse_descriptors(data: bytes) -> Schema:
         raise InvalidSchema("", f"no file descriptor set: {reason}") from None
 
 
-def parse_base64(text: str) -> Schema:
+def parse_base64(text: str) -> ProtobufSchema:
     """As `parse_descriptors`, of the text that a job keeps."""
     try:
         data = base64.b64decode(text, validate=True)
@@ -73,19 +73,19 @@ def parse_base64(text: str) -> Schema:
 
 def dependencies(data: bytes) -> list[str]:
     """The paths that one file's descriptor imports. Raises BadPayload, UnicodeDecodeError."""
-    return [_string(each) for each in _all(Reader(data), 3)]
+    return [_string(each) for each in _all(WireReader(data), 3)]
 
 
 class _Builder:
     def __init__(self) -> None:
-        self._messages: dict[str, Message] = {}
-        self._enums: dict[str, Enum] = {}
-        self._pending: list[tuple[Message, Reader, _Features]] = []
+        self._messages: dict[str, MessageType] = {}
+        self._enums: dict[str, EnumType] = {}
+        self._pending: list[tuple[MessageType, WireReader, _Features]] = []
 
-    def schema(self, data: bytes) -> Schema:
-        top: tuple[Message, ...] = ()
+    def schema(self, data: bytes) -> ProtobufSchema:
+        top: tuple[MessageType, ...] = ()
         files = 0
-        for file in _all(Reader(data), 1):
+        for file in _all(WireReader(data), 1):
             top = self._file(file)
             files += 1
         if not files:
@@ -95,9 +95,9 @@ class _Builder:
         for message in self._messages.values():
             if message.map_entry:
                 _check_entry(message)
-        return Schema(self._messages, top)
+        return ProtobufSchema(self._messages, top)
 
-    def _file(self, file: Reader) -> tuple[Message, ...]:
+    def _file(self, file: WireReader) -> tuple[MessageType, ...]:
         parts = _parts(file)
         syntax = _text(parts, 12) or "proto2"
         if syntax not in _BY_SYNTAX:
@@ -108,14 +108,14 @@ class _Builder:
             self._enum(enum, package, features)
         return tuple(self._message(message, package, features, 0) for message in parts.get(4, ()))
 
-    def _message(self, data: Reader, around: str, features: _Features, depth: int) -> Message:
+    def _message(self, data: WireReader, around: str, features: _Features, depth: int) -> MessageType:
         if depth > _MAX_NESTED:
             raise InvalidSchema(around, f"messages are defined more than {_MAX_NESTED} deep in each other")
         parts = _parts(data)
         options = _last(parts, 7)
         features = features.and_those_of(options, 12)
         name = _joined(around, _text(parts, 1))
-        message = Message(name, map_entry=bool(dict(_numbers(options)).get(7)))
+        message = MessageType(name, map_entry=bool(dict(_numbers(options)).get(7)))
         self._messages[name] = message
         for enum in parts.get(4, ()):
             self._enum(enum, name, features)
@@ -124,7 +124,7 @@ class _Builder:
             self._pending.append((message, own, features))
         return message
 
-    def _enum(self, data: Reader, around: str, features: _Features) -> None:
+    def _enum(self, data: WireReader, around: str, features: _Features) -> None:
         parts = _parts(data)
         features = features.and_those_of(_last(parts, 3), 7)
         name = _joined(around, _text(parts, 1))
@@ -134,22 +134,22 @@ class _Builder:
             symbols.setdefault(_signed(dict(_numbers(value)).get(2, 0)), _text(inner, 1))
         if not symbols:
             raise InvalidSchema(name, "an enum without values")
-        self._enums[name] = Enum(name, symbols, closed=features.enum == _CLOSED)
+        self._enums[name] = EnumType(name, symbols, closed=features.enum == _CLOSED)
 
-    def _fields(self, message: Message, data: Reader, features: _Features) -> Iterator[ProtobufField]:
+    def _fields(self, message: MessageType, data: WireReader, features: _Features) -> Iterator[ProtobufField]:
         parts, numbers = _parts(data), dict(_numbers(data))
         features = features.and_those_of(_last(parts, 8), 21)
         name, type_name = _text(parts, 1), _text(parts, 6).removeprefix(".")
         place = f"{message.name}.{name}"
-        kind, label = Kind(numbers.get(5, 0)), numbers.get(4, 1)
-        if kind is Kind.MESSAGE and features.encoding == _DELIMITED_MESSAGE and not message.map_entry:
-            kind = Kind.GROUP
+        kind, label = FieldKind(numbers.get(5, 0)), numbers.get(4, 1)
+        if kind is FieldKind.MESSAGE and features.encoding == _DELIMITED_MESSAGE and not message.map_entry:
+            kind = FieldKind.GROUP
         inner = enum = None
-        if kind in (Kind.MESSAGE, Kind.GROUP):
+        if kind in (FieldKind.MESSAGE, FieldKind.GROUP):
             inner = self._messages.get(type_name)
             if inner is not None and inner.map_entry:
-                kind = Kind.MESSAGE
-        elif kind is Kind.ENUM:
+                kind = FieldKind.MESSAGE
+        elif kind is FieldKind.ENUM:
             enum = self._enums.get(type_name)
         if inner is None and enum is None and type_name:
             raise InvalidSchema(place, f"the type {type_name} is missing: the file that defines it belongs here, too")
@@ -173,7 +173,7 @@ class _Builder:
         )
 
 
-def _check_entry(message: Message) -> None:
+def _check_entry(message: MessageType) -> None:
     """A map's entries have a key and a value; keys are whole numbers, booleans or texts.
 
     https://protobuf.dev/programming-guides/proto3/#maps
@@ -187,10 +187,10 @@ def _check_entry(message: Message) -> None:
 # -- the wire format, as descriptors use it
 
 
-def _parts(data: Reader) -> Mapping[int, list[Reader]]:
+def _parts(data: WireReader) -> Mapping[int, list[WireReader]]:
     """Readers of all length-delimited fields, by number."""
-    found: dict[int, list[Reader]] = {}
-    reader = Reader(data.data, data.position, data.end)
+    found: dict[int, list[WireReader]] = {}
+    reader = WireReader(data.data, data.position, data.end)
     for number, kind in reader.fields():
         if kind == DELIMITED:
             found.setdefault(number, []).append(reader.below())
@@ -199,10 +199,10 @@ def _parts(data: Reader) -> Mapping[int, list[Reader]]:
     return found
 
 
-def _numbers(data: Reader | None) -> Iterator[tuple[int, int]]:
+def _numbers(data: WireReader | None) -> Iterator[tuple[int, int]]:
     if data is None:
         return
-    reader = Reader(data.data, data.position, data.end)
+    reader = WireReader(data.data, data.position, data.end)
     for number, kind in reader.fields():
         if kind == VARINT:
             yield number, reader.varint()
@@ -210,21 +210,21 @@ def _numbers(data: Reader | None) -> Iterator[tuple[int, int]]:
             reader.skip(number, kind)
 
 
-def _all(data: Reader | None, number: int) -> list[Reader]:
+def _all(data: WireReader | None, number: int) -> list[WireReader]:
     return [] if data is None else _parts(data).get(number, [])
 
 
-def _last(parts: Mapping[int, list[Reader]], number: int) -> Reader | None:
+def _last(parts: Mapping[int, list[WireReader]], number: int) -> WireReader | None:
     found: Any = parts.get(number)
     return found[-1] if found else None
 
 
-def _text(parts: Mapping[int, list[Reader]], number: int) -> str:
+def _text(parts: Mapping[int, list[WireReader]], number: int) -> str:
     found = _last(parts, number)
     return "" if found is None else _string(found)
 
 
-def _string(reader: Reader) -> str:
+def _string(reader: WireReader) -> str:
     return reader.data[reader.position : reader.end].decode()
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from kseg.segment_reader.payload.buffers import byte_buffers, null_mask
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.plain import BadPayload
-from kseg.segment_reader.payload.protobuf.wire import SHORT, Reader
+from kseg.segment_reader.payload.protobuf.wire import SHORT, WireReader
 
 _FIRST: Final = (0,)
 _MOST: Final = 64  # messages in each other
@@ -26,11 +26,11 @@ _MOST: Final = 64  # messages in each other
 
 @dataclass(frozen=True)
 class MessageIndexes:
-    """Of n payloads.
+    """The message indexes that n payloads' frames name.
 
-    messages: the indexes that are written, ascending (`schema.Schema.message_at`). which: n indexes into it, int32, -1
-    where the status is not DECODED. skip: where each message begins, int32, in bytes. status: uint8: DECODED, NULL or
-    BAD_FRAME.
+    messages: the indexes that are written, ascending (`schema.ProtobufSchema.message_at`). which: n indexes into it,
+    int32, -1 where the status is not DECODED. skip: where each message begins, int32, in bytes. status: uint8: DECODED,
+    NULL or BAD_FRAME.
     """
 
     messages: tuple[tuple[int, ...], ...]
@@ -53,7 +53,7 @@ def message_indexes(payloads: pa.BinaryArray, skip: npt.NDArray[np.int32]) -> Me
     behind[plain] += 1
     found: dict[int, tuple[int, ...]] = {}
     for row in some[data[starts[some]] != 0].tolist():
-        reader = Reader(data[starts[row] : ends[row]].tobytes())
+        reader = WireReader(data[starts[row] : ends[row]].tobytes())
         try:
             found[row] = _indexes(reader)
         except BadPayload:
@@ -69,13 +69,13 @@ def message_indexes(payloads: pa.BinaryArray, skip: npt.NDArray[np.int32]) -> Me
     return MessageIndexes(messages, which, behind, status)
 
 
-def _indexes(reader: Reader) -> tuple[int, ...]:
+def _indexes(reader: WireReader) -> tuple[int, ...]:
     count = _zigzag(reader)
     if not 0 <= count <= _MOST:
         raise BadPayload(Status.BAD_FRAME, f"{count} message indexes")
     return tuple(_zigzag(reader) for _ in range(count)) or _FIRST
 
 
-def _zigzag(reader: Reader) -> int:
+def _zigzag(reader: WireReader) -> int:
     value = reader.varint(SHORT)
     return (value >> 1) ^ -(value & 1)

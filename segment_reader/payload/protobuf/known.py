@@ -13,7 +13,7 @@ from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.far_times import TO_NULL
 from kseg.segment_reader.payload.plain import BadPayload
 from kseg.segment_reader.payload.protobuf.columns import Json, Time
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, Reader
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, FIXED64, VARINT, WireReader
 
 #: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, and of the longest Duration, about 10,000 years.
 FIRST_SECOND: Final = -62_135_596_800
@@ -51,10 +51,10 @@ def json_text(data: bytes, kind: Json) -> str:
 
 def json_value(data: bytes, kind: Json) -> Any:
     """Raises BadPayload."""
-    return {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](Reader(data), 1)
+    return {Json.STRUCT: _struct, Json.VALUE: _value, Json.LIST: _list}[kind](WireReader(data), 1)
 
 
-def _struct(reader: Reader, depth: int) -> dict[str, Any]:
+def _struct(reader: WireReader, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
@@ -65,7 +65,7 @@ def _struct(reader: Reader, depth: int) -> dict[str, Any]:
     return found
 
 
-def _entry(reader: Reader, depth: int) -> tuple[str, Any]:
+def _entry(reader: WireReader, depth: int) -> tuple[str, Any]:
     key, data = "", bytearray()
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
@@ -74,10 +74,10 @@ def _entry(reader: Reader, depth: int) -> tuple[str, Any]:
             data += _bytes(reader)  # a message that is written twice is merged
         else:
             reader.skip(number, kind)
-    return key, _value(Reader(bytes(data)), depth)
+    return key, _value(WireReader(bytes(data)), depth)
 
 
-def _list(reader: Reader, depth: int) -> list[Any]:
+def _list(reader: WireReader, depth: int) -> list[Any]:
     found = []
     for number, kind in reader.fields():
         if number == 1 and kind == DELIMITED:
@@ -87,7 +87,7 @@ def _list(reader: Reader, depth: int) -> list[Any]:
     return found
 
 
-def _value(reader: Reader, depth: int) -> Any:
+def _value(reader: WireReader, depth: int) -> Any:
     """The last member of the oneof; null where none is written. Structs and lists that follow themselves are merged."""
     member, value, parts = 0, None, bytearray()
     for number, kind in reader.fields():
@@ -109,7 +109,7 @@ def _value(reader: Reader, depth: int) -> Any:
 _MEMBERS: Final = {(1, VARINT), (2, FIXED64), (3, DELIMITED), (4, VARINT), (5, DELIMITED), (6, DELIMITED)}
 
 
-def _scalar(reader: Reader, number: int) -> Any:
+def _scalar(reader: WireReader, number: int) -> Any:
     match number:
         case 1:
             reader.varint()
@@ -122,7 +122,7 @@ def _scalar(reader: Reader, number: int) -> Any:
 
 
 def _nested(member: int, parts: bytearray, depth: int) -> Any:
-    return (_struct if member == 5 else _list)(Reader(bytes(parts)), _deeper(depth))
+    return (_struct if member == 5 else _list)(WireReader(bytes(parts)), _deeper(depth))
 
 
 def _number(value: float) -> float | int:
@@ -135,11 +135,11 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _text(reader: Reader) -> str:
+def _text(reader: WireReader) -> str:
     return decoded(_bytes(reader))
 
 
-def _bytes(reader: Reader) -> bytes:
+def _bytes(reader: WireReader) -> bytes:
     return reader.take(reader.length())
 
 

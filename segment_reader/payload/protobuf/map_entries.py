@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, Reader
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, VARINT, WireReader
 
 _OPTION: Final = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 _MARK: Final = 536_870_911
@@ -62,13 +62,13 @@ def _of_message(data: bytes) -> bytes:
 
 def _is_mark(data: bytes) -> bool:
     """Whether a range of reserved numbers begins with the mark."""
-    reader = Reader(data)
+    reader = WireReader(data)
     return reader.tag() == (1, VARINT) and reader.varint() == _MARK
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """Each field's number, the bytes of a length-delimited value, and all its bytes."""
-    reader = Reader(data)
+    reader = WireReader(data)
     start = 0
     for number, kind in reader.fields():
         content = b""

@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from kseg.segment_reader.payload.protobuf import opcodes as op
 from kseg.segment_reader.payload.protobuf.columns import (
-    Column,
-    Document,
+    FieldColumn,
+    JsonTextColumn,
+    MessageColumns,
     Node,
     Presence,
     Scalar,
-    Struct,
     Time,
     Wrapper,
     wire_type,
 )
-from kseg.segment_reader.payload.protobuf.schema import Enum, Kind
+from kseg.segment_reader.payload.protobuf.schema import EnumType, FieldKind
 from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP
 
 Table = npt.NDArray[np.int64]
@@ -35,29 +35,29 @@ Table = npt.NDArray[np.int64]
 _DENSE: Final = 4096
 
 _OPS: Final = {
-    Kind.DOUBLE: op.WORD64,
-    Kind.FLOAT: op.WORD32,
-    Kind.INT64: op.INT64,
-    Kind.UINT64: op.UINT64,
-    Kind.INT32: op.INT32,
-    Kind.FIXED64: op.FIXED64,
-    Kind.FIXED32: op.FIXED32,
-    Kind.BOOL: op.BOOL,
-    Kind.STRING: op.TEXT,
-    Kind.BYTES: op.BYTES,
-    Kind.UINT32: op.UINT32,
-    Kind.ENUM: op.ENUM,
-    Kind.SFIXED32: op.WORD32,
-    Kind.SFIXED64: op.WORD64,
-    Kind.SINT32: op.SINT32,
-    Kind.SINT64: op.SINT64,
+    FieldKind.DOUBLE: op.WORD64,
+    FieldKind.FLOAT: op.WORD32,
+    FieldKind.INT64: op.INT64,
+    FieldKind.UINT64: op.UINT64,
+    FieldKind.INT32: op.INT32,
+    FieldKind.FIXED64: op.FIXED64,
+    FieldKind.FIXED32: op.FIXED32,
+    FieldKind.BOOL: op.BOOL,
+    FieldKind.STRING: op.TEXT,
+    FieldKind.BYTES: op.BYTES,
+    FieldKind.UINT32: op.UINT32,
+    FieldKind.ENUM: op.ENUM,
+    FieldKind.SFIXED32: op.WORD32,
+    FieldKind.SFIXED64: op.WORD64,
+    FieldKind.SINT32: op.SINT32,
+    FieldKind.SINT64: op.SINT64,
 }
 
 WIDTHS: Final = {op.BYTE: 1, op.WORD: 4, op.DOUBLE_WORD: 8, op.QUAD_WORD: 16}
 
 
 @dataclass(slots=True)
-class Slot:
+class ProtobufSlot:
     """One Arrow array. children: of a struct's fields, a list's items, a map's keys and values. type: None is hidden.
 
     enum: its values are numbers of it. document: its values are bytes of this message.
@@ -67,20 +67,20 @@ class Slot:
     type: pa.DataType | None
     shape: int
     level: int
-    children: list[Slot] = field(default_factory=list)
-    enum: Enum | None = None
-    document: Document | None = None
+    children: list[ProtobufSlot] = field(default_factory=list)
+    enum: EnumType | None = None
+    document: JsonTextColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProtobufProgram:
     """Tables: see `opcodes`; addresses are filled in when buffers are there.
 
     root: the slot of the rows. parents: of each level its list's slot. nulls: rows of `inits` for a row that is null.
     """
 
-    root: Slot
-    slots: list[Slot]
+    root: ProtobufSlot
+    slots: list[ProtobufSlot]
     instructions: Table
     messages: Table
     inits: Table
@@ -88,17 +88,17 @@ class Program:
     jumps: Table
     tags: Table
     closed: Table
-    parents: list[Slot | None]
+    parents: list[ProtobufSlot | None]
     nulls: tuple[int, int]
     frames: int
 
 
-def build(struct: Struct) -> Program:
+def build(struct: MessageColumns) -> ProtobufProgram:
     builder = _Builder()
     root = builder.slot(struct.type, op.STRUCT, 0)
     builder.message(struct, root, 0)
     nulls = builder.add_inits([(slot, 0, 0) for slot in builder.slots if slot.level == 0])
-    return Program(
+    return ProtobufProgram(
         root=root,
         slots=builder.slots,
         instructions=_table(builder.instructions, op.WIDTH),
@@ -118,13 +118,13 @@ def _table(rows: list[list[int]], width: int) -> Table:
     return np.array(rows, np.int64).reshape(-1, width) if rows else np.zeros((1, width), np.int64)
 
 
-Init = tuple[Slot, int, int]  # slot, whether it is valid, its default
+Init = tuple[ProtobufSlot, int, int]  # slot, whether it is valid, its default
 
 
 class _Builder:
     def __init__(self) -> None:
-        self.slots: list[Slot] = []
-        self.parents: list[Slot | None] = [None]
+        self.slots: list[ProtobufSlot] = []
+        self.parents: list[ProtobufSlot | None] = [None]
         self.instructions: list[list[int]] = []
         self.messages: list[list[int]] = []
         self.inits: list[list[int]] = []
@@ -136,23 +136,23 @@ class _Builder:
 
     # -- slots
 
-    def slot(self, kind: pa.DataType | None, shape: int, level: int) -> Slot:
-        slot = Slot(len(self.slots), kind, shape, level)
+    def slot(self, kind: pa.DataType | None, shape: int, level: int) -> ProtobufSlot:
+        slot = ProtobufSlot(len(self.slots), kind, shape, level)
         self.slots.append(slot)
         return slot
 
-    def _node_slot(self, node: Node, kind: pa.DataType, level: int) -> Slot:
+    def _node_slot(self, node: Node, kind: pa.DataType, level: int) -> ProtobufSlot:
         """The slot of one value; a struct's fields get theirs with the message."""
         slot = self.slot(kind, _shape(node), level)
         if isinstance(node, Scalar):
             slot.enum = node.enum
-        elif isinstance(node, Document):
+        elif isinstance(node, JsonTextColumn):
             slot.document = node
         return slot
 
     # -- messages
 
-    def message(self, struct: Struct, slot: Slot, depth: int) -> tuple[int, list[Init]]:
+    def message(self, struct: MessageColumns, slot: ProtobufSlot, depth: int) -> tuple[int, list[Init]]:
         """The message's table, and what is written for its fields when it begins."""
         self.depth = max(self.depth, depth)
         number = self._reserve()
@@ -172,7 +172,13 @@ class _Builder:
         return number, inits
 
     def _column(
-        self, column: Column, around: Slot, case: Slot | None, depth: int, tags: dict[int, int], checks: list[list[int]]
+        self,
+        column: FieldColumn,
+        around: ProtobufSlot,
+        case: ProtobufSlot | None,
+        depth: int,
+        tags: dict[int, int],
+        checks: list[list[int]],
     ) -> list[Init]:
         """The inits of a field, its own slot's first."""
         node, own = column.node, column.field
@@ -193,7 +199,9 @@ class _Builder:
         default = node.default if isinstance(node, Scalar) and implicit else 0
         return [(slot, int(implicit), default), *((inner, 0, 0) for inner, _, _ in below)]
 
-    def _map(self, column: Column, level: int, depth: int, tags: dict[int, int], checks: list[list[int]]) -> Slot:
+    def _map(
+        self, column: FieldColumn, level: int, depth: int, tags: dict[int, int], checks: list[list[int]]
+    ) -> ProtobufSlot:
         assert column.key is not None
         entries = self.slot(column.type, op.LISTS, level)
         below = self._level(entries)
@@ -219,20 +227,20 @@ class _Builder:
 
     def _value(
         self,
-        column: Column,
+        column: FieldColumn,
         node: Node,
-        slot: Slot,
+        slot: ProtobufSlot,
         number: int,
         tags: dict[int, int],
         depth: int,
         *,
-        array: Slot | None = None,
-        case: Slot | None = None,
+        array: ProtobufSlot | None = None,
+        case: ProtobufSlot | None = None,
     ) -> list[Init]:
         """The instructions of a value; returns the inits of what is below its slot on its level."""
         tag = own_tag(number)
         group = _is_group(column, number)
-        if group and not isinstance(node, Struct):
+        if group and not isinstance(node, MessageColumns):
             self._instruction(op.LEAVE, slot, 0, 0, number << 3 | GROUP, tags, array=array, case=case)
             return []
         match node:
@@ -250,11 +258,11 @@ class _Builder:
             case Time(instant, options):
                 truncate = options.nanoseconds == "truncate"
                 self._instruction(op.TIME, slot, int(instant), int(truncate), tag, tags, array=array, case=case)
-            case Document():
+            case JsonTextColumn():
                 self._instruction(op.DOCUMENT, slot, 0, 0, tag, tags, array=array, case=case)
             case Presence():
                 self._instruction(op.PRESENCE, slot, 0, 0, tag, tags, array=array, case=case)
-            case Struct():
+            case MessageColumns():
                 table, inits = self.message(node, slot, depth + 1)
                 code, tag = (op.GROUP, number << 3 | GROUP) if group else (op.MESSAGE, tag)
                 self._instruction(code, slot, table, 0, tag, tags, array=array, case=case)
@@ -267,11 +275,11 @@ class _Builder:
         self.messages.append([0] * op.MESSAGE_WIDTH)
         return len(self.messages) - 1
 
-    def _level(self, array: Slot) -> int:
+    def _level(self, array: ProtobufSlot) -> int:
         self.parents.append(array)
         return len(self.parents) - 1
 
-    def _closed(self, enum: Enum | None) -> tuple[int, int]:
+    def _closed(self, enum: EnumType | None) -> tuple[int, int]:
         if enum is None or not enum.closed:
             return 0, 0
         first = len(self.closed)
@@ -281,14 +289,14 @@ class _Builder:
     def _instruction(
         self,
         code: int,
-        slot: Slot,
+        slot: ProtobufSlot,
         a: int = 0,
         b: int = 0,
         tag: int = 0,
         tags: dict[int, int] | None = None,
         *,
-        array: Slot | None = None,
-        case: Slot | None = None,
+        array: ProtobufSlot | None = None,
+        case: ProtobufSlot | None = None,
     ) -> None:
         row = [0] * op.WIDTH
         row[op.OP], row[op.SLOT], row[op.A], row[op.B], row[op.NUMBER] = code, slot.number, a, b, tag >> 3
@@ -299,7 +307,7 @@ class _Builder:
         tags[tag] = len(self.instructions)
         self.instructions.append(row)
 
-    def _check(self, kind: int, slot: Slot, key: Slot | None = None) -> list[int]:
+    def _check(self, kind: int, slot: ProtobufSlot, key: ProtobufSlot | None = None) -> list[int]:
         row = [0] * op.CHECK_WIDTH
         row[op.C_KIND], row[op.C_SLOT], row[op.C_KEY_SLOT] = kind, slot.number, slot.number
         if key is not None:
@@ -333,15 +341,15 @@ def own_tag(number: int) -> int:
     return number << 3 | DELIMITED
 
 
-def _is_group(column: Column, number: int) -> bool:
-    return column.key is None and column.field.kind is Kind.GROUP and column.field.number == number
+def _is_group(column: FieldColumn, number: int) -> bool:
+    return column.key is None and column.field.kind is FieldKind.GROUP and column.field.number == number
 
 
 def _shape(node: Node) -> int:
     match node:
-        case Struct():
+        case MessageColumns():
             return op.STRUCT
-        case Document():
+        case JsonTextColumn():
             return op.BINARY
         case Presence():
             return op.BYTE
@@ -352,20 +360,20 @@ def _shape(node: Node) -> int:
 
 
 _SHAPES: Final = {
-    Kind.DOUBLE: op.DOUBLE_WORD,
-    Kind.FLOAT: op.WORD,
-    Kind.INT64: op.DOUBLE_WORD,
-    Kind.UINT64: op.QUAD_WORD,
-    Kind.INT32: op.WORD,
-    Kind.FIXED64: op.QUAD_WORD,
-    Kind.FIXED32: op.DOUBLE_WORD,
-    Kind.BOOL: op.BYTE,
-    Kind.STRING: op.BINARY,
-    Kind.BYTES: op.BINARY,
-    Kind.UINT32: op.DOUBLE_WORD,
-    Kind.ENUM: op.WORD,
-    Kind.SFIXED32: op.WORD,
-    Kind.SFIXED64: op.DOUBLE_WORD,
-    Kind.SINT32: op.WORD,
-    Kind.SINT64: op.DOUBLE_WORD,
+    FieldKind.DOUBLE: op.DOUBLE_WORD,
+    FieldKind.FLOAT: op.WORD,
+    FieldKind.INT64: op.DOUBLE_WORD,
+    FieldKind.UINT64: op.QUAD_WORD,
+    FieldKind.INT32: op.WORD,
+    FieldKind.FIXED64: op.QUAD_WORD,
+    FieldKind.FIXED32: op.DOUBLE_WORD,
+    FieldKind.BOOL: op.BYTE,
+    FieldKind.STRING: op.BINARY,
+    FieldKind.BYTES: op.BINARY,
+    FieldKind.UINT32: op.DOUBLE_WORD,
+    FieldKind.ENUM: op.WORD,
+    FieldKind.SFIXED32: op.WORD,
+    FieldKind.SFIXED64: op.DOUBLE_WORD,
+    FieldKind.SINT32: op.WORD,
+    FieldKind.SINT64: op.DOUBLE_WORD,
 }

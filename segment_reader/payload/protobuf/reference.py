@@ -23,13 +23,13 @@ import pyarrow as pa
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.plain import BadPayload, PlainDecoder, nullable, within
 from kseg.segment_reader.payload.protobuf.columns import (
-    Column,
-    Document,
+    FieldColumn,
     Json,
+    JsonTextColumn,
+    MessageColumns,
     Node,
     Presence,
     Scalar,
-    Struct,
     Time,
     Wrapper,
     type_of,
@@ -37,8 +37,8 @@ from kseg.segment_reader.payload.protobuf.columns import (
     wire_type,
 )
 from kseg.segment_reader.payload.protobuf.known import decoded, json_text, json_value, microseconds
-from kseg.segment_reader.payload.protobuf.schema import Kind
-from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, Reader
+from kseg.segment_reader.payload.protobuf.schema import FieldKind
+from kseg.segment_reader.payload.protobuf.wire import DELIMITED, GROUP, GROUP_END, VARINT, WireReader
 from kseg.segment_reader.payload.rescue import json_scalar
 
 #: Values of a message by its fields' numbers, as they are read: scalars, drafts of messages, lists, maps as dicts.
@@ -51,14 +51,14 @@ _MOST_DOCUMENTS: Final = 64
 _NULL_TEXT: Final = "null"
 _NULLED: Final = object()
 """A value that cannot be decoded, and is null in the row."""
-_INT32 = Scalar(Kind.INT32)
-_INT64 = Scalar(Kind.INT64)
+_INT32 = Scalar(FieldKind.INT32)
+_INT64 = Scalar(FieldKind.INT64)
 
 
-class ReferenceDecoder(PlainDecoder):
+class ReferenceProtobufDecoder(PlainDecoder):
     """See `segment_reader.payload.decoder.PayloadDecoder`."""
 
-    def __init__(self, struct: Struct) -> None:
+    def __init__(self, struct: MessageColumns) -> None:
         self._struct = struct
 
     @property
@@ -67,7 +67,7 @@ class ReferenceDecoder(PlainDecoder):
 
     def row(self, payload: bytes, skip: int = 0) -> Any:
         draft: Draft = {}
-        _read_message(Reader(payload, skip), self._struct, draft, None)
+        _read_message(WireReader(payload, skip), self._struct, draft, None)
         _check_required(self._struct, draft)
         return _finished(self._struct, draft)
 
@@ -75,7 +75,7 @@ class ReferenceDecoder(PlainDecoder):
 # -- bytes -> drafts
 
 
-def _read_message(reader: Reader, struct: Struct, draft: Draft, group: int | None) -> None:
+def _read_message(reader: WireReader, struct: MessageColumns, draft: Draft, group: int | None) -> None:
     """group: its number, if the message is a group, which ends with a tag."""
     while True:
         if reader.position == reader.end:
@@ -94,7 +94,7 @@ def _read_message(reader: Reader, struct: Struct, draft: Draft, group: int | Non
             within(f".{column.name}", _read_field, reader, wire, column, draft)
 
 
-def _read_field(reader: Reader, wire: int, column: Column, draft: Draft) -> None:
+def _read_field(reader: WireReader, wire: int, column: FieldColumn, draft: Draft) -> None:
     number, node = column.field.number, column.node
     if _packed(column, wire):
         assert isinstance(node, Scalar)
@@ -134,19 +134,19 @@ def _readable(call: Callable[..., Any], *arguments: Any) -> Any:
     return _NULLED if value is None else value
 
 
-def _packed(column: Column, wire: int) -> bool:
+def _packed(column: FieldColumn, wire: int) -> bool:
     """Whether the value is a list of numbers without tags."""
     scalar = column.node if isinstance(column.node, Scalar) and column.key is None else None
     return scalar is not None and column.field.repeated and wire == DELIMITED != wire_type(scalar.kind)
 
 
-def _wire(column: Column) -> int:
+def _wire(column: FieldColumn) -> int:
     if isinstance(column.node, Scalar) and column.key is None:
         return wire_type(column.node.kind)
-    return GROUP if column.field.kind is Kind.GROUP else DELIMITED
+    return GROUP if column.field.kind is FieldKind.GROUP else DELIMITED
 
 
-def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None:
+def _read_entry(reader: WireReader, column: FieldColumn, entries: dict[Any, Any]) -> None:
     assert column.key is not None
     key: Any = _default(column.key)
     value: Any = None
@@ -166,7 +166,9 @@ def _read_entry(reader: Reader, column: Column, entries: dict[Any, Any]) -> None
         return
     if value is None:
         value = (
-            _default(column.node) if isinstance(column.node, Scalar) else _read(Reader(b"\0"), column.node, None, None)
+            _default(column.node)
+            if isinstance(column.node, Scalar)
+            else _read(WireReader(b"\0"), column.node, None, None)
         )
     entries[key] = value
 
@@ -175,16 +177,16 @@ def _key_step(key: Any) -> str:
     return f'["{key}"]' if isinstance(key, str) else f"[{key}]"
 
 
-def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
+def _read(reader: WireReader, node: Node, before: Any, group: int | None) -> Any:
     """before: the draft of a message that was written already."""
     if isinstance(node, Scalar):
         return _scalar(reader, node)
     if group is None:
         reader = reader.below()
-    elif not isinstance(node, Struct):
+    elif not isinstance(node, MessageColumns):
         reader = _group_content(reader, group)
     match node:
-        case Struct():
+        case MessageColumns():
             draft: Draft = {} if before is None else before
             _read_message(reader, node, draft, group)
             return draft
@@ -204,7 +206,7 @@ def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
                 else:
                     reader.skip(number, wire)
             return time
-        case Document(kind):
+        case JsonTextColumn(kind):
             data: bytearray = bytearray() if before is None else before
             piece = reader.take(reader.end - reader.position)
             if isinstance(kind, Json):
@@ -217,45 +219,45 @@ def _read(reader: Reader, node: Node, before: Any, group: int | None) -> Any:
             return True
 
 
-def _group_content(reader: Reader, group: int) -> Reader:
+def _group_content(reader: WireReader, group: int) -> WireReader:
     """A reader of what is in a group; this one is behind it."""
     start = reader.position
     while True:
         behind = reader.position
         number, wire = reader.tag()
         if wire == GROUP_END and number == group:
-            return Reader(reader.data, start, behind)
+            return WireReader(reader.data, start, behind)
         reader.skip(number, wire)
 
 
-def _scalar(reader: Reader, node: Scalar) -> Any:
+def _scalar(reader: WireReader, node: Scalar) -> Any:
     kind = node.kind
     match kind:
-        case Kind.STRING:
+        case FieldKind.STRING:
             return decoded(reader.take(reader.length()))
-        case Kind.BYTES:
+        case FieldKind.BYTES:
             return reader.take(reader.length())
-        case Kind.DOUBLE:
+        case FieldKind.DOUBLE:
             return struct.unpack("<d", reader.take(8))[0]
-        case Kind.FLOAT:
+        case FieldKind.FLOAT:
             return struct.unpack("<f", reader.take(4))[0]
-        case Kind.FIXED64 | Kind.SFIXED64:
-            return int.from_bytes(reader.take(8), "little", signed=kind is Kind.SFIXED64)
-        case Kind.FIXED32 | Kind.SFIXED32:
-            return int.from_bytes(reader.take(4), "little", signed=kind is Kind.SFIXED32)
+        case FieldKind.FIXED64 | FieldKind.SFIXED64:
+            return int.from_bytes(reader.take(8), "little", signed=kind is FieldKind.SFIXED64)
+        case FieldKind.FIXED32 | FieldKind.SFIXED32:
+            return int.from_bytes(reader.take(4), "little", signed=kind is FieldKind.SFIXED32)
     value = reader.varint()
     match kind:
-        case Kind.BOOL:
+        case FieldKind.BOOL:
             return value != 0
-        case Kind.UINT64:
+        case FieldKind.UINT64:
             return value
-        case Kind.UINT32:
+        case FieldKind.UINT32:
             return _fitting(value, 0, 2**32, "uint32")
-        case Kind.SINT32 | Kind.SINT64:
+        case FieldKind.SINT32 | FieldKind.SINT64:
             value = (value >> 1) ^ -(value & 1)
-            return value if kind is Kind.SINT64 else _fitting(value, -(2**31), 2**31, "sint32")
+            return value if kind is FieldKind.SINT64 else _fitting(value, -(2**31), 2**31, "sint32")
     value = value - 2**64 if value >> 63 else value
-    if kind is Kind.INT64:
+    if kind is FieldKind.INT64:
         return value
     value = _fitting(value, -(2**31), 2**31, "enum" if node.enum else "int32")
     if node.enum is not None and node.enum.closed and value not in node.enum.symbols:
@@ -271,13 +273,13 @@ def _fitting(value: int, low: int, high: int, name: str) -> int:
 
 def _default(node: Scalar) -> Any:
     match node.kind:
-        case Kind.STRING:
+        case FieldKind.STRING:
             return ""
-        case Kind.BYTES:
+        case FieldKind.BYTES:
             return b""
-        case Kind.BOOL:
+        case FieldKind.BOOL:
             return False
-        case Kind.DOUBLE | Kind.FLOAT:
+        case FieldKind.DOUBLE | FieldKind.FLOAT:
             return 0.0
     return node.default
 
@@ -285,13 +287,13 @@ def _default(node: Scalar) -> Any:
 # -- drafts -> rows
 
 
-def _check_required(struct: Struct, draft: Draft) -> None:
+def _check_required(struct: MessageColumns, draft: Draft) -> None:
     for column in struct.columns:
         value = draft.get(column.field.number)
         if value is None:
             if column.field.required:
                 nullable(_missing, column)
-        elif value is not _NULLED and isinstance(column.node, Struct):
+        elif value is not _NULLED and isinstance(column.node, MessageColumns):
             if column.key is not None:
                 for key, each in value.items():
                     if each is not _NULLED:
@@ -304,15 +306,15 @@ def _check_required(struct: Struct, draft: Draft) -> None:
                 within(f".{column.name}", _check_required, column.node, value)
 
 
-def _missing(column: Column) -> None:
+def _missing(column: FieldColumn) -> None:
     raise BadPayload(Status.MISSING_FIELD, "the required field is not written", f".{column.name}")
 
 
-def _finished(struct: Struct, draft: Draft) -> dict[str, Any]:
+def _finished(struct: MessageColumns, draft: Draft) -> dict[str, Any]:
     return {column.name: within(f".{column.name}", _column, column, draft) for column in struct.columns}
 
 
-def _column(column: Column, draft: Draft) -> Any:
+def _column(column: FieldColumn, draft: Draft) -> Any:
     value, node = draft.get(column.field.number), column.node
     if column.key is not None:
         key = column.key
@@ -337,33 +339,33 @@ def _finished_value(node: Node, value: Any) -> Any:
         case Scalar(kind, enum) | Wrapper(Scalar(kind, enum)):
             if enum is not None:
                 return enum.symbols.get(value, str(value))
-            return decimal.Decimal(value) if kind in (Kind.UINT64, Kind.FIXED64) else value
+            return decimal.Decimal(value) if kind in (FieldKind.UINT64, FieldKind.FIXED64) else value
         case Time():
             return microseconds(value.get(1, 0), value.get(2, 0), node)
-        case Document():
+        case JsonTextColumn():
             return document_text(bytes(value), node)
         case Presence():
             return True
-        case Struct():
+        case MessageColumns():
             return _finished(node, value)
 
 
 # -- documents -> JSON
 
 
-def document_text(data: bytes, document: Document, depth: int = 1) -> str:
+def document_text(data: bytes, document: JsonTextColumn, depth: int = 1) -> str:
     """The JSON of a message's bytes. depth: how many documents it is in, itself included. Raises BadPayload."""
     if isinstance(document.json, Json):
         return json_text(data, document.json)
     if depth > _MOST_DOCUMENTS:
         raise BadPayload(Status.TOO_DEEP, f"a message is nested in itself more than {_MOST_DOCUMENTS} deep")
     struct, draft = document.json.struct, Draft()
-    _read_message(Reader(data), struct, draft, None)
+    _read_message(WireReader(data), struct, draft, None)
     _check_required(struct, draft)
     return _object(struct, draft, depth)
 
 
-def _object(struct: Struct, draft: Draft, depth: int) -> str:
+def _object(struct: MessageColumns, draft: Draft, depth: int) -> str:
     """The fields that are written, but those of proto3 without presence that have their default."""
     members = []
     for column in struct.columns:
@@ -376,13 +378,13 @@ def _object(struct: Struct, draft: Draft, depth: int) -> str:
     return f"{{{','.join(members)}}}"
 
 
-def _column_text(column: Column, value: Any, depth: int) -> str:
+def _column_text(column: FieldColumn, value: Any, depth: int) -> str:
     node = column.node
     if column.key is not None:
         if _NULLED in value:
             return _NULL_TEXT
         keys = [json_scalar(_value(column.key, key), type_of(column.key)) for key in value]
-        quoted = [key if column.key.kind is Kind.STRING else f'"{key}"' for key in keys]
+        quoted = [key if column.key.kind is FieldKind.STRING else f'"{key}"' for key in keys]
         texts = [within(_key_step(key), _value_text, node, each, depth) for key, each in value.items()]
         return f"{{{','.join(f'{key}:{text}' for key, text in zip(quoted, texts, strict=True))}}}"
     if column.field.repeated:
@@ -394,9 +396,9 @@ def _value_text(node: Node, value: Any, depth: int) -> str:
     if value is _NULLED:
         return _NULL_TEXT
     match node:
-        case Document():
+        case JsonTextColumn():
             return document_text(bytes(value), node, depth + 1)
-        case Struct():
+        case MessageColumns():
             return _object(node, value, depth)
     found = _value(node, value)
     return _NULL_TEXT if found is None else json_scalar(found, type_of(node))

@@ -14,7 +14,7 @@ from enum import IntEnum
 from kseg.segment_reader.payload.errors import InvalidSchema
 
 
-class Kind(IntEnum):
+class FieldKind(IntEnum):
     """Types of fields, by their numbers in descriptor.proto."""
 
     DOUBLE = 1
@@ -38,7 +38,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Enum:
+class EnumType:
     """symbols: name by number, in the order of the schema; of two names with one number the first.
 
     closed: a number without a symbol is an unknown field.
@@ -58,23 +58,23 @@ class ProtobufField:
 
     name: str
     number: int
-    kind: Kind
+    kind: FieldKind
     repeated: bool
     required: bool
     presence: bool
     oneof: int | None
-    message: Message | None = None
-    enum: Enum | None = None
+    message: MessageType | None = None
+    enum: EnumType | None = None
 
 
 @dataclass(eq=False)
-class Message:
+class MessageType:
     """name: with its package, `shop.Order.Line`. map_entry: the type of a map's entries, made by the compiler."""
 
     name: str
     map_entry: bool = False
     fields: list[ProtobufField] = field(default_factory=list)
-    nested: list[Message] = field(default_factory=list)
+    nested: list[MessageType] = field(default_factory=list)
 
     @property
     def simple_name(self) -> str:
@@ -82,13 +82,13 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Schema:
+class ProtobufSchema:
     """messages: all by full name. top: the top-level ones of the last file, the schema itself, in their order there."""
 
-    messages: dict[str, Message]
-    top: tuple[Message, ...]
+    messages: dict[str, MessageType]
+    top: tuple[MessageType, ...]
 
-    def message(self, name: str | None) -> Message:
+    def message(self, name: str | None) -> MessageType:
         """By full name, or by name without a package where one alone has it; None: the only one of the schema's file.
 
         Raises InvalidSchema.
@@ -104,12 +104,12 @@ class Schema:
             return short[0]
         raise InvalidSchema("", f"there is no one message {name}; the file has {_names(self.top) or 'none'}")
 
-    def message_at(self, indexes: tuple[int, ...]) -> Message:
+    def message_at(self, indexes: tuple[int, ...]) -> MessageType:
         """The message that a frame of Confluent's serializers names: its place in the file, then in the message.
 
         Raises InvalidSchema, also for the entries of a map, which are no payloads.
         """
-        among: list[Message] = list(self.top)
+        among: list[MessageType] = list(self.top)
         found = None
         for index in indexes:
             if not 0 <= index < len(among):
@@ -123,5 +123,5 @@ class Schema:
         return found
 
 
-def _names(messages: tuple[Message, ...]) -> str:
+def _names(messages: tuple[MessageType, ...]) -> str:
     return ", ".join(message.name for message in messages)

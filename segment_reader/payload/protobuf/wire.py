@@ -29,7 +29,7 @@ MAX_GROUPS: Final = 64
 SHORT: Final = 5
 
 
-class Reader:
+class WireReader:
     """A walk over the bytes of one message. end: behind its last byte."""
 
     __slots__ = ("data", "end", "position")
@@ -64,11 +64,11 @@ class Reader:
             raise BadPayload(Status.TRUNCATED, f"{size} bytes are needed, {self.end - self.position} are left")
         return size
 
-    def below(self) -> Reader:
+    def below(self) -> WireReader:
         """A reader of the length-delimited bytes that come next; this one is behind them."""
         size = self.length()
         self.position += size
-        return Reader(self.data, self.position - size, self.position)
+        return WireReader(self.data, self.position - size, self.position)
 
     def tag(self) -> tuple[int, int]:
         """Number and wire type."""

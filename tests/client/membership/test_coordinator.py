@@ -22,7 +22,7 @@ from kseg.client import (
 )
 from kseg.client.admin.topics import create_topic
 from kseg.client.cluster.metadata import Broker
-from kseg.client.membership.classic_join import ClassicJoin, Progress
+from kseg.client.membership.classic_join import ClassicJoin, JoinProgress
 from kseg.client.membership.classic_session import ClassicSession, Generation, Joiner, leave_request
 from kseg.client.membership.member import GroupMember
 from kseg.client.membership.settings import MemberSettings
@@ -139,7 +139,7 @@ def test_a_group_of_another_type_is_moved_through_as_bytes_and_shut_to_consumers
     protocol = Bytes("something")
     join = ClassicJoin(cluster, ClassicSession(group, SETTINGS, protocol))
     until = time.monotonic() + 120
-    while join.advance("", Deadline.after(1)) is not Progress.DONE:
+    while join.advance("", Deadline.after(1)) is not JoinProgress.DONE:
         assert time.monotonic() < until
     assert protocol.got == b"two of 1"
     listings = list_groups(cluster).values()

@@ -17,7 +17,7 @@ from kseg.client.protocol.messages.produce import (
     ProduceResponse,
 )
 from kseg.segment_reader.decode.batch import RECORD_BATCH, RECORDS_AT
-from kseg.segment_reader.encode.bodies import Body, records_of
+from kseg.segment_reader.encode.bodies import BatchBody, records_of
 
 #: Where most tests write to.
 TP = TopicPartition("t", 0)
@@ -43,7 +43,7 @@ def parse(tp: TopicPartition, data: bytes, connection: int) -> Arrived:
     attributes, base_time, latest, producer_id, epoch, sequence, count = (
         head[5], head[7], head[8], head[9], head[10], head[11], head[12]
     )  # fmt: skip
-    body = Body(bytes(data[RECORDS_AT:]), count, base_time, latest)
+    body = BatchBody(bytes(data[RECORDS_AT:]), count, base_time, latest)
     return Arrived(tp, producer_id, epoch, sequence, [r.value for r in records_of(body)], connection, attributes)
 
 

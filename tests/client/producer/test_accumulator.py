@@ -11,7 +11,7 @@ import pytest
 from kseg.client import TopicPartition
 from kseg.client.errors import BrokerError, KafkaError
 from kseg.client.producer.accumulator import Accumulator
-from kseg.client.producer.batch import Batch
+from kseg.client.producer.batch import ProducerBatch
 from kseg.client.producer.config import ProducerConfig
 from kseg.client.transactions.producer_identity import TransactionIdentity
 from kseg.segment_reader.encode.batches import Record
@@ -20,25 +20,25 @@ TP = TopicPartition("t", 0)
 ERROR = BrokerError("lost")
 
 
-def expire(accumulator: Accumulator, batch: Batch) -> None:
+def expire(accumulator: Accumulator, batch: ProducerBatch) -> None:
     accumulator.expire(time.monotonic() + 1000, lambda _: ERROR)
 
 
-def expire_in_flight(accumulator: Accumulator, batch: Batch) -> None:
+def expire_in_flight(accumulator: Accumulator, batch: ProducerBatch) -> None:
     send(accumulator)
     accumulator.expire(time.monotonic() + 1000, lambda _: ERROR)
 
 
-def refuse(accumulator: Accumulator, batch: Batch) -> None:
+def refuse(accumulator: Accumulator, batch: ProducerBatch) -> None:
     send(accumulator)
     accumulator.finish(accumulator.queues[TP], batch, ERROR)
 
 
-def abandon(accumulator: Accumulator, batch: Batch) -> None:
+def abandon(accumulator: Accumulator, batch: ProducerBatch) -> None:
     accumulator.abandon(ERROR)
 
 
-def close(accumulator: Accumulator, batch: Batch) -> None:
+def close(accumulator: Accumulator, batch: ProducerBatch) -> None:
     send(accumulator)
     accumulator.abandon(ERROR, also_under_way=True)
 
@@ -51,7 +51,7 @@ def send(accumulator: Accumulator) -> None:
 
 @pytest.mark.parametrize("lose", [expire, expire_in_flight, refuse, abandon, close])
 def test_a_lost_record_has_failed_the_transaction_before_anybody_can_wake(
-    lose: Callable[[Accumulator, Batch], None], monkeypatch: Any
+    lose: Callable[[Accumulator, ProducerBatch], None], monkeypatch: Any
 ):
     """Whoever waits for the batch may commit as soon as the event is set."""
     accumulator = Accumulator(ProducerConfig.from_properties({"bootstrap.servers": "h:1"}), lambda: None)

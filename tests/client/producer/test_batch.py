@@ -9,7 +9,7 @@ import pytest
 
 from kseg.client import TopicPartition
 from kseg.client.errors import AuthorizationFailed, DeliveryTimedOut, KafkaError, RecordTooLarge
-from kseg.client.producer.batch import Batch, BatchDelivery, DeliveredBatch
+from kseg.client.producer.batch import BatchDelivery, DeliveredBatch, ProducerBatch
 from kseg.client.protocol.error_codes import ErrorCode
 from kseg.segment_reader.encode.batches import Record
 from kseg.segment_reader.encode.bodies import encode_body
@@ -75,7 +75,7 @@ def test_a_split_batch_ends_at_its_last_record_although_others_wrote_in_between(
 
 
 def test_a_split_batch_is_done_only_with_its_last_part():
-    batch = Batch(TP, 0.0, encode_body([Record(None, b"a", (), 1), Record(None, b"b", (), 1)]))
+    batch = ProducerBatch(TP, 0.0, encode_body([Record(None, b"a", (), 1), Record(None, b"b", (), 1)]))
     delivery = BatchDelivery(batch)
     first, second = batch.split()
     first.succeed(7, -1)

@@ -30,7 +30,7 @@ from kseg.client.protocol.messages.metadata import MetadataRequest
 from kseg.client.protocol.messages.produce import ProduceRequest
 from kseg.client.wire.broker import BrokerConnection
 from kseg.segment_reader.encode.batches import Record
-from kseg.segment_reader.encode.bodies import Body, encode_body
+from kseg.segment_reader.encode.bodies import BatchBody, encode_body
 from sending import send_all
 
 
@@ -293,7 +293,7 @@ def test_bytes_that_their_owner_changes_later_are_sent_as_they_were(leader: Any,
 
 def test_a_batch_that_cannot_be_encoded_fails_alone(leader: Any, make: Any):
     producer = make()
-    wrong = producer.send_body(TopicPartition("t", 0), Body(b"x", 1, 2**63, 2**63))
+    wrong = producer.send_body(TopicPartition("t", 0), BatchBody(b"x", 1, 2**63, 2**63))
     with pytest.raises(KafkaError, match="cannot be encoded"):
         wrong.result(30)
     assert producer.send("t", b"v").result(30).offset == 0
@@ -302,7 +302,7 @@ def test_a_batch_that_cannot_be_encoded_fails_alone(leader: Any, make: Any):
 @pytest.mark.parametrize("partition", [-1, 1])
 def test_a_batch_for_a_partition_that_is_not_there_is_refused(leader: Any, make: Any, partition: int):
     with pytest.raises(UnknownTopic, match="1 partitions"):
-        make().send_body(TopicPartition("t", partition), Body(b"x", 1, 1, 1))
+        make().send_body(TopicPartition("t", partition), BatchBody(b"x", 1, 1, 1))
     assert leader.arrived == []
 
 

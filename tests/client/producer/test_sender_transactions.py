@@ -28,7 +28,7 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
 )
-from kseg.client.transactions.states import IllegalStep, State
+from kseg.client.transactions.states import IllegalStep, TransactionState
 
 TP = TopicPartition("t", 0)
 
@@ -317,7 +317,7 @@ def test_a_producer_whose_thread_has_failed_accepts_no_record_in_later_transacti
     with pytest.raises(KafkaError, match="I/O thread"):
         producer.send("t", b"v").result(30)
     producer.abort()
-    assert producer._transaction.state is State.READY
+    assert producer._transaction.state is TransactionState.READY
     producer.begin()
     with pytest.raises(KafkaError, match="I/O thread"):
         producer.send("t", b"v")

@@ -24,7 +24,7 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
 )
-from kseg.client.transactions.states import IllegalStep, State
+from kseg.client.transactions.states import IllegalStep, TransactionState
 
 TP = TopicPartition("t", 0)
 NO_EPOCH = -1
@@ -118,7 +118,7 @@ class Program:
             try:
                 self.producer.begin()
             except KafkaError:
-                if self.producer._transaction.state is State.FATAL_ERROR:
+                if self.producer._transaction.state is TransactionState.FATAL_ERROR:
                     self.replace()
             else:
                 return
@@ -127,12 +127,12 @@ class Program:
     def get_out(self, values: list[bytes]) -> None:
         transaction = self.producer._transaction
         for _ in range(PATIENCE):
-            if transaction.state is State.FATAL_ERROR:
+            if transaction.state is TransactionState.FATAL_ERROR:
                 self.unknown.append(values)
                 self.replace()
                 return
             try:
-                if transaction.state is not State.COMMITTING:
+                if transaction.state is not TransactionState.COMMITTING:
                     self.producer.abort()
                     return
                 if self.chance.random() < 0.5:

@@ -19,7 +19,7 @@ from kseg.client.protocol.messages.transactions import (
     EndTxnResponse,
     TxnOffsetCommitRequest,
 )
-from kseg.client.transactions.states import IllegalStep, State
+from kseg.client.transactions.states import IllegalStep, TransactionState
 
 TP = TopicPartition("t", 0)
 
@@ -71,7 +71,7 @@ def test_no_abort_is_possible_while_it_is_unknown_whether_a_commit_was_executed(
     for end in (transaction.commit, transaction.begin_next):
         with pytest.raises(BrokerError if error is None else type(error)):
             end()
-        assert transaction.state is State.COMMITTING
+        assert transaction.state is TransactionState.COMMITTING
         with pytest.raises(IllegalStep, match="unknown whether it was committed"):
             transaction.abort()
         transaction.leave()
@@ -89,11 +89,11 @@ def test_an_abort_after_a_failed_commit_is_not_taken_for_done_if_the_coordinator
     fake.on(EndTxnRequest, lambda _: fakes.CLOSE, ended(ErrorCode.TRANSACTION_ABORTABLE))
     with pytest.raises(TransactionError, match="TRANSACTION_ABORTABLE"):
         transaction.commit()
-    assert transaction.state is State.ABORTABLE_ERROR
+    assert transaction.state is TransactionState.ABORTABLE_ERROR
     fake.on(EndTxnRequest, ended(ErrorCode.INVALID_TXN_STATE))
     with pytest.raises(TransactionError, match="INVALID_TXN_STATE"):
         transaction.abort()
-    assert transaction.state is State.FATAL_ERROR
+    assert transaction.state is TransactionState.FATAL_ERROR
 
 
 def test_without_a_commit_an_abort_has_nothing_to_do_where_the_coordinator_knows_no_transaction(
@@ -102,4 +102,4 @@ def test_without_a_commit_an_abort_has_nothing_to_do_where_the_coordinator_knows
     transaction = with_offsets(2)
     fake.on(EndTxnRequest, ended(ErrorCode.INVALID_TXN_STATE))
     transaction.abort()
-    assert transaction.state is State.READY
+    assert transaction.state is TransactionState.READY

@@ -20,9 +20,9 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kseg.client.transactions.states import TRANSITIONS, IllegalStep, State, StateMachine, Step
+from kseg.client.transactions.states import TRANSITIONS, IllegalStep, StateMachine, TransactionState, TransactionStep
 
-S, T = State, Step
+S, T = TransactionState, TransactionStep
 
 #: Written a second time and otherwise than in the table: by where each step may be taken from, and where it leads.
 SOURCES = {
@@ -52,7 +52,7 @@ TARGETS = {
 @pytest.mark.rule(245)
 @pytest.mark.parametrize("state", list(S))
 @pytest.mark.parametrize("step", list(T))
-def test_every_step_from_every_state_is_taken_or_refused(state: State, step: Step):
+def test_every_step_from_every_state_is_taken_or_refused(state: TransactionState, step: TransactionStep):
     machine = StateMachine()
     machine.state = state
     if state in SOURCES[step]:
@@ -91,7 +91,7 @@ class TableWalk(RuleBasedStateMachine):
         self.fatal = False
 
     @rule(step=st.sampled_from(list(T)))
-    def take(self, step: Step) -> None:
+    def take(self, step: TransactionStep) -> None:
         before = self.machine.state
         if before not in SOURCES[step]:
             with pytest.raises(IllegalStep):
@@ -235,7 +235,7 @@ def test_a_transaction_and_its_coordinator_never_disagree(fake: Any):
         def a_new_one(self) -> None:
             self.transaction = Transaction(self.cluster, "tx")
 
-        def step(self, call: Any, step: Step) -> bool:
+        def step(self, call: Any, step: TransactionStep) -> bool:
             before = self.transaction.state
             asked = len(fake.seen)
             try:

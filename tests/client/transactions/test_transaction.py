@@ -38,7 +38,7 @@ from kseg.client.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from kseg.client.transactions.states import IllegalStep, State
+from kseg.client.transactions.states import IllegalStep, TransactionState
 from kseg.client.wire.trace import TRAFFIC
 from kseg.jobs.broker.process import EmbeddedKafka
 from kseg.segment_reader.encode.batches import Record
@@ -116,7 +116,7 @@ def is_aborted_after_its_timeout(cluster: Any, tp: TopicPartition) -> None:
         time.sleep(0.1)
     with pytest.raises(TransactionError):  # fenced in the first protocol, INVALID_TXN_STATE in the second
         slow.commit()
-    assert slow.state == State.FATAL_ERROR
+    assert slow.state == TransactionState.FATAL_ERROR
     assert committed_offsets(cluster, group, [tp])[tp].offset == -1
 
 
@@ -357,7 +357,7 @@ def test_a_fence_is_raised_by_every_step_and_never_tried_again(fake: Any, connec
         assert caught.value.transactional_id == "tx"
         assert caught.value.group == ("g" if kind in (AddOffsetsToTxnRequest, TxnOffsetCommitRequest) else None)
     assert len(fake.requests(kind)) == before + 1
-    assert transaction.state == State.FATAL_ERROR
+    assert transaction.state == TransactionState.FATAL_ERROR
     with pytest.raises(Fenced):
         transaction.begin()
 

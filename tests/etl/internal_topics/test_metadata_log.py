@@ -97,9 +97,9 @@ def test_every_type_of_record_is_handled() -> None:
 
 
 def read_nothing() -> Any:
-    from kseg.etl.internal_topics.metadata_log import Metadata
+    from kseg.etl.internal_topics.metadata_log import ReplayedMetadata
 
-    return Metadata()
+    return ReplayedMetadata()
 
 
 def test_records_below_the_offset_count(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from kseg.client import TopicPartition
 from kseg.client.errors import RecordTooLarge
 from kseg.client.producer import KafkaProducer
 from kseg.etl.kafka_writer.columns import RowColumns
-from kseg.etl.kafka_writer.rows import BadRow, RowWriter, Written
+from kseg.etl.kafka_writer.rows import BadRow, PartitionWritten, RowWriter
 
 pytestmark = pytest.mark.broker
 
 COLUMNS = RowColumns(value=0, key=None, topic=None, partition=None, headers=None, timestamp=None)
 
 
-def write(kafka: Any, topic: str, values: list[bytes]) -> dict[TopicPartition, Written]:
+def write(kafka: Any, topic: str, values: list[bytes]) -> dict[TopicPartition, PartitionWritten]:
     """All rows in one batch, whatever the topic allows."""
     with KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": "1000000"}) as producer:
         writer = RowWriter(producer, COLUMNS, topic)
@@ -38,7 +38,7 @@ def test_a_row_that_the_topic_does_not_allow_fails_the_write_although_its_batch_
 def test_rows_of_a_split_batch_are_counted_to_the_last(kafka: Any, read_topic: Any):
     topic = kafka.topic(config={"max.message.bytes": "5000"})
     values = [b"%02d" % number + b"x" * 1000 for number in range(30)]
-    assert write(kafka, topic, values) == {TopicPartition(topic, 0): Written(30, 0, 29)}
+    assert write(kafka, topic, values) == {TopicPartition(topic, 0): PartitionWritten(30, 0, 29)}
     assert [message.value() for message in read_topic(topic)] == values
 
 

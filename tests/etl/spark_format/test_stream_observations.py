@@ -19,7 +19,7 @@ from kseg.etl.source import lag
 from kseg.etl.source.errors import OffsetsLost
 from kseg.etl.source.resolve import LogBounds, OffsetSpec
 from kseg.etl.spark_format.stream import KsegStreamReader
-from kseg.etl.spark_format.stream_offsets import Missing, StreamOffsets
+from kseg.etl.spark_format.stream_offsets import MissingPartition, StreamOffsets
 from kseg.etl.spark_format.stream_options import StreamOptions
 
 TP = TopicPartition("orders", 0)
@@ -287,7 +287,7 @@ def test_a_missing_partition_is_forgotten_after_a_week() -> None:
 
 
 def test_missing_partitions_are_written_and_read_with_and_without_an_id() -> None:
-    missing = {TP: Missing(10, UUID(int=1), 4, 99), BILLS: Missing(3, None, -1, 98)}
+    missing = {TP: MissingPartition(10, UUID(int=1), 4, 99), BILLS: MissingPartition(3, None, -1, 98)}
     offsets = StreamOffsets({TopicPartition("carts", 0): 1}, pinned=True, cluster="c", missing=missing)
     assert StreamOffsets.of(written(offsets.document())) == offsets
     strange = {"@kseg": {"cluster": "c", "topics": {}, "missing": {"orders": {"0": 7}}}}

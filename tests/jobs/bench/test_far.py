@@ -15,7 +15,7 @@ from kseg.client.errors import KafkaError
 from kseg.client.offsets import EARLIEST, list_offsets
 from kseg.client.protocol.partition import TopicPartition
 from kseg.jobs.bench import far
-from kseg.jobs.bench.figures import OURS, TUNED, Run
+from kseg.jobs.bench.figures import OURS, TUNED, MeasuredRun
 from kseg.jobs.bench.relay import Relay
 from kseg.jobs.bench.workload import BenchTopic, client_config
 from kseg.jobs.broker.process import EmbeddedKafka
@@ -24,12 +24,12 @@ TOPIC = "orders"
 
 
 @pytest.fixture(scope="module")
-def listeners(tmp_path_factory: pytest.TempPathFactory) -> far.Listeners:
-    return far.Listeners.make(tmp_path_factory.mktemp("far") / "certificates")
+def listeners(tmp_path_factory: pytest.TempPathFactory) -> far.FarListeners:
+    return far.FarListeners.make(tmp_path_factory.mktemp("far") / "certificates")
 
 
 @pytest.fixture(scope="module")
-def kafka(listeners: far.Listeners) -> Iterator[EmbeddedKafka]:
+def kafka(listeners: far.FarListeners) -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(light=True, listeners=listeners.listeners) as started:
         with Cluster(client_config(started.bootstrap_servers)) as cluster:
             create_topic(cluster, TOPIC, partitions=1, replication_factor=1)
@@ -55,7 +55,7 @@ def seconds_to_ask(topic: BenchTopic) -> float:
 @pytest.mark.broker
 @pytest.mark.parametrize("case", far.CASES)
 def test_a_case_is_as_far_away_as_it_says(
-    kafka: EmbeddedKafka, listeners: far.Listeners, between: Relay, case: str
+    kafka: EmbeddedKafka, listeners: far.FarListeners, between: Relay, case: str
 ) -> None:
     topic = listeners.topic(kafka, BenchTopic(kafka.bootstrap_servers, TOPIC, 0, 1), case)
     between.take()
@@ -72,7 +72,7 @@ def test_a_case_is_as_far_away_as_it_says(
 @pytest.mark.broker
 @pytest.mark.parametrize("case", [far.TLS, far.FAR_TLS])
 def test_a_case_with_tls_takes_no_plain_text(
-    kafka: EmbeddedKafka, listeners: far.Listeners, between: Relay, case: str
+    kafka: EmbeddedKafka, listeners: far.FarListeners, between: Relay, case: str
 ) -> None:
     topic = listeners.topic(kafka, BenchTopic(kafka.bootstrap_servers, TOPIC, 0, 1), case)
     with pytest.raises(KafkaError):
@@ -84,7 +84,7 @@ def test_ratios_are_those_of_median_times() -> None:
     seconds |= {(OURS, case): [4.0, 4.0, 4.0] for case in far.CASES[1:]}
     seconds |= {(TUNED, case): [10.0, 10.0, 10.0] for case in far.CASES[1:]}
     runs = [
-        Run(way, case, number, 1000, taken, {"land": taken / 2} if way == OURS else {})
+        MeasuredRun(way, case, number, 1000, taken, {"land": taken / 2} if way == OURS else {})
         for (way, case), all_of in seconds.items()
         for number, taken in enumerate(all_of, 1)
     ]

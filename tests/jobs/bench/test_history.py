@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.store import Ledger
-from kseg.jobs.bench.history import JOB, PARTITIONS, ROWS_A_RUN, Effort, make_ledger, make_table, measure
+from kseg.jobs.bench.history import JOB, PARTITIONS, ROWS_A_RUN, HistoryEffort, make_ledger, make_table, measure
 
 
 def test_a_ledger_with_a_history_reads_as_one_that_a_job_wrote(tmp_path: Path) -> None:
@@ -26,6 +26,6 @@ def test_a_log_with_a_history_is_a_table(tmp_path: Path) -> None:
 
 
 def test_each_size_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
-    found = measure(tmp_path, Effort((5,), (5,)))
+    found = measure(tmp_path, HistoryEffort((5,), (5,)))
     assert [entry["runs"] for entry in found["ledgers"]] == [5]
     assert [entry["versions"] for entry in found["table_logs"]] == [5]

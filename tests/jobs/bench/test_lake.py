@@ -15,13 +15,13 @@ from deltalake import write_deltalake
 
 from kseg.jobs.bench import lake
 from kseg.jobs.bench.contenders import WrongCount
-from kseg.jobs.bench.figures import OURS, SPARK, Run
-from kseg.jobs.bench.typed import Sums
+from kseg.jobs.bench.figures import OURS, SPARK, MeasuredRun
+from kseg.jobs.bench.typed import ColumnSums
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def decoded(shape: lake.json_payloads.Shape | lake.avro_payloads.Shape) -> list[dict[str, object]]:
+def decoded(shape: lake.json_payloads.JsonShape | lake.avro_payloads.AvroShape) -> list[dict[str, object]]:
     payloads = pa.array([shape.make(Random(seed)) for seed in range(300)], pa.binary())
     found = shape.decoder("fast").decode(payloads)
     assert not found.status.any()
@@ -59,7 +59,7 @@ def test_tables_that_differ_are_no_figure(tmp_path: Path, columns: tuple[str, ..
     first = {"id": [1, 2], "net": [Decimal("1.00"), Decimal("2.00")], "day": ["a", "b"]}
     for name, rows in (("first", first), ("again", first), ("other", other)):
         write_deltalake(tmp_path / name, pa.table(rows, schema=schema))
-    sums = Sums(columns)
+    sums = ColumnSums(columns)
     sums.check(tmp_path / "first")
     sums.check(tmp_path / "again")
     with pytest.raises(WrongCount, match="other"):
@@ -68,10 +68,10 @@ def test_tables_that_differ_are_no_figure(tmp_path: Path, columns: tuple[str, ..
 
 def test_ratios_are_those_of_median_times() -> None:
     runs = [
-        Run(way, "json", number, 1000, taken)
+        MeasuredRun(way, "json", number, 1000, taken)
         for way, all_of in ((OURS, [2.0, 2.0, 9.0]), (SPARK, [8.0, 9.0, 7.0]), (lake.FLAT, [1.0, 1.0, 1.0]))
         for number, taken in enumerate(all_of, 1)
     ]
-    found = lake.figures("json", runs, {way: lake.Written(3, 1 << 20) for way in (OURS, SPARK, lake.FLAT)})
+    found = lake.figures("json", runs, {way: lake.WrittenFiles(3, 1 << 20) for way in (OURS, SPARK, lake.FLAT)})
     assert found["ratios"] == {"vs_spark_decoded": 4.0, "vs_unpartitioned": 0.5}
     assert (found["files"][OURS], found["mib"][OURS]) == (3, 1.0)

@@ -10,14 +10,14 @@ import pytest
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import shapes
 from kseg.jobs.bench.contenders import WrongCount
-from kseg.jobs.bench.log_files import Effort, measure
-from kseg.jobs.bench.readers import Alone, Taken, files, timed
-from kseg.jobs.bench.shapes import Shape, write
+from kseg.jobs.bench.log_files import LogFilesEffort, measure
+from kseg.jobs.bench.readers import Alone, ReadTime, files, timed
+from kseg.jobs.bench.shapes import LogShape, write
 from kseg.segment_reader.codecs.registry import BY_NAME, CODECS
 from kseg.segment_reader.decode.batch import frames
 from skips import full_scale_only
 
-SHAPES = [Shape("none", 20, 16 * 1024), Shape("gzip", 200, 16 * 1024), Shape("lz4", 4096, 1_000_000)]
+SHAPES = [LogShape("none", 20, 16 * 1024), LogShape("gzip", 200, 16 * 1024), LogShape("lz4", 4096, 1_000_000)]
 
 
 def test_every_codec_size_and_batch_is_measured() -> None:
@@ -44,7 +44,7 @@ def test_samples_hold_what_their_shape_says(kafka: Any) -> None:
 
 @full_scale_only
 def test_all_ways_read_every_row_in_every_round(kafka: Any, tmp_path: Path) -> None:
-    effort = Effort(SHAPES[:2], 50_000, rounds=2, java_rounds=1)
+    effort = LogFilesEffort(SHAPES[:2], 50_000, rounds=2, java_rounds=1)
     found = measure(kafka.bootstrap_servers, kafka.log_dirs[0], tmp_path, effort, NULL_PROGRESS)
     ways = ["files", "alone", "read_alone", "broker", "java", "java_null"]
     assert [(rate["files"], rate["way"]) for rate in found["rates"]] == [
@@ -56,6 +56,6 @@ def test_all_ways_read_every_row_in_every_round(kafka: Any, tmp_path: Path) -> N
 
 
 def test_a_way_that_leaves_rows_out_is_a_failure() -> None:
-    assert isinstance(timed(lambda: 5, 5), Taken)
+    assert isinstance(timed(lambda: 5, 5), ReadTime)
     with pytest.raises(WrongCount, match="4 rows were read of 5"):
         timed(lambda: 4, 5)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kseg.jobs.bench import floor
-from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, Run, medians, ratios
+from kseg.jobs.bench.figures import DEFAULT, FILES, OURS, TUNED, MeasuredRun, medians, ratios
 from kseg.jobs.bench.matrix import WORKLOADS
 from long_commands import printed
 from skips import full_scale_only
@@ -25,11 +25,11 @@ def test_medians_and_ratios_are_those_of_the_runs() -> None:
         (DEFAULT, "delta"): [4.0, 4.0, 4.0],
     }
     runs = [
-        Run(way, sink, number, 1000, taken)
+        MeasuredRun(way, sink, number, 1000, taken)
         for (way, sink), all_of in seconds.items()
         for number, taken in enumerate(all_of, 1)
     ]
-    runs += [Run(way, "noop", 1, 1000, 1.0) for way in (OURS, FILES, TUNED, DEFAULT)]
+    runs += [MeasuredRun(way, "noop", 1, 1000, 1.0) for way in (OURS, FILES, TUNED, DEFAULT)]
     assert medians(runs)["kafka_to_delta"] == {OURS: 0.5, FILES: 1.0, TUNED: 0.1, DEFAULT: 0.2}
     assert ratios(runs)["kafka_to_delta_vs_spark_tuned"] == 3.5
     assert ratios(runs)["files_to_delta_vs_kafka"] == 2.0
@@ -60,7 +60,8 @@ from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
 effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, decode_times=1, decode_batches=1, produce_rows=10_000)
-effort = replace(effort, matrix=matrix.Effort(rows=5000, rounds=1, warm_up=0), floor=floor.Effort(rows=8000, rounds=1))
+small = matrix.MatrixEffort(rows=5000, rounds=1, warm_up=0)
+effort = replace(effort, matrix=small, floor=floor.FloorEffort(rows=8000, rounds=1))
 print(json.dumps(measure(effort, SECTIONS, NULL_PROGRESS)))
 """
 

@@ -23,7 +23,7 @@ from kseg.jobs.bench import day
 from kseg.jobs.bench.efforts import QUICK
 from kseg.jobs.bench.measuring import measure
 
-effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, lake_rows=400, day=day.Effort(3, 2))
+effort = replace(QUICK, rows=4000, rounds=1, warm_up=0, lake_rows=400, day=day.DayEffort(3, 2))
 print(json.dumps(measure(effort, ("far", "lake", "day"), NULL_PROGRESS)))
 """
 

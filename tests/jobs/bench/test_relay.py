@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from kseg.jobs.bench.relay import Link, Passed, Relay
+from kseg.jobs.bench.relay import Relay, RelayedLink, RelayedTraffic
 from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.ports import free_ports
 from plain_server import PlainServer
@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
 @contextmanager
 def relayed(server: Server, late: float = LATE) -> Iterator[tuple[Relay, socket.socket]]:
     (port,) = free_ports(1)
-    link = Link(HOST, port, HOST, server.port, late, late)
+    link = RelayedLink(HOST, port, HOST, server.port, late, late)
     with Relay([link]) as relay, socket.create_connection((HOST, port), 30) as client:
         yield relay, client
 
@@ -74,8 +74,8 @@ def test_it_counts_round_trips_requests_and_bytes(server: Server) -> None:
         for size, verb in ((10, "GET"), (20, "PUT"), (30, "hello")):
             ask(client, size, verb)
         sent = len("GET /10?of=a-name\r\nPUT /20?of=a-name\r\nhello /30?of=a-name\r\n")
-        assert relay.take() == Passed(1, 3, sent, 60, {"GET /10": 1, "PUT /20": 1})
-        assert relay.take() == Passed()
+        assert relay.take() == RelayedTraffic(1, 3, sent, 60, {"GET /10": 1, "PUT /20": 1})
+        assert relay.take() == RelayedTraffic()
 
 
 def test_latency_changes_for_open_connections(server: Server) -> None:
@@ -110,7 +110,7 @@ def test_requests_with_a_header_are_passed_on_in_turn() -> None:
     server = ThreadingHTTPServer((HOST, 0), Slow)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (port,) = free_ports(1)
-    with Relay([Link(HOST, port, HOST, server.server_port, in_turn="if-none-match")]):
+    with Relay([RelayedLink(HOST, port, HOST, server.server_port, in_turn="if-none-match")]):
         asked = [("/first", {"If-None-Match": "*"}), ("/second", {"If-None-Match": "*"}), ("/other", {})]
         threads = []
         for one in asked:
@@ -138,7 +138,7 @@ def test_an_end_is_passed_on(server: Server) -> None:
 def test_a_connection_without_a_server_is_closed() -> None:
     here, behind = free_ports(2)
     with (
-        Relay([Link(HOST, here, HOST, behind)]),
+        Relay([RelayedLink(HOST, here, HOST, behind)]),
         socket.create_connection((HOST, here), 30) as client,
         suppress(ConnectionResetError),
     ):
@@ -146,5 +146,5 @@ def test_a_connection_without_a_server_is_closed() -> None:
 
 
 def test_an_address_that_cannot_be_listened_on_is_told(server: Server) -> None:
-    with pytest.raises(StartFailed, match=r"127\.0\.0\.1"), Relay([Link(HOST, server.port, HOST, server.port)]):
+    with pytest.raises(StartFailed, match=r"127\.0\.0\.1"), Relay([RelayedLink(HOST, server.port, HOST, server.port)]):
         pass

@@ -19,7 +19,7 @@ from skips import full_scale_only
 @pytest.mark.slow
 @full_scale_only
 def test_partitions_tables_and_workers_are_measured(kafka: Any, tmp_path: Path) -> None:
-    effort = scaling.Effort((30,), (5,), 1, 4000, history.Effort((5,), (5,)))
+    effort = scaling.ScalingEffort((30,), (5,), 1, 4000, history.HistoryEffort((5,), (5,)))
     topic = fill_topic(kafka, f"workers-{uuid.uuid4()}", effort.rows, NULL_PROGRESS)
     found = scaling.measure(kafka.bootstrap_servers, topic, tmp_path, effort, NULL_PROGRESS)
     (wide,) = found["partitions"]

@@ -11,7 +11,7 @@ import pytest
 import light_java
 from kseg.etl.telemetry.progress import NULL_PROGRESS
 from kseg.jobs.bench import lake, store
-from kseg.jobs.bench.relay import Passed
+from kseg.jobs.bench.relay import RelayedTraffic
 from kseg.jobs.bench.workload import fill_topic
 from skips import full_scale_only
 
@@ -24,8 +24,8 @@ REQUESTS = {
 }
 
 
-def landed(seconds: float) -> store.Landed:
-    return store.Landed(seconds, seconds / 2, 500_000_000, Passed(requests=REQUESTS), 0.5, 7)
+def landed(seconds: float) -> store.StoreLanding:
+    return store.StoreLanding(seconds, seconds / 2, 500_000_000, RelayedTraffic(requests=REQUESTS), 0.5, 7)
 
 
 def test_requests_for_data_are_told_apart_and_by_the_size_of_files() -> None:

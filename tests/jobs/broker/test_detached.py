@@ -72,7 +72,7 @@ def _alive(pid: int) -> bool:
 
 def test_a_process_that_got_the_number_later_is_left_alone(tmp_path: Path) -> None:
     node = detached.RunningNode(1, psutil.Process().pid, 12345.0, 1, "", "")
-    state = detached.State(str(tmp_path), "4.3.1", "127.0.0.1:1", (node,))
+    state = detached.BrokerState(str(tmp_path), "4.3.1", "127.0.0.1:1", (node,))
     (tmp_path / "broker.json").write_text(
         json.dumps({"directory": str(tmp_path), "version": "4.3.1", "bootstrap_servers": "", "nodes": [node.__dict__]})
     )

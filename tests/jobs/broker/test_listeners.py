@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kseg.jobs.broker.listeners import Listener, login_module, scram_arguments
-from kseg.jobs.broker.properties import Node, server_properties
+from kseg.jobs.broker.properties import EmbeddedNode, server_properties
 
 
 def test_listeners_come_after_the_two_that_every_node_has() -> None:
-    node = Node(1, 20001, 21001, Path("/k/node-1"), (22001, 22002))
+    node = EmbeddedNode(1, 20001, 21001, Path("/k/node-1"), (22001, 22002))
     listeners = [Listener("TLS", "SSL", {"ssl.client.auth": "required"}), Listener("SASL", "SASL_PLAINTEXT")]
     settings = server_properties(node, [node], {}, listeners)
     addresses = "PLAINTEXT://127.0.0.1:20001,CONTROLLER://127.0.0.1:21001,TLS://127.0.0.1:22001,SASL://127.0.0.1:22002"
@@ -23,14 +23,14 @@ def test_listeners_come_after_the_two_that_every_node_has() -> None:
 
 
 def test_clients_may_be_told_another_host_than_a_listener_has() -> None:
-    node = Node(1, 20001, 21001, Path("/k/node-1"), (22001,))
+    node = EmbeddedNode(1, 20001, 21001, Path("/k/node-1"), (22001,))
     settings = server_properties(node, [node], {}, [Listener("FRONT", "PLAINTEXT", advertised="127.0.0.2")])
     assert settings["listeners"].endswith(",FRONT://127.0.0.1:22001")
     assert settings["advertised.listeners"].endswith(",FRONT://127.0.0.2:22001")
 
 
 def test_without_more_listeners_nothing_changes() -> None:
-    node = Node(1, 20001, 21001, Path("/k/node-1"))
+    node = EmbeddedNode(1, 20001, 21001, Path("/k/node-1"))
     settings = server_properties(node, [node], {})
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:20001,CONTROLLER://127.0.0.1:21001"
 

@@ -18,7 +18,7 @@ from kseg.jobs.broker.errors import StartFailed
 from kseg.jobs.broker.ports import is_free
 from kseg.jobs.broker.probe import live_brokers
 from kseg.jobs.broker.process import EmbeddedKafka
-from kseg.jobs.broker.properties import Node
+from kseg.jobs.broker.properties import EmbeddedNode
 from skips import full_scale_only
 
 pytestmark = pytest.mark.broker
@@ -76,14 +76,14 @@ def test_a_later_node_that_ends_is_noticed_while_the_first_one_waits_for_it(
     brokers = EmbeddedKafka(tmp_path, nodes=2)
     started: list[int] = []
 
-    def launch(node: Node) -> None:
+    def launch(node: EmbeddedNode) -> None:
         started.append(node.id)
         script = "exec sleep 600" if node.id == 1 else "echo java.net.BindException: Address already in use; exit 1"
         brokers._launch(node.id, ["/bin/sh", "-c", script], log_file=node.log_file)
 
     monkeypatch.setattr(brokers, "_launch_node", launch)
     monkeypatch.setattr(brokers, "_format", lambda nodes: None)
-    with pytest.raises(StartFailed, match="Node 2 ended during its start"):
+    with pytest.raises(StartFailed, match="EmbeddedNode 2 ended during its start"):
         brokers.start()
     assert started == [1, 2] * 3
 

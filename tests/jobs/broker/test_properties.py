@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kseg.jobs.broker.properties import Node, server_properties, to_text
+from kseg.jobs.broker.properties import EmbeddedNode, server_properties, to_text
 
 
-def _nodes(count: int) -> list[Node]:
-    return [Node(number, 20000 + number, 21000 + number, Path(f"/k/node-{number}")) for number in range(1, count + 1)]
+def _nodes(count: int) -> list[EmbeddedNode]:
+    return [
+        EmbeddedNode(number, 20000 + number, 21000 + number, Path(f"/k/node-{number}"))
+        for number in range(1, count + 1)
+    ]
 
 
 @pytest.mark.parametrize(("count", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])

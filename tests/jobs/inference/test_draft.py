@@ -10,7 +10,7 @@ import yaml
 
 from kseg.etl.config.load import load_job
 from kseg.jobs.inference.draft import draft_of, kafka_section
-from kseg.jobs.inference.job_text import Payload
+from kseg.jobs.inference.job_text import DraftedPayload
 from kseg.jobs.inference.sampling import Sample
 
 
@@ -93,7 +93,7 @@ def test_a_given_format_holds_for_any_number_of_others() -> None:
 
 def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "kseg.jobs.inference.draft._framed", lambda found, payloads, registry: Payload(found, schema_type="AVRO")
+        "kseg.jobs.inference.draft._framed", lambda found, payloads, registry: DraftedPayload(found, schema_type="AVRO")
     )
     properties = {"url": "https://sr:8081", "basic.auth.user.info": "me:hunter2"}
     values: list[bytes | None] = [b"\0\0\0\0\7abcd"]
@@ -106,7 +106,7 @@ def test_a_registrys_secrets_are_references_and_a_table_has_its_partitions(monke
     assert job["registry"] == {"url": "https://sr:8081", "basic.auth.user.info": reference}
     assert job["sink"]["partition_by"] == ["day", "kind"]
     assert drafted.notes == (f"before a run, set {reference[2:-1]} in the environment",)
-    monkeypatch.setattr("kseg.jobs.inference.draft._framed", lambda found, payloads, registry: Payload(found))
+    monkeypatch.setattr("kseg.jobs.inference.draft._framed", lambda found, payloads, registry: DraftedPayload(found))
     bare = draft_of("t", sampled, {"bootstrap.servers": "b:1"}, table="./t", registry=properties)
     assert "registry" not in yaml.safe_load(bare.text)
     assert not any("before a run" in note for note in bare.notes), "what the file does not refer to is not needed"

@@ -19,14 +19,14 @@ from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.transform.decode import decode_step
 from kseg.jobs.inference.draft import draft_of
 from kseg.jobs.inference.json_seen import seen_in
-from kseg.jobs.inference.json_types import Column, columns_of
+from kseg.jobs.inference.json_types import InferredColumn, columns_of
 from kseg.jobs.inference.sampling import Sample
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
 from kseg.segment_reader.payload.json.decoder import json_decoder
 
 
-def columns(*documents: str, most: int = 500) -> dict[str, Column]:
+def columns(*documents: str, most: int = 500) -> dict[str, InferredColumn]:
     seen = seen_in(sampled_document(document.encode()) for document in documents)
     return {column.name: column for column in columns_of(seen, most)}
 

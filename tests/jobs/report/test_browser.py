@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kseg.etl.telemetry.recorder import Recorder
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.page import write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, told: Callable[..., Any]) -> Path:
     run, listener = told(), Recorder()
     for fact in run.facts:
         listener.event(fact)
-    write_page(f"{tmp_path}/reports/", Outcome("ingest", listener.close(), run.document, 0))
+    write_page(f"{tmp_path}/reports/", CommandOutcome("ingest", listener.close(), run.document, 0))
     return tmp_path / "reports"
 
 

@@ -18,7 +18,7 @@ from kseg.etl.telemetry.recorder import Recorder
 from kseg.jobs.invocation.failures import failure_of
 from kseg.jobs.report.index import NAME, may_be_written, write_index
 from kseg.jobs.report.options import ReportOptions
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.page import write_page
 from kseg.jobs.report.reporter import Reporter
 
@@ -39,7 +39,7 @@ def pages(told: Callable[..., Any], tmp_path: Path) -> Path:
         telemetry.began = 1_767_225_600.0 + 3600 * number
         telemetry.ended = telemetry.began + 10 * (number + 1)
         telemetry.plan = replace(telemetry.plan, run_id=f"run-{number}")
-        write_page(str(folder), Outcome("ingest", telemetry, document, 3 if document is error else 0))
+        write_page(str(folder), CommandOutcome("ingest", telemetry, document, 3 if document is error else 0))
     return folder
 
 
@@ -96,7 +96,7 @@ def test_the_index_needs_no_more_of_a_page_than_its_beginning(told: Callable[...
     for fact in run.facts:
         listener.event(fact)
     error = failure_of(Refused("some-code", "😀" * 400, remedy="do it")).to_json()
-    place = Path(write_page(str(tmp_path), Outcome("ingest", listener.close(), error, 3)).place)
+    place = Path(write_page(str(tmp_path), CommandOutcome("ingest", listener.close(), error, 3)).place)
     place.write_bytes(place.read_bytes()[:4000])
     write_index(tmp_path)
     assert "1 page in this folder" in (tmp_path / NAME).read_text()
@@ -107,7 +107,7 @@ def test_a_page_with_a_name_of_its_own_has_no_index(told: Callable[..., Any], tm
     listener = Recorder()
     for fact in run.facts:
         listener.event(fact)
-    write_page(str(tmp_path / "one.html"), Outcome("ingest", listener.close(), run.document, 0))
+    write_page(str(tmp_path / "one.html"), CommandOutcome("ingest", listener.close(), run.document, 0))
     assert [path.name for path in tmp_path.glob("*.html")] == ["one.html"]
 
 

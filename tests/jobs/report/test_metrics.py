@@ -30,19 +30,19 @@ from kseg.jobs.broker.ports import free_ports
 from kseg.jobs.cli import cli
 from kseg.jobs.report import metrics
 from kseg.jobs.report.metrics import METRICS, push, write_file
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 
 PAGE = Path(__file__).parents[3] / "docs" / "guides" / "reports.md"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def outcome_of(told: Any, *, exit_code: int = 0, command: str = "ingest") -> Outcome:
+def outcome_of(told: Any, *, exit_code: int = 0, command: str = "ingest") -> CommandOutcome:
     listener = Recorder()
     listener.phase("plan")
     for fact in told.facts:
         listener.event(fact)
     error = {"error": {"kind": "Refused", "message": "m", "address": {}}, "exit_code": exit_code}
-    return Outcome(command, listener.close(), error if exit_code else told.document, exit_code)
+    return CommandOutcome(command, listener.close(), error if exit_code else told.document, exit_code)
 
 
 def parsed(text: str) -> Samples:

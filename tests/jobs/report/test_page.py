@@ -17,7 +17,7 @@ from kseg.etl.errors import Refused
 from kseg.etl.telemetry.events import AccountFailed, OffsetsObserved, PartitionView
 from kseg.etl.telemetry.recorder import Recorder, Telemetry
 from kseg.jobs.invocation.failures import failure_of
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.page import render, write_page
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -55,12 +55,14 @@ class Page(HTMLParser):
         return re.sub(r"\s+", " ", " ".join(self.text))
 
 
-def outcome_of(told: Any, document: dict[str, Any] | None = None, exit_code: int = 0, leave_out: int = 0) -> Outcome:
+def outcome_of(
+    told: Any, document: dict[str, Any] | None = None, exit_code: int = 0, leave_out: int = 0
+) -> CommandOutcome:
     listener = Recorder()
     listener.phase("plan")
     for fact in told.facts[: len(told.facts) - leave_out]:
         listener.event(fact)
-    return Outcome("ingest", listener.close(), told.document if document is None else document, exit_code)
+    return CommandOutcome("ingest", listener.close(), told.document if document is None else document, exit_code)
 
 
 def refers_to(html: str) -> set[str]:
@@ -220,7 +222,7 @@ def test_a_failed_account_says_which_equation(told: Callable[..., Any]) -> None:
 
 def test_a_command_that_never_got_as_far_as_a_job_has_a_page_too() -> None:
     error = {"kind": "ConfigurationError", "message": "2 faults", "address": {}, "cause": None, "remedy": None}
-    html = render(Outcome("ingest", Recorder().close(), {"error": error, "exit_code": 2}, 2))
+    html = render(CommandOutcome("ingest", Recorder().close(), {"error": error, "exit_code": 2}, 2))
     assert "2 faults" in Page(html).words
 
 
@@ -285,7 +287,7 @@ def test_a_page_from_the_ledger_says_what_it_does_not_know(told: Callable[..., A
     this = told()
     this.report.status = "abandoned"
     telemetry = Telemetry(job=this.job, plan=this.plan, ended=1.0)
-    page = Page(render(Outcome("report", telemetry, this.document, 0, from_ledger=True)))
+    page = Page(render(CommandOutcome("report", telemetry, this.document, 0, from_ledger=True)))
     assert "Abandoned" in page.words
     assert "Only the run itself knows throughput, tasks, requests, throttling, phases and lag" in page.words
     assert "Only the run itself knows" not in render(outcome_of(this))

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kseg.jobs.cli import cli
-from kseg.jobs.report.outcome import Outcome
+from kseg.jobs.report.outcome import CommandOutcome
 from kseg.jobs.report.page import write_page
 from kseg.jobs.report.serve import HOST, PageServer
 
@@ -28,7 +28,7 @@ def served(tmp_path: Path, told: Callable[..., Any]) -> Iterator[PageServer]:
     listener = Recorder()
     for fact in run.facts:
         listener.event(fact)
-    write_page(f"{folder}/", Outcome("ingest", listener.close(), run.document, 0))
+    write_page(f"{folder}/", CommandOutcome("ingest", listener.close(), run.document, 0))
     (folder / "secret.txt").write_text("not a page")
     (tmp_path / "outside.html").write_text("outside")
     (folder / "link.html").symlink_to(tmp_path / "outside.html")

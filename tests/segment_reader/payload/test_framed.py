@@ -9,7 +9,7 @@ import pytest
 
 from kseg.segment_reader.payload.ddl import parse_columns
 from kseg.segment_reader.payload.decoder import Status
-from kseg.segment_reader.payload.framed import FramedDecoder
+from kseg.segment_reader.payload.framed import PlainFramedDecoder
 from kseg.segment_reader.payload.json.decoder import Engine, json_decoder
 from kseg.segment_reader.payload.json.shape import JsonOptions
 
@@ -18,8 +18,8 @@ BY_ID = b"\0\0\0\0\x05" + DOCUMENT
 BY_GUID = b"\1" + uuid.UUID(int=5).bytes + DOCUMENT
 
 
-def decoder(engine: Engine = "reference") -> FramedDecoder:
-    return FramedDecoder(
+def decoder(engine: Engine = "reference") -> PlainFramedDecoder:
+    return PlainFramedDecoder(
         json_decoder(parse_columns({"id": "bigint"}), JsonOptions(unknown_fields="ignore"), engine=engine)
     )
 

@@ -29,7 +29,7 @@ from kseg.etl.source.tasks import RangeTask
 from kseg.segment_reader.decode.batch import ABORT_MARKER, COMMIT_MARKER
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone
-from kseg.segment_reader.log.files.storage import Entry
+from kseg.segment_reader.log.files.storage import StorageEntry
 
 FOLDER = "root/topic-0"
 Step = Callable[[], None]
@@ -227,11 +227,11 @@ class LiveStorage:
     def go_on(self) -> None:
         self.broker.take(next(self._pace))
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         self.go_on()
         if folder == "root":
-            return [Entry("topic-0", True, 0)]
-        return [Entry(name, False, len(inode.data)) for name, inode in sorted(self.broker.names.items())]
+            return [StorageEntry("topic-0", True, 0)]
+        return [StorageEntry(name, False, len(inode.data)) for name, inode in sorted(self.broker.names.items())]
 
     def open(self, path: str) -> OpenInode:
         self.go_on()

@@ -27,7 +27,7 @@ from kseg.segment_reader.decode.batch import frames
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.errors import RecordFormatError
 from kseg.segment_reader.log.errors import SegmentGone
-from kseg.segment_reader.log.files.storage import Entry, LocalStorage
+from kseg.segment_reader.log.files.storage import LocalStorage, StorageEntry
 
 pytestmark = pytest.mark.broker
 
@@ -196,7 +196,7 @@ def test_a_folder_that_goes_while_a_layout_lists_is_no_error_of_the_job(
     (tmp_path / "orders-0").mkdir()
     listed = LocalStorage.list
 
-    def gone(storage: LocalStorage, folder: str) -> list[Entry]:
+    def gone(storage: LocalStorage, folder: str) -> list[StorageEntry]:
         found = listed(storage, folder)
         if folder == str(tmp_path):
             (tmp_path / "orders-0").rmdir()

@@ -9,7 +9,7 @@ import pytest
 from kseg.segment_reader.encode.batches import Record, encode_batch
 from kseg.segment_reader.log.errors import SegmentGone
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log, open_logs, partition_folders
-from kseg.segment_reader.log.files.storage import Entry, LocalStorage
+from kseg.segment_reader.log.files.storage import LocalStorage, StorageEntry
 
 STORAGE = LocalStorage()
 
@@ -78,7 +78,7 @@ def test_folders_that_go_while_they_are_listed_are_looked_for_again(tmp_path: Pa
     (tmp_path / "gone-0.0123456789abcdef0123456789abcdef-delete").mkdir()
 
     class Busy(LocalStorage):
-        def list(self, folder: str) -> list[Entry]:
+        def list(self, folder: str) -> list[StorageEntry]:
             found = super().list(folder)
             if folder == str(tmp_path) and (tmp_path / "deleted-0").exists():
                 (tmp_path / "deleted-0").rename(tmp_path / "deleted-0.00000000000000000000000000000000-delete")

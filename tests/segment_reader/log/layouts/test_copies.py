@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from kseg.segment_reader.log.files.storage import LocalStorage
-from kseg.segment_reader.log.layouts.copies import Copies
+from kseg.segment_reader.log.layouts.copies import CopiedFolders
 
 ID = UUID("11111111-2222-3333-4444-555555555555")
 TEXT = base64.urlsafe_b64encode(ID.bytes).decode().rstrip("=")
@@ -32,5 +32,5 @@ def test_only_what_kafka_can_have_written_is_a_topic_id(
     """22 characters of base64 encode 132 bits, of which an id has 128; none begins with a hyphen."""
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / f"{0:020d}.log").touch()
-    (found,) = Copies(LocalStorage(), str(tmp_path), {}).partitions()
+    (found,) = CopiedFolders(LocalStorage(), str(tmp_path), {}).partitions()
     assert (found.topic, found.partition, found.topic_id) == (topic, 0, topic_id)

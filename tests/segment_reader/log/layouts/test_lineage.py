@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.segment_reader.log.files.checkpoints import LeaderEpoch
+from kseg.segment_reader.log.files.checkpoints import EpochStart
 from kseg.segment_reader.log.layouts.lineage import chain, followed, newest
 
 
@@ -16,19 +16,19 @@ from kseg.segment_reader.log.layouts.lineage import chain, followed, newest
 class Copy:
     base_offset: int
     end_offset: int
-    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    leader_epochs: tuple[EpochStart, ...] = ()
     uploaded_ms: int = 0
 
 
 def copy(base: int, end: int, uploaded_ms: int = 0, **epochs: int) -> Copy:
-    return Copy(base, end, tuple(LeaderEpoch(int(name[1:]), start) for name, start in epochs.items()), uploaded_ms)
+    return Copy(base, end, tuple(EpochStart(int(name[1:]), start) for name, start in epochs.items()), uploaded_ms)
 
 
-def lineage(**epochs: int) -> list[LeaderEpoch]:
-    return [LeaderEpoch(int(name[1:]), start) for name, start in epochs.items()]
+def lineage(**epochs: int) -> list[EpochStart]:
+    return [EpochStart(int(name[1:]), start) for name, start in epochs.items()]
 
 
-def ranges(segments: list[Copy], told: list[LeaderEpoch] | None = None, **options: int) -> list[tuple[int, int]]:
+def ranges(segments: list[Copy], told: list[EpochStart] | None = None, **options: int) -> list[tuple[int, int]]:
     return [(link.segment.base_offset, link.end_offset) for link in chain(segments, told or [], **options)]
 
 
@@ -85,7 +85,7 @@ def test_what_a_diverged_leader_wrote_is_not_of_the_log() -> None:
         (copy(0, 100, e7=0), [], 100),
     ],
 )
-def test_a_segment_counts_as_far_as_it_follows_the_lineage(segment: Copy, told: list[LeaderEpoch], end: int) -> None:
+def test_a_segment_counts_as_far_as_it_follows_the_lineage(segment: Copy, told: list[EpochStart], end: int) -> None:
     assert followed(segment, told) == end
 
 
@@ -111,12 +111,12 @@ def test_each_offset_that_any_copy_has_is_in_the_chain_once(copies: list[tuple[i
 def test_copies_of_one_history_lose_nothing_whatever_its_epochs(data: st.DataObject) -> None:
     """Leaders change at random offsets and upload overlapping segments of one log: all of it is found again."""
     starts = sorted(data.draw(st.sets(st.integers(0, 80), min_size=1, max_size=6)) | {0})
-    told = [LeaderEpoch(number, start) for number, start in enumerate(starts)]
+    told = [EpochStart(number, start) for number, start in enumerate(starts)]
 
     def part(base: int, end: int) -> Copy:
         within = [one for one in told if one.start_offset < end]
         before = [one for one in within if one.start_offset <= base]
-        epochs = [LeaderEpoch(one.epoch, max(one.start_offset, base)) for one in within[len(before) - 1 :]]
+        epochs = [EpochStart(one.epoch, max(one.start_offset, base)) for one in within[len(before) - 1 :]]
         return Copy(base, end, tuple(epochs))
 
     edges = data.draw(st.lists(st.tuples(st.integers(0, 90), st.integers(1, 30)), min_size=1, max_size=10))

@@ -20,7 +20,7 @@ from kseg.segment_reader.log.damage.check import check_partition
 from kseg.segment_reader.log.errors import LayoutError, LogFileError
 from kseg.segment_reader.log.files.locations import open_storage
 from kseg.segment_reader.log.files.segments import open_log, partition_folders
-from kseg.segment_reader.log.files.storage import Entry, LocalStorage, OpenFile, Storage
+from kseg.segment_reader.log.files.storage import LocalStorage, OpenFile, Storage, StorageEntry
 from kseg.segment_reader.log.layouts.remote import File, RemotePartition, RemoteSegment, RemoteStorage
 
 Read = Callable[..., list[tuple[int, bytes | None, bytes | None]]]
@@ -253,7 +253,7 @@ class Reads:
         self._storage = storage
         self.of: list[str] = []
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[StorageEntry]:
         return self._storage.list(folder)
 
     def open(self, path: str) -> OpenFile:

@@ -16,9 +16,9 @@ from kseg.segment_reader.decode.range_decoder import RangeDecoder
 from kseg.segment_reader.encode.batches import Record, encode_batch, encode_message_set
 from kseg.segment_reader.log.files.segments import PartitionLog, open_log
 from kseg.segment_reader.log.files.storage import LocalStorage, Storage
-from kseg.segment_reader.log.scan.position_hint import PositionHint
+from kseg.segment_reader.log.scan.positions import PositionHint
 from kseg.segment_reader.log.scan.record_sets import record_sets
-from kseg.segment_reader.log.scan.splits import Part, cut, segment_ranges
+from kseg.segment_reader.log.scan.splits import LogSplit, cut, segment_ranges
 
 STORAGE = LocalStorage()
 INTERVAL = 300
@@ -76,11 +76,11 @@ def end_of(log: PartitionLog) -> int:
     return log_end_offset(STORAGE, log)
 
 
-def parts_of(log: PartitionLog, start: int, end: int, part_bytes: int, storage: Storage = STORAGE) -> list[Part]:
+def parts_of(log: PartitionLog, start: int, end: int, part_bytes: int, storage: Storage = STORAGE) -> list[LogSplit]:
     return cut(storage, segment_ranges(storage, log, start, end), start, end, part_bytes=part_bytes)
 
 
-def check(log: PartitionLog, parts: list[Part], start: int, end: int, expected: list[Any]) -> None:
+def check(log: PartitionLog, parts: list[LogSplit], start: int, end: int, expected: list[Any]) -> None:
     assert [part.start for part in parts] + [end] == [start] + [part.end for part in parts]
     assert all(part.start < part.end for part in parts)
     rows = []

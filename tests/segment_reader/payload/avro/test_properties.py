@@ -13,19 +13,23 @@ from hypothesis import strategies as st
 
 from avro_schemas import Evolution, Maker, encode, flat, oracle
 from kseg.segment_reader.payload.avro import compiled
-from kseg.segment_reader.payload.avro.compiled import CompiledDecoder
-from kseg.segment_reader.payload.avro.reference import ReferenceDecoder
+from kseg.segment_reader.payload.avro.compiled import CompiledAvroDecoder
+from kseg.segment_reader.payload.avro.reference import ReferenceAvroDecoder
 from kseg.segment_reader.payload.avro.resolution import Missing, resolve
 from kseg.segment_reader.payload.avro.schema import parse_schema
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
 
 
-def decoders(writer: Any, reader: Any, missing: Missing = Missing.NULL) -> tuple[CompiledDecoder, ReferenceDecoder]:
+def decoders(
+    writer: Any, reader: Any, missing: Missing = Missing.NULL
+) -> tuple[CompiledAvroDecoder, ReferenceAvroDecoder]:
     resolution = resolve(parse_schema(json.dumps(writer)), parse_schema(json.dumps(reader)), missing)
-    return CompiledDecoder(resolution), ReferenceDecoder(resolution)
+    return CompiledAvroDecoder(resolution), ReferenceAvroDecoder(resolution)
 
 
-def decode(both: tuple[CompiledDecoder, ReferenceDecoder], payloads: pa.Array, skip: int = 0) -> DecodedPayloads:
+def decode(
+    both: tuple[CompiledAvroDecoder, ReferenceAvroDecoder], payloads: pa.Array, skip: int = 0
+) -> DecodedPayloads:
     """By both decoders, which agree on each status and each value."""
     fast, reference = (decoder.decode(payloads, skip=skip) for decoder in both)
     assert fast.status.tolist() == reference.status.tolist()

@@ -16,8 +16,8 @@ from kseg.segment_reader.payload.decoder import PayloadDecoder, Status
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder, registry_decoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
-from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
-from kseg.segment_reader.payload.protobuf.schema import Message
+from kseg.segment_reader.payload.protobuf.reference import ReferenceProtobufDecoder
+from kseg.segment_reader.payload.protobuf.schema import MessageType
 
 IMPORTS = "".join(f'import "google/protobuf/{name}.proto";' for name in ("duration", "struct", "timestamp", "wrappers"))
 
@@ -28,7 +28,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 
 @cache
-def message_of(body: str, syntax: str = "proto3") -> Message:
+def message_of(body: str, syntax: str = "proto3") -> MessageType:
     kinds = "enum Kind { NONE = 0; PAID = 1; SENT = -7; }"
     text = f'syntax = "{syntax}"; {IMPORTS} {kinds} message M {{ {body} }}'
     return parse_descriptors(compile_text(text)).message("M")
@@ -309,7 +309,7 @@ def test_the_kernel_itself_decodes_what_serializers_write() -> None:
     )
     payload += sized(7, b"\x08\x01") + sized(8, b"\x08\x01") + b"\x48\x05" + sized(10, sized(1, sized(1, b"k")))
     decoder = decoder_of("fast", body)
-    with patch.object(ReferenceDecoder, "decode", side_effect=AssertionError("left to the plain decoder")):
+    with patch.object(ReferenceProtobufDecoder, "decode", side_effect=AssertionError("left to the plain decoder")):
         assert not decoder.decode(pa.array([payload, b"", None, payload + b"\x7d\0\0\0\0"])).status[[0, 1, 3]].any()
 
 

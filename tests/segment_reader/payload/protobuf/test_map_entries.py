@@ -12,7 +12,7 @@ from kseg.segment_reader.payload.errors import InvalidSchema
 from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
 from kseg.segment_reader.payload.protobuf.registered import registered_descriptors
-from kseg.segment_reader.payload.protobuf.schema import Schema
+from kseg.segment_reader.payload.protobuf.schema import ProtobufSchema
 
 PLAIN = """syntax = "proto3";
 message Outer {
@@ -48,7 +48,7 @@ message Item {
 """
 
 
-def schema_of(text: str, **references: str) -> Schema:
+def schema_of(text: str, **references: str) -> ProtobufSchema:
     return parse_descriptors(registered_descriptors(text, {f"{name}.proto": own for name, own in references.items()}))
 
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
 from kseg.segment_reader.payload.protobuf import buffers, compiled
 from kseg.segment_reader.payload.protobuf.columns import columns_of
-from kseg.segment_reader.payload.protobuf.compiled import CompiledDecoder
+from kseg.segment_reader.payload.protobuf.compiled import CompiledProtobufDecoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
-from kseg.segment_reader.payload.protobuf.reference import ReferenceDecoder
+from kseg.segment_reader.payload.protobuf.reference import ReferenceProtobufDecoder
 from protobuf_schemas import Schemas, expected, flat, has_unknown_entries
 
-Both = tuple[CompiledDecoder, ReferenceDecoder]
+Both = tuple[CompiledProtobufDecoder, ReferenceProtobufDecoder]
 
 
 def decoders(schemas: Schemas) -> Both:
     message = parse_descriptors(schemas.descriptors().SerializeToString()).message("t.M0")
     columns = columns_of(message)
-    return CompiledDecoder(columns), ReferenceDecoder(columns)
+    return CompiledProtobufDecoder(columns), ReferenceProtobufDecoder(columns)
 
 
 def decode(both: Both, payloads: pa.Array, schemas: Schemas) -> DecodedPayloads:

@@ -14,7 +14,7 @@ from kseg.segment_reader.payload.decoder import DecodedPayloads, Status
 from kseg.segment_reader.payload.protobuf.compiler import compile_text
 from kseg.segment_reader.payload.protobuf.decoder import protobuf_decoder
 from kseg.segment_reader.payload.protobuf.descriptors import parse_descriptors
-from kseg.segment_reader.payload.protobuf.schema import Schema
+from kseg.segment_reader.payload.protobuf.schema import ProtobufSchema
 
 TREE = """syntax = "proto3";
 import "google/protobuf/timestamp.proto"; import "google/protobuf/struct.proto";
@@ -35,7 +35,7 @@ message Node {
 
 
 @cache
-def schema(text: str) -> tuple[Schema, Any]:
+def schema(text: str) -> tuple[ProtobufSchema, Any]:
     """Ours, and Google's class of the first message."""
     compiled = compile_text(text)
     pool = descriptor_pool.DescriptorPool()

@@ -13,7 +13,7 @@ import pytest
 from kseg.segment_reader.payload.errors import InvalidSchema, UnsupportedSchema
 from kseg.segment_reader.payload.protobuf.compiler import compile_file, compile_text
 from kseg.segment_reader.payload.protobuf.descriptors import parse_base64, parse_descriptors
-from kseg.segment_reader.payload.protobuf.schema import Kind, Message, Schema
+from kseg.segment_reader.payload.protobuf.schema import FieldKind, MessageType, ProtobufSchema
 
 ORDERS = """
     syntax = "proto3";
@@ -30,20 +30,20 @@ MONEY = """
 """
 
 
-def schema_of(text: str, **references: str) -> Schema:
+def schema_of(text: str, **references: str) -> ProtobufSchema:
     return parse_descriptors(compile_text(text, {f"{name}.proto": own for name, own in references.items()}))
 
 
-def only(text: str) -> Message:
+def only(text: str) -> MessageType:
     return schema_of(text).message(None)
 
 
 @pytest.fixture(scope="module")
-def orders() -> Schema:
+def orders() -> ProtobufSchema:
     return parse_descriptors(compile_text(ORDERS, {"common/money.proto": MONEY}))
 
 
-def test_text_with_imports_has_all_messages_and_its_own_on_top(orders: Schema) -> None:
+def test_text_with_imports_has_all_messages_and_its_own_on_top(orders: ProtobufSchema) -> None:
     assert [message.name for message in orders.top] == ["shop.Order", "shop.Refund"]
     order = orders.message("shop.Order")
     assert [field.name for field in order.fields] == ["id", "first", "price", "at"]
@@ -55,7 +55,7 @@ def test_text_with_imports_has_all_messages_and_its_own_on_top(orders: Schema) -
     assert price.fields[1].enum.closed
 
 
-def test_a_message_is_found_by_its_name_with_or_without_package(orders: Schema) -> None:
+def test_a_message_is_found_by_its_name_with_or_without_package(orders: ProtobufSchema) -> None:
     assert orders.message("Refund") is orders.message("shop.Refund") is orders.message(".shop.Refund")
     with pytest.raises(InvalidSchema, match=r"no one message Bill; the file has shop\.Order, shop\.Refund"):
         orders.message("Bill")
@@ -63,7 +63,7 @@ def test_a_message_is_found_by_its_name_with_or_without_package(orders: Schema) 
         orders.message(None)
 
 
-def test_message_indexes_count_within_file_and_message(orders: Schema) -> None:
+def test_message_indexes_count_within_file_and_message(orders: ProtobufSchema) -> None:
     assert orders.message_at((1,)).name == "shop.Refund"
     assert orders.message_at((0, 0, 0)).name == "shop.Order.Line.Part"
     for none in ((2,), (0, 1), (-1,), ()):
@@ -85,9 +85,9 @@ def test_presence_is_what_each_syntax_says() -> None:
 
 def test_groups_are_groups_in_proto2_and_by_their_feature() -> None:
     two = only('syntax = "proto2"; message M { optional group G = 1 { optional int32 a = 1; } }')
-    assert two.fields[0].kind is Kind.GROUP
+    assert two.fields[0].kind is FieldKind.GROUP
     edition = 'edition = "2023"; message M { M a = 1 [features.message_encoding = DELIMITED]; M b = 2; }'
-    assert [field.kind for field in only(edition).fields] == [Kind.GROUP, Kind.MESSAGE]
+    assert [field.kind for field in only(edition).fields] == [FieldKind.GROUP, FieldKind.MESSAGE]
 
 
 def test_a_file_imports_what_is_above_it(tmp_path: Path) -> None:
