@@ -44,7 +44,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to pause between two tries, in seconds. `start` gives the state of one operation's tries."""
+    """The pauses between tries, in seconds. `start` gives the state of one operation's tries."""
 
     initial: float = 0.1
     maximum: float = 1.0

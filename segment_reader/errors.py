@@ -1,4 +1,4 @@
-"""What can be wrong with record bytes, as typed errors that cross process borders.
+"""Typed errors of record bytes; they can be pickled.
 
     RecordFormatError
     ├── CorruptRecordBatch       the bytes contradict themselves or their checksum
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class BatchAddress:
-    """Where a batch is: its partition, its base offset (a legacy wrapper's own offset), its byte position.
+    """The address of a batch: its partition, its base offset (a legacy wrapper's own offset), its byte position.
 
     `position` counts from the start of the record set that was fed, or of `file` where there is one.
     """

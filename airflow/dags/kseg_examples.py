@@ -1,4 +1,4 @@
-"""Where the examples find Kafka, the lake and the job files: environment variables, with defaults for a first try.
+"""Addresses of Kafka, the lake and the job files in the examples: environment variables, with defaults for a first try.
 
 variable                  default                    what
 KSEG_BOOTSTRAP_SERVERS    localhost:9092             Kafka; `kseg broker start` prints its own

@@ -92,7 +92,7 @@ def _late(timeout: float) -> Outcome:
 
 
 def _not_started(error: OSError) -> Outcome:
-    """Which names the command, or the folder `cwd`. Raises what is neither missing nor forbidden."""
+    """The outcome of a command that cannot be started, or whose folder `cwd` is missing. Raises any other error."""
     if isinstance(error, FileNotFoundError):
         return Outcome(NOT_FOUND, detail=str(error))
     if isinstance(error, PermissionError):

@@ -62,7 +62,7 @@ def job_assets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None =
 
 
 def job_outlets(job_file: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> list[Any]:
-    """What a task that runs this job may land in: its tables, and the job's alias where they are not all known.
+    """The tables that a task of this job may land in, and the job's alias where they are not all known.
 
     Nothing where the file cannot be read: the run itself reports what is wrong with it.
     """

@@ -61,14 +61,14 @@ def triggers_tell_kills() -> bool:
 
 
 def this_try(context: Any) -> str:
-    """What names one try of a task instance: Airflow 3 gives each an id."""
+    """The id of one try of a task instance: Airflow 3 gives each an id."""
     ti = context["ti"]
     return f"{getattr(ti, 'id', None) or ''}/{getattr(ti, 'try_number', 0)}"
 
 
 def clear_of(context: Any) -> str:
-    """What is another one when this task is cleared, or its DAG run is deleted and made again under its id; its retries
-    do not change it.
+    """A value that changes when this task is cleared, or its DAG run is deleted and made again under its id; its
+    retries do not change it.
 
     It is the number of its last retry, which a clear sets to the tries so far and `retries`, and the time at which the
     DAG run was started: all that a task knows of a run in Airflow 2 and 3 that a new run of the same id does not have.
@@ -91,7 +91,7 @@ def is_mapped(operator: Any) -> bool:
 
 
 def logical_identity(context: Any) -> dict[str, Any]:
-    """What names one task instance through all of its tries: no try number, and no id that a clearing replaces."""
+    """The identity of a task instance through all of its tries: no try number, and no id that a clearing replaces."""
     ti = context["ti"]
     return {
         "dag_id": ti.dag_id,

@@ -1,4 +1,4 @@
-"""What a finished driver leaves in Airflow: XComs and asset events."""
+"""Writes the result of a finished driver to Airflow: XComs and asset events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def for_xcom(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(file: Any, url: str | None, run_dir: str) -> str | None:
-    """Where a browser finds a file: an address as it is, below `url` what lies in the run folder, else as a file.
+    """The address of a file for a browser: an address as it is, below `url` what lies in the run folder, else as a
+    file.
 
     url: under which run_dir is served; of what lies elsewhere it has the file's name.
     """

@@ -139,7 +139,7 @@ def _schedule(file: JobFile) -> Any:
 
 
 def _params(file: JobFile) -> dict[str, Param]:
-    """What a user may choose who triggers a run, or a backfill of Airflow's."""
+    """The parameters that a user may choose who triggers a run, or a backfill of Airflow's."""
     if file.mode != "interval":
         return {}
     return {"mode": Param("missing", enum=["missing", "replace"], description="replace: land the same offsets again")}

@@ -156,7 +156,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """What a DAG needs of a job file. Paths are absolute, or URLs.
+    """The settings of a job file that a DAG needs. Paths are absolute, or URLs.
 
     schedule: a cron expression, a preset, a time between runs, or the paths of tables.
     """
@@ -310,14 +310,15 @@ def _as_json(value: Any) -> Any:
 
 
 def _nearness(error: ValidationError) -> tuple[object, ...]:
-    """How much it says of what was meant: the deepest place, then a form's own key or remedy, last another type."""
+    """Ranks an error by how much it says of what was meant: the deepest place, then a form's own key or remedy, last
+    another type."""
     schema: Any = error.schema
     its_own = error.validator == "additionalProperties", "patternErrorMessage" in schema
     return len(error.path), *its_own, error.validator not in ("type", "anyOf")
 
 
 def _reason(error: ValidationError) -> str:
-    """What is wrong, of the form of a value that comes nearest."""
+    """The error of the form of a value that comes nearest."""
     while forms := [one for one in error.context or () if one.validator_value != "null"]:
         error = max(forms, key=_nearness)
     schema: Any = error.schema

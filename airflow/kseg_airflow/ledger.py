@@ -1,4 +1,4 @@
-"""What the ledger knows of a driver whose output cannot be read from here."""
+"""Reads the result of a driver from the ledger, if its output cannot be read from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task reads and writes, as OpenLineage names it.
+"""The datasets that a task reads and writes, by OpenLineage's names.
 
     kafka://broker:9092   orders            a topic, by the first broker of the job file
     file                  /lake/orders      a table

@@ -47,7 +47,7 @@ class DeltaVersionLink(BaseOperatorLink):
 
 
 def _left(key: str, operator: Any, ti_key: Any) -> Any:
-    """What the task has left under this key.
+    """The value that the task has left under this key.
 
     Airflow 3 asks on the worker when the task has ended, and keeps the link; Airflow 2 asks when a page is shown.
     """

@@ -1,4 +1,4 @@
-"""What a task makes of the driver that an earlier try of it, or an earlier call of the same try, has left.
+"""Attaches a task to the driver that an earlier try of it, or an earlier call of the same try, has left, or stops it.
 
 runs, or unknown    attach; one that was stopped or had other arguments is waited for, and another one is started
 ended, not taken    by the same try: take its result. By an earlier one: take a success; a failure is tried again,
@@ -26,7 +26,7 @@ from kseg_airflow.watching import outcome_so_far
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a task wants of a driver, and who asks: its try, and since which clear (`compat.clear_of`)."""
+    """A task's request to a driver, and who asks: its try, and since which clear (`compat.clear_of`)."""
 
     hash: str
     follower: str
@@ -46,8 +46,9 @@ class Previous:
 
 
 def mark_of(context: Any) -> str:
-    """What the drivers of a task instance have in their names in the ledger, until it is cleared or its DAG run is made
-    again, and no others: by it a try knows what earlier ones have landed although it does not see their run folder.
+    """The mark that the drivers of a task instance have in their names in the ledger, until it is cleared or its DAG
+    run is made again, and no others: by it a try knows what earlier ones have landed although it does not see their run
+    folder.
     """
     text = json.dumps([*logical_identity(context).values(), clear_of(context)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -32,7 +32,8 @@ def here() -> str:
 
 
 def ticks_of(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None where the kernel does not tell, or the process is gone."""
+    """The start of a process, in clock ticks since boot; None where the kernel does not tell, or the process is
+    gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return None

@@ -1,4 +1,4 @@
-"""What Airflow's provider manager reads about this package: the entry point `apache_airflow_provider`.
+"""Describes this package to Airflow's provider manager: the entry point `apache_airflow_provider`.
 
 Its form: `airflow/provider_info.schema.json` of Airflow, and the rules for community providers,
 https://airflow.apache.org/docs/apache-airflow-providers/howto/create-custom-providers.html

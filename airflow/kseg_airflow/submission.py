@@ -1,4 +1,4 @@
-"""What is needed to start one driver: command, environment, properties and files.
+"""All that is needed to start one driver: command, environment, properties and files.
 
 Secrets are passed to a child process by an anonymous file: it has no name, and exists only while it is open. So nobody
 has to delete it, even if the processes that write and read it are killed.
@@ -128,7 +128,7 @@ _AIRFLOWS_OWN = ("AIRFLOW_", "_AIRFLOW_", "__AIRFLOW", "VIRTUAL_ENV")
 
 
 def _escaped(text: str, also: str) -> str:
-    """As Java's Properties.store writes it."""
+    """Escapes a text as Java's Properties.store does."""
     text = re.sub(rf"([\\{re.escape(also)}])" if also else r"(\\)", r"\\\1", text)
     text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
     return "\\" + text if text[:1] == " " and not also else text

@@ -1,4 +1,4 @@
-"""What the triggerer does while Spark runs: poll the driver, and distinguish a stop by a user from a restart."""
+"""Triggers for a running driver: they poll it, and distinguish a stop by a user from a restart."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class KsegRunTrigger(BaseTrigger):
         self.follower = follower
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What another triggerer goes on with."""
+        """The state with which another triggerer continues."""
         return (
             "kseg_airflow.triggers.KsegRunTrigger",
             {
@@ -187,7 +187,7 @@ class KsegIntervalTrigger(BaseTrigger):
         self.pause = pause
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What another triggerer goes on with."""
+        """The state with which another triggerer continues."""
         return (
             "kseg_airflow.triggers.KsegIntervalTrigger",
             {

@@ -1,4 +1,4 @@
-"""Which brokers hold and lead partitions.
+"""Reads and changes which brokers hold and lead partitions.
 
     alter_reassignments   AlterPartitionReassignments (45)   to the controller: moves replicas, or cancels a move
     list_reassignments    ListPartitionReassignments (46)    to the controller; partitions None: all that move

@@ -28,7 +28,7 @@ QuotaEntity = frozenset[tuple[str, str | None]]
 
 
 class Match(Enum):
-    """What a filter may ask for in place of a name."""
+    """A filter's wildcard in place of a name."""
 
     DEFAULT = 1
     ANY = 2

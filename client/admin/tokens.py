@@ -149,7 +149,7 @@ def _principal(text: str) -> tuple[str, str]:
 
 
 def _requester(token: Any) -> str:
-    """Who requested it: known from version 3 on; before, the owner had to request it."""
+    """The principal that requested it: known from version 3 on; before, the owner had to request it."""
     if not token.token_requester_principal_name:
         return f"{token.principal_type}:{token.principal_name}"
     return f"{token.token_requester_principal_type}:{token.token_requester_principal_name}"

@@ -111,7 +111,7 @@ def _why_no_coordinator(cluster: DiagnosedCluster, error: KafkaError, log: _Log,
 
 
 def _registered(cluster: DiagnosedCluster, deadline: Deadline) -> int | None:
-    """How many brokers the cluster has, those included that are down; None where brokers cannot tell."""
+    """The number of the cluster's brokers, those included that are down; None where brokers cannot tell."""
     connection = cluster.any_connection(deadline)
     if not connection.offers(DescribeClusterRequest, _FIRST_WITH_FENCED):
         return None

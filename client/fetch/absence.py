@@ -1,4 +1,4 @@
-"""Which offsets are absent from the log. A Fetch response without records does not prove it.
+"""Proves which offsets are absent from the log. A Fetch response without records does not prove it.
 
 A broker may respond without records, without an error and with the full high watermark: if a read of tiered storage
 takes longer than `remote.fetch.max.wait.ms`, if a quota delays such reads (KIP-956), or right after the broker has

@@ -1,4 +1,4 @@
-"""How much to ask for at once, and messages that are larger than that.
+"""Limits of the bytes that a Fetch asks for, and messages that are larger than that.
 
 From version 3 on (Kafka 0.10.1) a limit is soft: the first message, or batch, comes whole. Older brokers send of a
 larger message only as much as was asked for, so a reader would never get past it: there the limit is raised, up to a

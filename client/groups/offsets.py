@@ -46,7 +46,7 @@ class CommittedOffset(NamedTuple):
 
 
 class Committer(NamedTuple):
-    """Who commits: a member of the group in a generation (the new protocol: in a member epoch), or no member."""
+    """The committer: a member of the group in a generation (the new protocol: in a member epoch), or no member."""
 
     generation: int = -1
     member_id: str = ""

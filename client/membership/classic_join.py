@@ -31,7 +31,7 @@ _JOIN_GRACE: Final = 5.0
 
 
 class JoinProgress(Enum):
-    """How far a join has come."""
+    """The progress of a join."""
 
     DONE = "the member is in a new generation"
     WAITING = "an answer, or the end of a pause, is waited for"

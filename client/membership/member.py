@@ -121,7 +121,7 @@ class GroupMember:
 
     @property
     def committer(self) -> Committer:
-        """Who commits, for `KafkaProducer.commit_offsets`: as of now, so do not keep it across a poll."""
+        """The committer for `KafkaProducer.commit_offsets`, as of now, so do not keep it across a poll."""
         return self._member.committer
 
     def poll(self, timeout: float = 0.0) -> AssignmentChange | None:

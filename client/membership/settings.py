@@ -23,7 +23,7 @@ class MemberSettings:
 
     @property
     def rebalance_timeout(self) -> int:
-        """How long, in ms, a rebalance waits for this member to rejoin or to revoke partitions."""
+        """The time, in ms, that a rebalance waits for this member to rejoin or to revoke partitions."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     def check(self, *, classic: bool = True) -> None:

@@ -40,7 +40,7 @@ class ClassicState(Enum):
 
 
 class ClassicEvent(Enum):
-    """What happens to a member of a classic group."""
+    """An event in the life of a classic group's member."""
 
     JOIN = "a JoinGroup request goes out for a member that is in no generation"
     ID_GIVEN = "the coordinator gives a member id and wants it back (MEMBER_ID_REQUIRED)"
@@ -66,7 +66,7 @@ class ConsumerState(Enum):
 
 
 class ConsumerEvent(Enum):
-    """What happens to a member of a group of the new protocol."""
+    """An event in the life of a member with the new protocol."""
 
     SUBSCRIBE = "it begins"
     WELCOMED = "the coordinator answers a member that has nothing to change"

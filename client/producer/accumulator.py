@@ -317,7 +317,8 @@ class Accumulator:
             raise self.failure
 
     def _due_at(self, queue: PartitionQueue) -> float:
-        """When the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O thread."""
+        """The time at which the first batch may be sent. NEVER: something else has to happen first, and wakes the I/O
+        thread."""
         batch = queue.batches[0]
         sequences = queue.sequences
         if queue.in_flight and (queue.restart or queue.in_flight >= self._config.max_in_flight):

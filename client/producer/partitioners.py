@@ -1,4 +1,4 @@
-"""Which partition a record goes to. The client chooses: two clients agree on a key only with the same partitioner.
+"""Chooses the partition of a record. The client decides: two clients agree on a key only with the same partitioner.
 
     Default      with a key: murmur2 over all partitions, as in Java and librdkafka ("murmur2_random")
                  without: sticky, one partition until about `batch.size` bytes were sent to it, then another one at

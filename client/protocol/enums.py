@@ -23,7 +23,7 @@ class WireEnum(IntEnum):
 
 
 class AclOperation(WireEnum):
-    """What a principal does to a resource."""
+    """An operation of a principal on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -44,7 +44,7 @@ class AclOperation(WireEnum):
 
 
 class ResourceType(WireEnum):
-    """What an ACL is about."""
+    """The type of resource that an ACL is about."""
 
     UNKNOWN = 0
     ANY = 1
@@ -57,7 +57,7 @@ class ResourceType(WireEnum):
 
 
 class PatternType(WireEnum):
-    """How an ACL's resource name is matched. ANY and MATCH are only for filters."""
+    """The way in which an ACL's resource name is matched. ANY and MATCH are only for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -67,7 +67,7 @@ class PatternType(WireEnum):
 
 
 class PermissionType(WireEnum):
-    """What an ACL does. DENY takes precedence over ALLOW."""
+    """The effect of an ACL. DENY takes precedence over ALLOW."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ class PermissionType(WireEnum):
 
 
 class ConfigResourceType(WireEnum):
-    """What a configuration belongs to."""
+    """The type of resource that a configuration belongs to."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -110,7 +110,7 @@ class ScramMechanism(WireEnum):
 
 
 class UpgradeType(WireEnum):
-    """How a feature's level may change: only up; down if no metadata is lost; down in any case."""
+    """The way in which a feature's level may change: only up; down if no metadata is lost; down in any case."""
 
     UNKNOWN = 0
     UPGRADE = 1

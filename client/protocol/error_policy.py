@@ -1,4 +1,4 @@
-"""What a client does about an error code, by the API that returned it: each request's class has its `ERRORS`.
+"""A client's reaction to an error code, by the API that returned it: each request's class has its `ERRORS`.
 
 The default is the code's own classification, which is Java's (`error_codes`): refresh the metadata, find the
 coordinator, or just retry. Where an API differs, its policy names the reaction. Every code that an API is known to

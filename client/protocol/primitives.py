@@ -1,4 +1,4 @@
-"""How single values are encoded. The generated readers and writers call these; see `reader` and `writer`.
+"""Encodes and decodes single values. The generated readers and writers call these; see `reader` and `writer`.
 
     numbers       big-endian, fixed width
     string        int16 length, UTF-8; length -1 is null        compact: unsigned varint of length + 1, 0 is null

@@ -1,4 +1,4 @@
-"""Which broker a request is sent to, and whether it may be sent again after its response was lost.
+"""The broker that a request is sent to, and whether it may be sent again after its response was lost.
 
 When a connection breaks after a request was written, it is unknown whether the broker has carried it out. Most requests
 have the same effect when they are sent twice; for some only the second response differs; a few must not be sent
@@ -43,7 +43,7 @@ class RetrySafety(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the requests of an API are sent.
+    """Routing and retry safety of an API's requests.
 
     `done_already`: errors of a second request that mean that the first one succeeded. `verify_with`: the
     API that shows whether a request was carried out. `note`: exceptions, for the documentation.

@@ -97,7 +97,7 @@ class StructType(type):
 
     @property
     def __signature__(cls) -> Signature:
-        """What the constructor takes, for `inspect` and editors."""
+        """The constructor's parameters, for `inspect` and editors."""
         if "FIELDS" not in cls.__dict__:
             raise AttributeError("__signature__")
         fields: tuple[Field, ...] = cls.__dict__["FIELDS"]
@@ -154,7 +154,7 @@ class Struct(metaclass=StructType):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """What differs from the defaults, long byte strings by their length."""
+        """The values that differ from the defaults, long byte strings by their length."""
         values = ((field.name, getattr(self, field.name), field.fresh_default()) for field in self.FIELDS)
         shown = ", ".join(f"{name}={_shown(value)}" for name, value, default in values if value != default)
         return f"{type(self).__qualname__}({shown})"

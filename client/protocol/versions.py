@@ -1,4 +1,5 @@
-"""Which version of an API to use with a broker, and the rules about it that Kafka's definitions do not have.
+"""Chooses the version of an API to use with a broker, by its own range and by the rules about it that Kafka's
+definitions do not have.
 
 The rule is the highest version that both sides have. The exceptions (those by API are in the requests' classes:
 `FOR_CLIENTS`, `FIRST_TRANSACTION_PROTOCOL`, `BY_TOPIC_NAME`):

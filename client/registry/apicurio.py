@@ -35,7 +35,7 @@ Ask = Callable[[str], tuple[Any, bytes]]
 
 
 def base_of(url: str) -> str | None:
-    """What comes before the path of the API in Confluent's form; None if the URL is of another registry."""
+    """The URL before the path of the API in Confluent's form; None if the URL is of another registry."""
     base, found, _ = url.partition(_CONFLUENTS)
     return base if found else None
 

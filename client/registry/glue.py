@@ -222,7 +222,7 @@ class GlueRegistry:
         return self._error(SchemaNotFound, f"has {what} with the status {status}, not AVAILABLE")
 
     def _answered(self, response: Mapping[str, Any], what: str) -> SchemaRegistryError:
-        """What Glue's error response means. https://docs.aws.amazon.com/glue/latest/webapi/CommonErrors.html"""
+        """The error that Glue's error response means. https://docs.aws.amazon.com/glue/latest/webapi/CommonErrors.html"""
         code = str(response.get("Error", {}).get("Code", ""))
         text = str(response.get("Error", {}).get("Message", ""))[:500]
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -236,7 +236,7 @@ class GlueRegistry:
         return self._error(SchemaRegistryError, words, status=status)
 
     def _unanswered(self, error: Exception, what: str) -> SchemaRegistryError:
-        """What botocore says where Glue gave no answer. Its text may have the output of a process that gives
+        """The error of botocore where Glue gave no answer. Its text may have the output of a process that gives
         credentials: of such errors the message has the class alone."""
         from botocore.exceptions import ConnectionError as NoConnection
         from botocore.exceptions import HTTPClientError, MetadataRetrievalError, SSLError

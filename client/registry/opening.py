@@ -1,4 +1,4 @@
-"""Which registry properties describe, and its client: one with Confluent's REST API, or AWS Glue's."""
+"""Opens the registry that properties describe: one with Confluent's REST API, or AWS Glue's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ AnyRegistryConfig = RegistryConfig | GlueConfig
 
 
 class Registry(AbstractContextManager["Registry"], Protocol):
-    """What decoding asks of a registry. Requests raise SchemaRegistryError; those for what there is not SchemaNotFound.
+    """A registry's client, as far as decoding needs it. Requests raise SchemaRegistryError; those for what there is not
+    SchemaNotFound.
 
     key: the property that says which registry it is.
     """

@@ -209,7 +209,7 @@ class SchemaRegistry:
         return Version(subject, number, schema)
 
     def _of_own_id(self, own: ApicurioId) -> Schema:
-        """Of the same servers, below another path."""
+        """A client of the same servers, below another path."""
         bases = [base_of(url) for url in self._config.urls]
         if None in bases:
             message = f"cannot be asked for the {own.kind} id {own.number} of Apicurio: its URL is not {_APICURIO}"

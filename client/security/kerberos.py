@@ -19,7 +19,7 @@ _NO_LAYER: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class KerberosConfig:
-    """Who we are, and the service's name (`kafka` of `kafka/broker.example.com`).
+    """The client's identity, and the service's name (`kafka` of `kafka/broker.example.com`).
 
     Without a keytab the tickets of the machine's cache, or of `ticket_cache`, are used: renew them by other means.
     """

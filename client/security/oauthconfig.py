@@ -1,4 +1,4 @@
-"""Which token source the `sasl.oauthbearer.*` properties and the login module's options mean.
+"""Chooses the token source that the `sasl.oauthbearer.*` properties and the login module's options describe.
 
     sasl.oauthbearer.token.callback=module:function              ours: a Python function
     sasl.oauthbearer.token.endpoint.url=https://… or http://…    client credentials (KIP-768, KIP-1139)

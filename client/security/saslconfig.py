@@ -86,7 +86,7 @@ _IGNORED_KRB5: Final = frozenset({"storekey", "donotprompt", "debug", "isinitiat
 
 @dataclass(frozen=True, slots=True)
 class SaslConfig:
-    """Who we are. Which of the fields are set depends on the mechanism."""
+    """The client's identity and credentials. Which of the fields are set depends on the mechanism."""
 
     mechanism: str
     username: str | None = None

@@ -32,7 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """How to speak TLS. `protocols` as in PROTOCOLS; `cipher_suites` by IANA's names, empty for OpenSSL's own choice.
+    """Settings of TLS. `protocols` as in PROTOCOLS; `cipher_suites` by IANA's names, empty for OpenSSL's own choice.
 
     Files are read where the connection is made, so on a worker they are the worker's.
     """
@@ -65,7 +65,7 @@ _LAST: Final[dict[TlsConfig, ssl.SSLContext]] = {}
 
 
 def _stamp(store: Store | None) -> tuple[int, int] | None:
-    """What changes with a store's file: a certificate that was renewed is taken up by the next connection."""
+    """A value that changes with a store's file: a certificate that was renewed is taken up by the next connection."""
     if store is None or store.location is None:
         return None
     try:

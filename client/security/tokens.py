@@ -199,7 +199,7 @@ def _imported(name: str) -> TokenFunction:
 
 
 def _end_of_jwt(text: str) -> float | None:
-    """When a JWT ends by its own words (claim exp), None if it is no JWT or has no end."""
+    """The expiry time of a JWT (claim exp), None if it is no JWT or has no end."""
     match = re.fullmatch(r"[\w-]+\.([\w-]+)\.[\w-]*", text)
     if match is None:
         return None

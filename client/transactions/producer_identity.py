@@ -1,4 +1,4 @@
-"""How brokers identify a producer: producer id and epoch, of its own or of a transactional id.
+"""The identity of a producer at brokers: producer id and epoch, of its own or of a transactional id.
 
 An idempotent producer asks any broker for an id of its own (InitProducerId without a transactional id); a transactional
 one gets the id that belongs to its transactional id from the coordinator (`client.transactions.transaction`). KIP-98.

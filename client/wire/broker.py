@@ -238,7 +238,7 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for a response."""
+        """The number of requests that wait for a response."""
         return self._connection.open + len(self._early)
 
     @property
@@ -326,7 +326,7 @@ class BrokerConnection:
         return bool(self._early) or self._transport.pending
 
     def fileno(self) -> int:
-        """What to wait for, together with others, until there is something to `poll`."""
+        """The descriptor to wait for, together with others, until there is something to `poll`."""
         return self._transport.fileno()
 
     def _receive(self, deadline: Deadline, *, patient: bool = False) -> Any:

@@ -101,7 +101,7 @@ class Connection:
 
     @property
     def open(self) -> int:
-        """How many requests wait for an answer."""
+        """The number of requests that wait for a response."""
         return len(self._open)
 
     def request(self, api: Api[Any], version: int, request: Any) -> bytes:

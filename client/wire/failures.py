@@ -1,4 +1,4 @@
-"""Which brokers and addresses failed last, so that the others are tried before them.
+"""Remembers the brokers and addresses that failed last, so that the others are tried before them.
 
 Java's client does this in two places: `leastLoadedNode` leaves out brokers in reconnect backoff, and after a connection
 that was not established, whatever the reason, the next one goes to the next address of the broker's name (KIP-302).
@@ -15,7 +15,8 @@ from kseg.client.errors import ProtocolFault
 
 
 class LastFailures:
-    """When each (host, port) last failed, until a connection there is served again: it is negotiated and logged in.
+    """The time at which each (host, port) last failed, until a connection there is served again: it is negotiated and
+    logged in.
 
     The host is a broker's, as advertised or configured, or one of the addresses that it resolves to.
     """

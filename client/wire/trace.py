@@ -191,7 +191,7 @@ def holds_error(message: Struct) -> bool:
 
 @cache
 def _places_of_errors(kind: type[Struct]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of a class of messages: its error codes, and its fields that may have structs with error codes."""
+    """The fields of a message's class that have error codes, and its fields that may have structs with error codes."""
     own = tuple(field.name for field in kind.FIELDS if field.kind == "int16" and field.name.endswith("error_code"))
     nested = tuple(
         field.name

@@ -1,4 +1,4 @@
-"""What each kind of group is, from its records: its state, its members, and when its offsets may expire.
+"""Describes a group of each kind from its records: its state, its members, and when its offsets may expire.
 
     kind       metadata by                        offsets expire, counted from
     classic    GroupMetadata                  empty: since it is; consumers: the commit, of topics nobody subscribes to;

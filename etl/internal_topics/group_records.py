@@ -41,14 +41,15 @@ class KeyedRecord(NamedTuple):
 
 @dataclass
 class GroupRecords:
-    """What counts by key; what waits by producer and key; `notes` about records that are newer than this release."""
+    """Effective records by key; pending ones by producer and key; `notes` about records that are newer than this
+    release."""
 
     held: dict[Slot, KeyedRecord] = field(default_factory=dict)
     pending: dict[int, dict[Slot, KeyedRecord]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def of(self, key_type: type[TypedMessage]) -> list[KeyedRecord]:
-        """What counts of one type of key, in the order of the log."""
+        """The effective records of one type of key, in the order of the log."""
         return sorted((one for one in self.held.values() if isinstance(one.key, key_type)), key=lambda one: one.offset)
 
     def commits(self) -> dict[tuple[str, int], KeyedRecord]:

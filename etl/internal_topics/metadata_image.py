@@ -1,4 +1,4 @@
-"""What the cluster's metadata is after some records of `__cluster_metadata`: each record changes the image a little.
+"""The cluster's metadata after some records of `__cluster_metadata`: each record changes the image a little.
 
 The rules are those of Kafka's own image (KIP-631, `org.apache.kafka.image` of 4.x), among them:
 

@@ -98,7 +98,7 @@ def read_metadata(log_dirs: LogDirs, at: int | None = None) -> ReplayedMetadata:
 
 
 def partition_count(log_dirs: LogDirs, topic: str) -> int | None:
-    """How many partitions a topic has, by the metadata log; None where there is no such log or topic."""
+    """The number of a topic's partitions by the metadata log; None where there is no such log or topic."""
     if not log_dirs.partitions(CLUSTER_METADATA):
         return None
     found = read_metadata(log_dirs).image.topic_named(topic)
@@ -116,7 +116,7 @@ def _snapshots(replica: LocatedReplica) -> list[tuple[SnapshotFile, str]]:
 def _from_snapshot(
     replica: LocatedReplica, snapshots: list[tuple[SnapshotFile, str]], notes: list[str]
 ) -> ReplayedMetadata:
-    """What the newest whole snapshot holds, or the log's beginning."""
+    """The metadata of the newest whole snapshot, or of the log's beginning."""
     for name, path in snapshots:
         metadata = ReplayedMetadata(snapshot=path, end_offset=name.end_offset, epoch=name.epoch)
         try:
@@ -275,7 +275,7 @@ def _leader(replica: LocatedReplica, end: int) -> int:
 
 
 def _cluster_id(replica: LocatedReplica) -> str | None:
-    """As `meta.properties` beside the log's folder has it."""
+    """The cluster's id in `meta.properties` beside the log's folder."""
     path = f"{replica.log.folder.rsplit('/', 1)[0]}/{META_PROPERTIES}"
     try:
         return meta_properties(replica.storage.read_all(path), path).get("cluster.id")

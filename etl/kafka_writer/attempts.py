@@ -1,4 +1,4 @@
-"""What Spark knows about the attempts of a write's tasks and stages: whether one ran again, and why the first failed.
+"""Reads Spark's records of the attempts of a write's tasks and stages: whether one ran again, and why the first failed.
 
 Records of a task's first attempt are in the transaction, and cannot be aborted separately. So a later attempt raises
 TaskRepeated. Spark's exception has the error of the last attempt alone: the driver takes that of the first one from

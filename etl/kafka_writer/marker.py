@@ -1,4 +1,4 @@
-"""How a transaction that wrote rows is recognized: by an offset of a separate group, committed in the transaction.
+"""Recognizes a transaction that wrote rows by an offset of a separate group, committed in the transaction.
 
     group      kseg-write-<transactional id>
     partition  always 0 of the topic: the marker is replaced as a whole, whichever partitions a run writes to
@@ -43,7 +43,7 @@ _OLD_MARK: Final = re.compile(rf"{PREFIX}:(?P<run>{_RUN}):\d+:-?\d+:(?P<rows>\d+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """What was written to one partition: the number of rows, first and last offset. Other producers' records may be in
+    """The rows written to one partition: the number of rows, first and last offset. Other producers' records may be in
     between."""
 
     rows: int

@@ -29,7 +29,7 @@ class BadRow(KsegError):
 
 @dataclass(slots=True)
 class PartitionWritten:
-    """What was written to one partition: number of rows, first and last offset (-1: unknown, as with acks=0)."""
+    """The rows written to one partition: their number, first and last offset (-1: unknown, as with acks=0)."""
 
     rows: int = 0
     first: int = -1

@@ -1,4 +1,4 @@
-"""Where a job's records come from: brokers, or the log directories that brokers left behind. Knows no Spark.
+"""Sources of a job's records: brokers, or the log directories that brokers left behind. Knows no Spark.
 
 resolve            what a user asked for -> partitions and concrete offsets      driver
 logs               the questions that planning asks of a log                     driver

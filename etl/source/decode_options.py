@@ -1,4 +1,5 @@
-"""How a task's range is read and what its rows look like: plain values, which drivers make without the decoder."""
+"""Options for reading a task's range, and for the columns of its rows: plain values, which drivers make without the
+decoder."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LATE_COLUMN = "_kseg_late"
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """How ranges are read and what their rows look like. Picklable.
+    """Options for reading ranges, and for the columns of their rows. Picklable.
 
     headers, raw_headers, header_names, provenance, null_timestamps: the columns; see
         `segment_reader.decode.schema.arrow_schema` and `RangeDecoder`.

@@ -106,7 +106,7 @@ class OutOfMemoryError(KsegError):
 
     @classmethod
     def of_reading(cls, found: BaseException, **address: AddressValue | None) -> Self:
-        """Of record batches, of which some need less memory where they are passed over."""
+        """An error of record batches, of which some need less memory where they are passed over."""
         error = cls("while records from this offset on were read", found, **address)
         error.remedy = _MORE_MEMORY + _BATCHES_PASSED_OVER
         return error

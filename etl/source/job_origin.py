@@ -1,4 +1,4 @@
-"""Where a job's records are read from: by the driver with secrets resolved, by tasks possibly without."""
+"""The origin of a job's records: for the driver with secrets resolved, for tasks possibly without."""
 
 from __future__ import annotations
 

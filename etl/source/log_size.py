@@ -1,4 +1,4 @@
-"""How large the record at an offset is: an estimate, before it is read.
+"""Estimates the size of the record at an offset before it is read.
 
 What brokers and files know is the size of a partition's log on disk, and the offsets that it holds. Their quotient is
 the mean size of an offset over everything that is retained, compressed as it lies there. It is exact where records are

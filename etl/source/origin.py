@@ -1,4 +1,4 @@
-"""Where records come from: brokers, or files that brokers left behind. Values alone; `logs` and `reader` open them."""
+"""The origin of records: brokers, or files that brokers left behind. Values alone; `logs` and `reader` open them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ OnCorruption = Literal["fail", "quarantine"]
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How a range is fetched.
+    """Options for fetching a range.
 
     on_data_loss: with `record`, reading continues after lost offsets, which are listed in `FetchStats.lost`.
     on_corruption: with `quarantine`, reading continues after damage in files, which is returned as a chunk.

@@ -53,7 +53,7 @@ _KEPT_MS = 7 * 24 * 3_600_000
 
 
 class MissingPartition(NamedTuple):
-    """Where to continue in a partition that is missing, if it returns. topic_id None, epoch -1: unknown.
+    """The offset at which a missing partition continues, if it returns. topic_id None, epoch -1: unknown.
 
     since: when it was first missing, in milliseconds since 1970.
     """

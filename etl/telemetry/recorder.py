@@ -68,7 +68,7 @@ class Sums:
 
 @dataclass
 class Telemetry:
-    """What is known of one command's run so far.
+    """The measurements of one command's run so far.
 
     began: seconds since the epoch. phases: in their order, each with the seconds from `began` to its beginning.
     first, last: each partition as it was first and last seen.

@@ -256,7 +256,7 @@ def _deadline(cluster: Cluster) -> Deadline:
 
 
 def document_of(outcomes: list[CallResult]) -> dict[str, Any]:
-    """What `kseg api call` prints: the one broker's answer, or all brokers with theirs."""
+    """The document that `kseg api call` prints: the one broker's answer, or all brokers with theirs."""
     if len(outcomes) == 1 and not outcomes[0].of_all:
         answer = outcomes[0].answer
         return {"written": True} if answer is None else answer

@@ -1,4 +1,5 @@
-"""Which broker a request is sent to: by `--to`, or by its API's routing (`client.protocol.routing`) and its fields.
+"""Chooses the broker that a request is sent to: by `--to`, or by its API's routing (`client.protocol.routing`) and its
+fields.
 
     leader of the partition      Produce, Fetch, ListOffsets …
     coordinator of the group     OffsetCommit, JoinGroup, DescribeGroups …
@@ -57,7 +58,7 @@ _OF_A_BROKER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGG
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Which broker to ask.
+    """The broker to ask.
 
     `name`: group, transactional id or topic; `number`: broker or partition; `topic_id` for a topic.
     """

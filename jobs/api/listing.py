@@ -1,4 +1,4 @@
-"""Which APIs this client speaks, in which versions; and which a broker does."""
+"""Lists the APIs that this client speaks, with their versions, and those of a broker."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def _used(connection: BrokerConnection, api: Api[Any], *, topic_ids_known: bool)
 
 
 def _features(connection: BrokerConnection) -> list[dict[str, Any]]:
-    """What the broker could run, and what the cluster has agreed on, 0 for nothing (KIP-584); none below 2.7."""
+    """The feature levels that the broker supports, and those that the cluster has agreed on, 0 for nothing (KIP-584);
+    none below 2.7."""
     offered = connection.versions
     names = sorted({*offered.supported_features, *offered.finalized_features})
     return [

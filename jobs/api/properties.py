@@ -34,7 +34,8 @@ def client_config(
 def client_properties(
     bootstrap_servers: str | None, file: str | None, pairs: Sequence[str], *, controllers: str | None = None
 ) -> dict[str, str]:
-    """What was given, the later over the earlier: the file, `-X`, `--bootstrap-servers`, `--bootstrap-controllers`.
+    """Client properties from the options, the later over the earlier: the file, `-X`, `--bootstrap-servers`,
+    `--bootstrap-controllers`.
 
     Values that may be secrets are masked in all that this process says from here on. Raises ConfigurationError.
     """

@@ -197,7 +197,7 @@ def _rows_of_table(path: Path) -> int:
 
 
 def _executions(spark: Any) -> int:
-    """How many queries this session has finished."""
+    """The number of queries that this session has finished."""
     spark._jsc.sc().listenerBus().waitUntilEmpty()
     return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
 

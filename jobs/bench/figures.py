@@ -51,7 +51,7 @@ def medians(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, float]]:
 
 
 def ratios(runs: Sequence[MeasuredRun]) -> dict[str, float]:
-    """How many times as fast as Spark's connector we are, and files as the broker: quotients of median times."""
+    """Our speed as a multiple of that of Spark's connector, and of files to the broker: quotients of median times."""
 
     def seconds(way: str, sink: str) -> float:
         return median(run.seconds for run in _select(runs, way, sink))

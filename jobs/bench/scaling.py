@@ -1,5 +1,5 @@
-"""How costs grow with the number of partitions (plan, ledger, memory, plans with other unfinished runs), the number of
-tables (commit), a job's age (`history`), and the number of workers of a real standalone cluster.
+"""Measures how costs grow with the number of partitions (plan, ledger, memory, plans with other unfinished runs), the
+number of tables (commit), a job's age (`history`), and the number of workers of a real standalone cluster.
 
 Each run is a separate process, with a new ledger, table and group. For workers, every round runs one and two in turn;
 broker, driver and workers share the machine's cores, so two workers are twice as fast only if there are cores for them.

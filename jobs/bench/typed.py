@@ -96,7 +96,7 @@ def _medians(runs: Sequence[MeasuredRun], form: str) -> dict[str, float]:
 
 
 def _ratios(runs: Sequence[MeasuredRun], form: str) -> dict[str, float]:
-    """How many times as fast as each other way our job lands typed rows: its median time divided by ours."""
+    """Our speed as a multiple of each other way to land typed rows: its median time divided by ours."""
     seconds = _seconds(runs, form)
     return {f"typed_vs_{way}": round(taken / seconds[OURS], 2) for way, taken in seconds.items() if way != OURS}
 

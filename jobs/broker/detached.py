@@ -38,7 +38,7 @@ class RunningNode:
 
 @dataclass(frozen=True)
 class BrokerState:
-    """What ``broker.json`` says, and what of it is alive."""
+    """The content of ``broker.json``, and which of its processes are alive."""
 
     directory: str
     version: str

@@ -45,7 +45,7 @@ def login_module(name: str, **options: str) -> str:
 
 
 def listener_properties(listeners: Sequence[Listener], ports: Sequence[int], host: str) -> dict[str, str]:
-    """What `server.properties` says of them: both kinds of addresses, the protocol map, and their settings."""
+    """The entries of `server.properties` for them: both kinds of addresses, the protocol map, and their settings."""
     each = list(zip(listeners, ports, strict=True))
     properties = {
         "listeners": ",".join(f"{one.name}://{host}:{port}" for one, port in each),

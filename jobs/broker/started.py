@@ -18,7 +18,7 @@ _PAUSE = 0.05
 
 
 def began(pid: int) -> float:
-    """When a process was created, in seconds since the epoch."""
+    """The time at which a process was created, in seconds since the epoch."""
     return psutil.Process(pid).create_time()
 
 

@@ -45,7 +45,7 @@ _DECODERS: Final = {
 
 @dataclass
 class _Wanted:
-    """How the files are shown, and the findings.
+    """Options for the output, and the findings.
 
     decoder: an internal topic; `_BY_FOLDER`: by the name of each file's folder; "": records stay undecoded.
     """

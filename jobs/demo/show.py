@@ -90,7 +90,7 @@ def group(console: Console, name: str, states: Sequence[DemoPartition]) -> None:
 
 
 def held_back(console: Console, report: Mapping[str, Any]) -> None:
-    """How far, and for how long, the high watermark is ahead of the last stable offset."""
+    """The distance of the high watermark from the last stable offset, and its age."""
     for held in report["held_back"]:
         seconds = held["seconds"]
         since = "for an unknown time" if seconds is None else f"for {seconds:.0f} s"

@@ -183,7 +183,7 @@ def _decoder(value: DraftedPayload, columns: Mapping[str, str]) -> PayloadDecode
 def _documents_with_finer_times(
     payloads: Sequence[bytes | None], schemas: Mapping[SchemaKey, Schema], registry: SchemaRegistry
 ) -> int:
-    """How many of these framed documents can be decoded only if digits below a microsecond are cut off.
+    """The number of these framed documents that can be decoded only if digits below a microsecond are cut off.
 
     schemas: of the frames. Raises SchemaRegistryError.
     """

@@ -96,7 +96,7 @@ def plain_format(format: str) -> str:
 
 
 def words_of(format: str) -> str:
-    """What payloads of a recognised format are."""
+    """A description of payloads of a recognised format."""
     own = FORMATS[format].in_samples if format != FRAMED else None
     return "framed by a registry" if own is None else own.words
 

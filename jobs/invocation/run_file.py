@@ -176,7 +176,7 @@ def _spark() -> dict[str, Any] | None:
 
 
 def _started() -> float:
-    """When this process started, in seconds since 1970."""
+    """The start time of this process, in seconds since 1970."""
     import psutil  # for `--run-file` alone: it takes as long as the other imports of this module together
 
     return psutil.Process().create_time()

@@ -1,4 +1,4 @@
-"""How a command is stopped: by SIGTERM, as schedulers do it, or by SIGINT (Ctrl-C). It unwinds, once, and then ends.
+"""Stops a command: by SIGTERM, as schedulers do it, or by SIGINT (Ctrl-C). It unwinds, once, and then ends.
 
     first signal            raises TerminatedError or KeyboardInterrupt in the main thread: leases are released,
                             processes that were started are stopped, and the outcome is recorded

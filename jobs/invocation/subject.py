@@ -1,4 +1,4 @@
-"""Which job and run a command works on, as its progress says: for what it says of its failure."""
+"""The job and run that a command works on, as its progress says: for the report of its failure."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago: 7 s, 12 min, 3 h or 5 d ago."""
+    """An age as text: 7 s, 12 min, 3 h or 5 d ago."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit} ago"

@@ -139,7 +139,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _copy_compiled(site: Path) -> None:
-    """What this machine has compiled: taken where sources and processor are the same, else compiled again."""
+    """Adds the machine code of this machine: taken where sources and processor are the same, else compiled again."""
     from kseg.segment_reader.decode.jit import cache_entries
 
     spec = find_spec("kseg.segment_reader")

@@ -1,4 +1,4 @@
-"""How an editable install makes `pyspark_kseg` visible to Spark; setuptools runs this, from `pyproject.toml`.
+"""Makes `pyspark_kseg` visible to Spark in an editable install; setuptools runs this, from `pyproject.toml`.
 
 Spark finds data sources with ``pkgutil.iter_modules``. An editable install maps packages through an import hook,
 which ``iter_modules`` cannot see: so there the folder is copied instead. It only names a class of ``kseg.etl``, so the

@@ -150,7 +150,7 @@ def _look(table: str) -> TableDescription | None:
 
 
 class ByJob:
-    """As a job's runs decode: typed columns under the table's names.
+    """Decodes as a job's runs do: typed columns under the table's names.
 
     Of schemas in a registry the rows have the reader's schema that the job's ledger has; before a job's first run each
     payload has its own.

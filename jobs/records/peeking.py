@@ -1,4 +1,4 @@
-"""Which records `kseg peek` shows, in which order: by time across partitions, by offset within one."""
+"""Selects and orders the records of `kseg peek`: by time across partitions, by offset within one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What `kseg schema` shows: a subject's versions, the columns that each would give, and whether a new schema fits."""
+"""The output of `kseg schema`: a subject's versions, the columns that each would give, and whether a new schema
+fits."""
 
 from __future__ import annotations
 

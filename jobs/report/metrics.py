@@ -146,7 +146,7 @@ def _partitions(outcome: CommandOutcome) -> Samples:
 
 @dataclass(slots=True)
 class _Families:
-    """What a registry collects: our samples, with `etl_job` and `command`, and those of a file that are kept."""
+    """The samples that a registry collects: ours, with `etl_job` and `command`, and those of a file that are kept."""
 
     samples: Samples
     etl_job: str

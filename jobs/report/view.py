@@ -308,7 +308,7 @@ def _iso(text: str | None) -> str:
 
 
 def _skew(partitions: Mapping[TopicPartition, Sums]) -> dict[str, Any] | None:
-    """How evenly records lie over the partitions that were read."""
+    """The distribution of records over the partitions that were read."""
     if len(partitions) < 2:
         return None
     ordered = sorted(partitions.items(), key=lambda item: item[1].rows, reverse=True)

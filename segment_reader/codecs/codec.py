@@ -1,4 +1,4 @@
-"""What a codec of record batches consists of, and what all of them share."""
+"""The parts of a codec of record batches, and code that all codecs share."""
 
 from __future__ import annotations
 

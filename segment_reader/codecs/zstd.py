@@ -90,7 +90,7 @@ def _most(data: bytes | memoryview, limit: int) -> tuple[int, int]:
 
 
 def _blocks_of_frame(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """What the blocks from `position` on become at most, and where they end."""
+    """The largest size of the blocks from `position` on, decompressed, and the position of their end."""
     most, last, end = 0, 0, len(data)
     while not last:
         if end - position < 3:

@@ -1,4 +1,5 @@
-"""Which aborted transactions are open in a record set that has damage: damage may have hidden the marker that ends one.
+"""Finds the aborted transactions that are open in a record set with damage: damage may have hidden the marker that ends
+one.
 
 A Fetch answer lists (producer id, first offset) of aborted transactions, without their ends: see
 engine.AbortedTransactions. After damage that may have hidden a marker, what follows decides about a transaction that

@@ -1,4 +1,4 @@
-"""What both decoders share: options, limits, counts, aborted transactions, and their signature."""
+"""Base of both decoders: options, limits, counts, aborted transactions, and their signature."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Engine(Protocol):
 
 
 class AbortedTransactions:
-    """Which producers' transactions are aborted at the current frame.
+    """The producers whose transactions are aborted at the current frame.
 
     A Fetch answer lists (producer id, first offset) of every aborted transaction that overlaps it. An entry counts from
     its first offset on, until that producer's ABORT marker: nothing else closes it, and the epoch is never compared

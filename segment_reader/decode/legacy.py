@@ -72,7 +72,7 @@ def decompress(
 
 @dataclass(slots=True)
 class _Budget:
-    """What one outermost message may still unpack to, in bytes and records, at all levels together.
+    """The remaining limit of what one outermost message may unpack to, in bytes and records, at all levels together.
 
     Each level multiplies: a few hundred bytes may hold gigabytes although no single message of them exceeds the limit.
     """

@@ -87,7 +87,7 @@ class RangeDecoder:
 
     @property
     def next_offset(self) -> int:
-        """Where the next Fetch must start; `end` once the range is complete."""
+        """The offset at which the next Fetch must start; `end` once the range is complete."""
         return self._engine.next_offset
 
     @property

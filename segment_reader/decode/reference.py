@@ -359,7 +359,7 @@ def to_micros(millis: int, offset: int) -> int:
 
 
 def provenance(frame: Frame, delta: int) -> tuple[Any, ...]:
-    """What a batch header says of a record (schema.arrow_schema)."""
+    """The columns of a record that come from its batch's header (schema.arrow_schema)."""
     if frame.magic < 2:
         return (None,) * 6
     producer = (frame.producer_id, frame.producer_epoch) if frame.producer_id >= 0 else (None, None)

@@ -353,7 +353,7 @@ def _from(batch: pa.RecordBatch, offset: int) -> Iterator[pa.RecordBatch]:
 
 
 def _may_hide_markers(table: Table, reasons: dict[int, str]) -> Mask:
-    """Which damaged batches may have been a marker, by row, as far as headers and checksums say."""
+    """The damaged batches that may have been a marker, by row, as far as headers and checksums say."""
     hiding: Mask = table[:, MARKER] == BAD_MARKER
     for row in reasons:
         hiding[row] = table[row, SIZE] <= SMALL or row - 1 in reasons or row + 1 in reasons

@@ -31,7 +31,7 @@ _MESSAGE_HEAD = Struct(">qi")
 
 
 class Record(NamedTuple):
-    """What a producer sends. `timestamp` is in milliseconds, -1 for none; header keys are text or its UTF-8 bytes."""
+    """A record to be sent. `timestamp` is in milliseconds, -1 for none; header keys are text or its UTF-8 bytes."""
 
     key: bytes | None = None
     value: bytes | None = None

@@ -41,7 +41,7 @@ def kernel_input(payloads: pa.BinaryArray, skip: int) -> KernelInput:
 
 
 def null_mask(payloads: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values are null."""
+    """A mask of the values that are null."""
     if payloads.null_count == 0:
         return np.zeros(len(payloads), np.bool_)
     return np.asarray(payloads.is_null())

@@ -44,11 +44,11 @@ class RepeatedStart:
 
     @property
     def skip(self) -> int:
-        """Where a shortened document begins."""
+        """The position at which a shortened document begins."""
         return len(self.start) - 1
 
     def of(self, payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-        """Which payloads begin so."""
+        """A mask of the payloads that begin so."""
         found = pc.starts_with(payloads, self.start)
         return np.asarray(found.fill_null(False))
 

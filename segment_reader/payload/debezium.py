@@ -73,7 +73,7 @@ def envelope_type(row: pa.StructType) -> pa.StructType:
 
 
 def envelope_paths(by_path: Mapping[str, _T]) -> dict[str, _T]:
-    """What belongs to a row's fields by path (formats, for instance), by their paths in the envelope."""
+    """Settings of a row's fields by path (formats, for instance), by their paths in the envelope."""
     return {f"{state}.{path}": each for state in ("before", "after") for path, each in by_path.items()}
 
 
@@ -138,7 +138,7 @@ class Envelope:
         )
 
     def explain(self, decoded: DecodedPayloads) -> PayloadError | None:
-        """What is wrong with the only one of these envelopes; None: nothing."""
+        """The fault of the only one of these envelopes; None: it has none."""
         columns, status, place = self._columns(decoded)
         if not place[0]:
             return None

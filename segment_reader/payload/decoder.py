@@ -1,4 +1,4 @@
-"""What all payload decoders share: their signature, a payload's status, and the error of one payload.
+"""The interface of all payload decoders: their signature, a payload's status, and the error of one payload.
 
 A decoder never raises for a payload: each gets a status, and one that fails is a null row with an error that
 names its class, the path within the payload and the cause. Rows are never misaligned: n payloads give n rows.
@@ -19,7 +19,8 @@ from kseg.segment_reader.payload.errors import TooLargeForOneBatch
 
 
 class Status(IntEnum):
-    """What became of one payload. The numbers are fixed: tables of dead letters keep the names, kernels the numbers."""
+    """The outcome of decoding one payload. The numbers are fixed: tables of dead letters keep the names, kernels the
+    numbers."""
 
     DECODED = 0
     NULL = 1  # no payload: a tombstone, or a record without a key

@@ -1,4 +1,4 @@
-"""What can be wrong with a schema, found before any payload is decoded.
+"""Errors of a schema, found before any payload is decoded.
 
     PayloadSchemaError
     ├── InvalidSchema        the text is no schema of its format

@@ -72,7 +72,7 @@ class GlueDecoder:
 
 
 def glue_damage(payload: bytes) -> str | None:
-    """What is wrong with a payload's header or with its compressed bytes; None if nothing is."""
+    """The fault of a payload's header or of its compressed bytes; None if it has none."""
     if not has_glue_frame(payload):
         return "it does not begin with Glue's header: bytes 3 and 0 or 5, and a schema version's UUID"
     if payload[1] == _ZLIB and _inflated(payload) is None:
@@ -98,7 +98,7 @@ def unpacked(payloads: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _forms(payloads: pa.BinaryArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which payloads are as they are, or null; and which are compressed."""
+    """Masks of the payloads that are plain or null, and of those that are compressed."""
     offsets, data = byte_buffers(payloads)
     null = null_mask(payloads)
     some = ~null & (offsets[1:] - offsets[:-1] >= GLUE_FRAME)

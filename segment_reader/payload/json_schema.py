@@ -332,7 +332,8 @@ def _shortened(added: dict[str, Any], length: int) -> None:
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """What both schemas say: the properties of both, what either requires, and of all else the second one's word."""
+    """A schema of both schemas' constraints: the properties of both, what either requires, and of all else the second
+    one's word."""
     joined = {**one, **other}
     if isinstance(one.get("properties"), dict) and isinstance(other.get("properties"), dict):
         joined["properties"] = {**one["properties"], **other["properties"]}

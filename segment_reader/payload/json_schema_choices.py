@@ -52,7 +52,7 @@ class FoundMember:
 
 
 def allowed_values(schema: Any) -> frozenset[str]:
-    """What a property's `const` or `enum` allows; empty: anything."""
+    """The values that a property's `const` or `enum` allows; empty: anything."""
     if not isinstance(schema, dict):
         return frozenset()
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])

@@ -1,4 +1,4 @@
-"""What the plain decoders share: payload by payload, in Python, with one error for a payload that has no row.
+"""Base of the plain decoders: payload by payload, in Python, with one error for a payload that has no row.
 
 A format gives the row of one payload. Its errors get their path from the innermost step on, on their way out.
 

@@ -118,7 +118,7 @@ def rescued(rows: pa.StructArray, writer: RowRecord, reader: RowRecord) -> pa.St
 
 
 def _values_of(kind: RowType) -> int:
-    """How many values a row of this type has, if every list and every map has one element."""
+    """The number of values of a row of this type, if every list and every map has one element."""
     match kind:
         case RowRecord():
             return 1 + sum(_values_of(field.type) for field in kind.fields)

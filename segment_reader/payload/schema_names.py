@@ -1,4 +1,4 @@
-"""What begins the names of schemas in plans, routes and errors, where an id alone is not enough.
+"""Prefixes of schemas' names in plans, routes and errors, where an id alone is not enough.
 
 Loads no numpy: job files are checked with it.
 """
@@ -20,7 +20,7 @@ def without_kind(name: str) -> str:
 
 
 def kind_of(schema: int | str) -> Literal["content", "global"] | None:
-    """Of which kind an id in Apicurio is; None of other names."""
+    """The kind of an id in Apicurio; None for other names."""
     if isinstance(schema, int):
         return None
     return "global" if schema.startswith(GLOBAL_ID) else "content" if schema.startswith(CONTENT_ID) else None

@@ -62,7 +62,7 @@ def _bytes() -> pa.Array:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """What becomes of values that a connector did not have.
+    """The treatment of values that a connector did not have.
 
     how: `null` and `mark` put a null in their place, and `mark` names the columns in `_kseg_unavailable` as well;
     `text` keeps the placeholder in columns of text, and elsewhere it is an error; None keeps what is written. names:
@@ -78,7 +78,7 @@ class Unavailable:
 
 
 def unavailable(column: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values of a column are the placeholder."""
+    """A mask of the values of a column that are the placeholder."""
     kind = column.type
     if pa.types.is_string(kind):
         return _among(column, _texts())
@@ -113,7 +113,8 @@ def marks(found: Mapping[str, npt.NDArray[np.bool_]], n: int) -> pa.ListArray:
 
 
 def _among(column: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which texts or bytes are one of a few. Lengths are compared first, which costs the same for long texts."""
+    """A mask of the texts or bytes that are one of a few. Lengths are compared first, which costs the same for long
+    texts."""
     found = np.asarray(pc.is_in(pc.binary_length(column), pc.binary_length(values)))
     rows = np.flatnonzero(found)
     if len(rows):

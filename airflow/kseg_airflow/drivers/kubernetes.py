@@ -53,7 +53,7 @@ class KubernetesDriver(Submitted):
         return pod if ours else None
 
     def outcome_of(self, found: str, told: Any) -> Outcome | None:
-        """How the driver's container ended; its pod goes on running while a sidecar does."""
+        """The outcome of the driver's container; its pod goes on running while a sidecar does."""
         if told is None:
             return Outcome(None, detail=f"pod {found} is gone")
         if told.status.phase == "Succeeded":
@@ -72,7 +72,7 @@ class KubernetesDriver(Submitted):
         )
 
     def _driver_end(self, pod: Any) -> Any:
-        """How the driver's container ended (exit_code, reason); None if it has not. In a failed pod without a container
+        """The driver's container's exit code and reason; None if it has not ended. In a failed pod without a container
         of its name it is the first that failed."""
         driver = self._container(pod)
         if driver is not None:
@@ -109,12 +109,12 @@ class KubernetesDriver(Submitted):
 
 
 def _end(status: Any) -> Any:
-    """How a container ended, from its status; None if it has not."""
+    """A container's exit code and reason, from its status; None if it has not ended."""
     return status.state.terminated if status.state else None
 
 
 def _obstacles(pod: Any) -> list[str]:
-    """What keeps a pod from running: no node takes it, an image cannot be pulled, a volume is not there."""
+    """The reasons why a pod does not run: no node takes it, an image cannot be pulled, a volume is not there."""
     found = [c for c in pod.status.conditions or [] if c.status == "False" and c.message and c.type == "PodScheduled"]
     told = [f"{condition.reason}: {condition.message}" for condition in found]
     for container in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
@@ -125,7 +125,7 @@ def _obstacles(pod: Any) -> list[str]:
 
 
 def _asked(call: str, *words: str, **more: Any) -> Any:
-    """What the API server answers; None for a pod that it does not know. Raises OSError."""
+    """The API server's answer; None for a pod that it does not know. Raises OSError."""
     import urllib3
 
     client: Any = importlib.import_module("kubernetes.client")

@@ -96,7 +96,7 @@ class LocalDriver:
         return Path(self.folder) / "driver.log"
 
     def run_file(self) -> dict[str, Any] | None:
-        """What the driver last reported about itself."""
+        """The driver's last report about itself."""
         return read_json(Path(self.folder) / "run.json")
 
     def log_lines(self, seen: int = 0) -> tuple[list[str], int]:
@@ -104,7 +104,7 @@ class LocalDriver:
         return followed_lines(self.log_file, seen)
 
     def poll(self) -> Outcome | None:
-        """How it ended; None while it runs."""
+        """Its outcome; None while it runs."""
         outcome = self._outcome()
         if outcome is not None or self.alive():
             return outcome
@@ -171,7 +171,7 @@ class LocalDriver:
         return True
 
     def look(self) -> Look:
-        """How it ended, or its phase and how far that is."""
+        """Its outcome, or its phase and progress."""
         outcome = self.poll()
         return Look(outcome, None if outcome is not None else progress_line(self.run_file()))
 

@@ -40,7 +40,7 @@ class YarnDriver(Submitted):
 
     @property
     def application_id(self) -> str | None:
-        """What YARN calls it; None until it was found there."""
+        """The application's id in YARN; None until it was found there."""
         try:
             return self._id_file.read_text(encoding="utf-8").strip()
         except OSError:
@@ -66,7 +66,7 @@ class YarnDriver(Submitted):
         return found, apps[0]
 
     def outcome_of(self, found: str, told: dict[str, Any] | None) -> Outcome | None:
-        """How the application ended."""
+        """The application's outcome."""
         if told is None:
             return Outcome(None, detail=f"{found} is no longer known to the ResourceManager")
         if told["state"] not in _ENDED:

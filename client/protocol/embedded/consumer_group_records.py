@@ -64,7 +64,7 @@ class ConsumerGroupMemberMetadataValue(TypedMessage, key=5, versions="0", flexib
     """A member's metadata, from its heartbeats."""
 
     class ClassicMemberMetadata(Struct):
-        """Of a member that uses the classic protocol, while a group is migrated."""
+        """Metadata of a member that uses the classic protocol, while a group is migrated."""
 
         class ClassicProtocol(Struct):
             name: str = string("0+")

@@ -19,7 +19,7 @@ from kseg.client.protocol.schema import Struct
 
 
 class LegacyOffsetCommitKey(TypedMessage, key=0, versions="0"):
-    """What has been committed, before 0.9."""
+    """A group's partition whose offset was committed, before 0.9."""
 
     group: str = string("0")
     topic: str = string("0")
@@ -35,7 +35,7 @@ class LegacyOffsetCommitValue(TypedMessage, key=0, versions="0"):
 
 
 class OffsetCommitKey(TypedMessage, key=1, versions="0"):
-    """What has been committed: a group's offset of a partition."""
+    """A group's partition whose offset was committed."""
 
     group: str = string("0")
     topic: str = string("0")

@@ -99,7 +99,7 @@ class ConfigRecord(TypedMessage, key=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(TypedMessage, key=5, versions="0-2", flexible="0+"):
-    """What has changed in a partition; a field with its default value has not changed."""
+    """The changes of a partition; a field with its default value has not changed."""
 
     partition_id: int = int32("0+", default=-1)
     topic_id: UUID = uuid("0+")
@@ -186,7 +186,7 @@ class ProducerIdsRecord(TypedMessage, key=15, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(TypedMessage, key=17, versions="0-3", flexible="0+"):
-    """What has changed in a broker's registration: 1 yes, -1 no, 0 unchanged."""
+    """The changes of a broker's registration: 1 yes, -1 no, 0 unchanged."""
 
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+")
@@ -220,7 +220,7 @@ class NoOpRecord(TypedMessage, key=20, versions="0", flexible="0+"):
 
 
 class ZkMigrationStateRecord(TypedMessage, key=21, versions="0", flexible="0+"):
-    """How far the migration from ZooKeeper is."""
+    """The state of the migration from ZooKeeper."""
 
     zk_migration_state: int = int8("0+")
 

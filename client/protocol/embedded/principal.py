@@ -1,4 +1,4 @@
-"""Who sent a request that a broker forwards: `EnvelopeRequest.request_principal`, with its version in front."""
+"""The principal of a request that a broker forwards: `EnvelopeRequest.request_principal`, with its version in front."""
 
 from __future__ import annotations
 

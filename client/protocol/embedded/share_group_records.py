@@ -153,7 +153,7 @@ class ShareUpdateKey(TypedMessage, key=1, versions="0"):
 
 
 class ShareUpdateValue(TypedMessage, key=1, versions="0", flexible="0+"):
-    """What has changed since the snapshot of this epoch."""
+    """The changes since the snapshot of this epoch."""
 
     class StateBatch(Struct):
         """Records in one state: 0 available, 2 acknowledged, 4 archived."""

@@ -79,7 +79,7 @@ class BrokerHeartbeatRequest(
 
 
 class BrokerHeartbeatResponse(Response, answers=BrokerHeartbeatRequest):
-    """What the broker is to do."""
+    """The controller's instructions to the broker."""
 
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+")

@@ -1,4 +1,4 @@
-"""What opens a connection: frame headers, the versions that a broker speaks, and the login by SASL."""
+"""Messages that open a connection: frame headers, the versions that a broker speaks, and the login by SASL."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class FetchResponse(Response, answers=FetchRequest):
             """`records` is a view of the response's bytes. `aborted_transactions` overlap what was returned."""
 
             class EpochEndOffset(Struct):
-                """Where the reader's log and the leader's diverge."""
+                """The offset at which the reader's log and the leader's diverge."""
 
                 epoch: int = int32("12+", default=-1)
                 end_offset: int = int64("12+", default=-1)
@@ -154,7 +154,7 @@ class FetchResponse(Response, answers=FetchRequest):
                 leader_epoch: int = int32("12+", default=-1)
 
             class SnapshotId(Struct):
-                """Of the metadata log."""
+                """A snapshot of the metadata log."""
 
                 end_offset: int = int64("0+", default=-1)
                 epoch: int = int32("0+", default=-1)
@@ -184,7 +184,7 @@ class FetchResponse(Response, answers=FetchRequest):
         partitions: list[PartitionData] = array(PartitionData, "0+")
 
     class NodeEndpoint(Struct):
-        """Where a broker named in `current_leader` listens."""
+        """The address of a broker named in `current_leader`."""
 
         node_id: int = int32("16+")
         host: str = string("16+")

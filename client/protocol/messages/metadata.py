@@ -59,7 +59,7 @@ class MetadataResponse(Response, answers=MetadataRequest):
     """The cluster as this broker sees it."""
 
     class MetadataResponseBroker(Struct):
-        """Where a broker listens."""
+        """The address of a broker."""
 
         node_id: int = int32("0+")
         host: str = string("0+")

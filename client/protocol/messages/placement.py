@@ -1,4 +1,4 @@
-"""Where partitions are: leaders, replicas and the folders on a broker's disks."""
+"""The placement of partitions: leaders, replicas and the folders on a broker's disks."""
 
 # mypy: disable-error-code=misc
 

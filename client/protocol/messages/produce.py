@@ -124,7 +124,7 @@ class ProduceResponse(Response, answers=ProduceRequest):
         partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
 
     class NodeEndpoint(Struct):
-        """Where a broker named in `current_leader` listens."""
+        """The address of a broker named in `current_leader`."""
 
         node_id: int = int32("10+")
         host: str = string("10+")

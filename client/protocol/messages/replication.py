@@ -51,7 +51,7 @@ class LeaderAndIsrRequest(
         partition_states: list[LeaderAndIsrPartitionState] = array(LeaderAndIsrPartitionState, "2+")
 
     class LeaderAndIsrLiveLeader(Struct):
-        """Where a leader named above listens."""
+        """The address of a leader named above."""
 
         broker_id: int = int32("0+")
         host_name: str = string("0+")

@@ -318,7 +318,7 @@ class RenewDelegationTokenRequest(
 
 
 class RenewDelegationTokenResponse(Response, answers=RenewDelegationTokenRequest):
-    """When it expires now, in ms since 1970."""
+    """The token's new expiry time, in ms since 1970."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")
@@ -352,7 +352,7 @@ class ExpireDelegationTokenRequest(
 
 
 class ExpireDelegationTokenResponse(Response, answers=ExpireDelegationTokenRequest):
-    """When it expires now, in ms since 1970."""
+    """The token's new expiry time, in ms since 1970."""
 
     error_code: int = int16("0+")
     expiry_timestamp_ms: int = int64("0+")

@@ -38,8 +38,9 @@ class Replica:
         return self.log.leader_epochs[-1].epoch if self.log.leader_epochs else -1
 
     def is_better_than(self, other: Replica) -> bool:
-        """Of two replicas of one partition. In an older leader epoch a log may end in records that no later leader had,
-        so the epoch counts before the length. A stray replica is one that its broker was no longer to have."""
+        """Whether it is the better one of two replicas of a partition. In an older leader epoch a log may end in
+        records that no later leader had, so the epoch counts before the length. A stray replica is one that its broker
+        was no longer to have."""
         if self.stray != other.stray:
             return other.stray
         if self.last_epoch != other.last_epoch:

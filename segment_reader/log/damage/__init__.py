@@ -1,1 +1,1 @@
-"""What cannot be read: validation of batches, damaged ranges, and reading past them."""
+"""Damage of logs: validation of batches, damaged ranges, and reading past them."""

@@ -164,7 +164,7 @@ class SegmentView:
         return claims
 
     def claimed_count(self, seen: CheckedBatch) -> int:
-        """How many offsets a damaged batch covered, as far as its header can be trusted; 0: unknown."""
+        """The number of offsets that a damaged batch covered, as far as its header can be trusted; 0: unknown."""
         if seen.intact:
             return seen.span
         head = self.read(seen.position, RECORDS_AT)

@@ -39,7 +39,7 @@ from kseg.segment_reader.log.scan.record_sets import RecordSet
 
 @dataclass
 class PartitionCheck:
-    """What a partition's log holds, and what is wrong with it. Offsets are -1 where there is no segment."""
+    """The contents of a partition's log, and its faults. Offsets are -1 where there is no segment."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ Markers = dict[tuple[int, int], bool]
 
 @dataclass
 class _Producers:
-    """What producers had written up to a place in the log, as far as the log shows.
+    """The state of producers at a place in the log, as far as the log shows.
 
     `gaps`: offsets are missing before that place. Compaction took them, and may have taken a producer's last records or
     a transaction's first ones, which a snapshot still has.

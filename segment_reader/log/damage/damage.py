@@ -39,7 +39,7 @@ class Damage:
     hides_marker: bool = True
 
     def within(self, start: int, end: int) -> int:
-        """How many of its offsets lie in [start, end)."""
+        """The number of its offsets in [start, end)."""
         return max(0, min(self.last, end) - max(self.first, start))
 
     def belongs_to(self, start: int, end: int, *, leads: bool) -> bool:

@@ -223,7 +223,7 @@ def _transactional(table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _rows_of(table: Table, unsettled: list[tuple[int, int, int]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which batches belong to undecided transactions: (producer id, first offset, end) each."""
+    """The batches of undecided transactions: (producer id, first offset, end) each."""
     data = _transactional(table) & (table[:, ATTRIBUTES] & CONTROL_BIT == 0)
     of_one = np.zeros(len(table), np.bool_)
     for producer, began, until in unsettled:

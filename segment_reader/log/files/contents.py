@@ -50,7 +50,8 @@ class Batch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compacted log may drop its tombstones; stored in place of the base timestamp (KIP-534)."""
+        """The time at which a compacted log may drop its tombstones; stored in place of the base timestamp
+        (KIP-534)."""
         marked = self.frame.magic == 2 and self.frame.attributes & _DELETE_HORIZON_BIT
         return self.frame.base_timestamp if marked else None
 

@@ -1,4 +1,4 @@
-"""What each kind of file says, as plain entries: one mapping a batch, record, index entry, producer …
+"""Reads each kind of file as plain entries: one mapping a batch, record, index entry, producer …
 
 What is wrong does not end the dump: it is collected in `Findings`, to be reported at the end, and the dump goes on
 where it can. Names of entries' fields are those that Kafka's own dump tool prints.
@@ -37,7 +37,7 @@ _OFFSET_CHECKPOINTS: Final = frozenset(
 
 @dataclass
 class Findings:
-    """What is wrong, in the order in which it was found."""
+    """The faults, in the order in which they were found."""
 
     faults: list[LogFileError] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ def _last_sequence(frame: Frame) -> int:
 
 
 def _coordinator_epoch(record: LogRecord) -> int | None:
-    """What a transaction's marker says of the coordinator that wrote it (KIP-98); None for other records."""
+    """The epoch in a transaction's marker of the coordinator that wrote it (KIP-98); None for other records."""
     if record.control not in ("ABORT", "COMMIT") or record.value is None or len(record.value) < _MARKER_VALUE.size:
         return None
     return int(_MARKER_VALUE.unpack_from(record.value)[1])

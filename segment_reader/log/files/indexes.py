@@ -35,7 +35,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OffsetIndex:
-    """Where batches are: `offsets` (absolute, ascending) and `positions` (bytes, ascending)."""
+    """The positions of batches: `offsets` (absolute, ascending) and `positions` (bytes, ascending)."""
 
     offsets: Numbers
     positions: Numbers
@@ -106,7 +106,7 @@ def _numbers(entries: npt.NDArray[Any], name: str) -> Numbers:
 
 
 def _used(first: Numbers, second: Numbers) -> int:
-    """How many whole entries there are before the zeros at the end."""
+    """The number of whole entries before the zeros at the end."""
     filled = np.flatnonzero(first | second)
     if not len(filled):
         return 0

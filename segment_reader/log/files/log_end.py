@@ -1,4 +1,4 @@
-"""What follows a log's last whole batch: nothing, zeros, the beginning of a batch, or damage.
+"""Examines the bytes after a log's last whole batch: nothing, zeros, the beginning of a batch, or damage.
 
 A crash may leave the beginning of the batch that was being written, and a reader may meet one that is being written: at
 the very end of a log that is no damage. But no checksum covers a batch's length field, and one flipped bit in it makes

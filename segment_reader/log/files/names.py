@@ -1,4 +1,4 @@
-"""What the names in a log directory say.
+"""Parses the names in a log directory.
 
 orders-3/                               partition 3 of topic orders
 orders-3.<32 hex digits>-delete/        deleted, its files go after `file.delete.delay.ms`
@@ -60,7 +60,7 @@ class PartitionFolder:
 
 
 def segment_file(name: str) -> SegmentFile | None:
-    """What a file's name says; None for a file that belongs to no segment."""
+    """The parsed name of a segment's file; None for a file that belongs to no segment."""
     found = _FILE.fullmatch(name)
     if found is None:
         return None
@@ -71,7 +71,8 @@ def segment_file(name: str) -> SegmentFile | None:
 
 
 def snapshot_file(name: str) -> SnapshotFile | None:
-    """What a metadata snapshot's name says; None for another file, and for one that is not whole (`.part`) or deleted.
+    """The parsed name of a metadata snapshot; None for another file, and for one that is not whole (`.part`) or
+    deleted.
 
     `bootstrap.checkpoint` is for the beginning of the log.
     """
@@ -84,7 +85,7 @@ def snapshot_file(name: str) -> SnapshotFile | None:
 
 
 def partition_folder(name: str) -> PartitionFolder | None:
-    """What a folder's name says; None for a folder that holds no partition."""
+    """The parsed name of a partition's folder; None for a folder that holds no partition."""
     found = _FOLDER.fullmatch(name)
     if found is None:
         return None

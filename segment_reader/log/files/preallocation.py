@@ -87,7 +87,7 @@ def _last_batch(storage: Storage, segment: Segment, file: OpenFile) -> tuple[int
 
 
 def size_by_checksum(file: OpenFile, position: int, end: int) -> int:
-    """How large the batch at a position is by its checksum, if it ends with what is not zero before `end`, with some of
+    """The size of the batch at a position by its checksum, if it ends with what is not zero before `end`, with some of
     the zeros behind that, or at `end`; 0: at none of these. If it has a size, only its length was changed, which no
     checksum covers.
     """

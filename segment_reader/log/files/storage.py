@@ -57,7 +57,7 @@ class Storage(Protocol):
     """
 
     def list(self, folder: str) -> list[StorageEntry]:
-        """What lies directly in a folder, by name."""
+        """The entries directly in a folder, by name."""
 
     def open(self, path: str) -> OpenFile: ...
 
@@ -107,7 +107,7 @@ class LocalFile:
             self._descriptor = -1
 
     def __del__(self) -> None:
-        """As with Python's own files: one that nobody has closed is closed now, and a ResourceWarning names it."""
+        """Closes a file that nobody has closed, as Python does with its own files, and a ResourceWarning names it."""
         if self._descriptor >= 0:
             self.close()
             warnings.warn(f"unclosed {self.path}", ResourceWarning, stacklevel=2, source=self)

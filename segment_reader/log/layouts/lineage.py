@@ -1,4 +1,5 @@
-"""Which of a remote store's segments make up the log: each offset once, and none of a history that was given up.
+"""Selects the segments of a remote store that make up the log: each offset once, and none of a history that was given
+up.
 
 A store may hold an offset several times: an upload that was repeated under a new id, or the segments of two leaders
 that rolled at different offsets (the new one begins with the segment in which the old one's uploads ended). And it may

@@ -85,7 +85,7 @@ class Manifest:
 
 
 class _Fault(ValueError):
-    """What is wrong with a manifest."""
+    """A fault of a manifest."""
 
 
 def parse_manifest(data: bytes, file: str) -> Manifest:

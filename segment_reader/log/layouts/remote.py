@@ -75,7 +75,7 @@ _Places = dict[str, list[RemotePartition]]
 
 
 class Layout(Protocol):
-    """What a layout plug-in provides. Every method may raise what a `Storage` does, and LayoutError."""
+    """The interface of a layout plug-in. Every method may raise what a `Storage` does, and LayoutError."""
 
     def partitions(self) -> Sequence[RemotePartition]:
         """All partitions there are. A topic that was made again has its partitions twice, with different ids; a

@@ -108,7 +108,8 @@ def _require_order(path: str, table: Table, last: int) -> None:
 
 
 def _size_of_control_batch(file: OpenFile, position: int, had: int) -> int:
-    """Of the frame that could not be scanned with so many bytes of it in memory; 0 where the file's end cuts it off.
+    """The size of the frame that could not be scanned with so many bytes of it in memory; 0 where the file's end cuts
+    it off.
 
     Control batches alone have to be whole. Raises LogDamaged for one that is larger than any can be.
     """

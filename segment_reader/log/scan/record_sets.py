@@ -141,7 +141,7 @@ def _aborted(
 def _stop(
     segment: Segment, index: IndexFile, following: Segment | None, end: int, end_hint: PositionHint | None
 ) -> int | None:
-    """How far into a segment the range probably reaches; None where that is unknown."""
+    """The position in a segment up to which the range probably reaches; None where that is unknown."""
     if end_hint is not None and end_hint.segment == segment.base_offset:
         return end_hint.position
     if following is not None and following.base_offset <= end:

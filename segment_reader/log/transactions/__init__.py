@@ -1,1 +1,1 @@
-"""Which transactions were aborted, from markers and from transaction indexes."""
+"""Finds aborted transactions, by markers and by transaction indexes."""

@@ -1,4 +1,4 @@
-"""Which transactions were aborted, by their markers: the list that a broker adds to a Fetch response, from files alone.
+"""Finds aborted transactions by their markers: the list that a broker adds to a Fetch response, from files alone.
 
     headers ──► transactional batch: the transaction of its producer is open from there on
             ──► COMMIT or ABORT marker of that producer: the transaction is closed, and its outcome is known

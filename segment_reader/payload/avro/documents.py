@@ -91,7 +91,7 @@ class DocumentTexts:
         return self._records[id(record)][1]
 
     def _branches(self, union: Union) -> list[Form]:
-        """As a union's column is: one type alone as it is, of several the member."""
+        """The value of a union's column: one type alone as it is, of several the member."""
         several = len(members(union)) > 1 and joined(members(union)) is None
         forms: list[Form] = []
         number = 0

@@ -65,7 +65,7 @@ def merged(
 
 
 def columns_of(kind: pa.DataType) -> int:
-    """How many columns a type has: nested ones count too, and a struct counts as its fields."""
+    """The number of a type's columns: nested ones count too, and a struct counts as its fields."""
     if pa.types.is_struct(kind):
         return sum(columns_of(child.type) for child in kind)
     if pa.types.is_map(kind):
@@ -206,7 +206,7 @@ class _Merge:
 def _column(
     field: AvroField, fields: list[AvroField], numbers: dict[str, int], written: set[str], taken: set[int]
 ) -> int | None:
-    """Which of the reader's fields a writer's field is."""
+    """The reader's field that a writer's field is."""
     if field.name in numbers:
         return numbers[field.name]
     by_alias = [n for name, n in numbers.items() if field.name in fields[n].aliases and name not in written]

@@ -71,7 +71,7 @@ from kseg.segment_reader.payload.errors import IncompatibleSchemas, InvalidSchem
 
 
 class Missing(PythonEnum):
-    """What a reader's field is that the writer's schema lacks."""
+    """The value of a reader's field that the writer's schema lacks."""
 
     NULL = "null"
     FILL = "fill"
@@ -86,7 +86,7 @@ class Resolution:
 
 
 def resolve(writer: Schema, reader: Schema, missing: Missing = Missing.NULL) -> Resolution:
-    """How payloads of the writer's schema become rows of the reader's.
+    """Resolves the writer's schema against the reader's.
 
     Raises:
         IncompatibleSchemas: no payload of the writer's schema can be read with the reader's.
@@ -276,7 +276,7 @@ def is_other_member(writer: Schema, reader: Schema) -> bool:
 
 
 def _distance(writer: Schema, reader: Schema) -> int:
-    """How far a branch of the reader's union is from what was written: see `_Resolver._member`."""
+    """The distance of a branch of the reader's union from what was written: see `_Resolver._member`."""
     match writer, reader:
         case Primitive(), Primitive():
             return int(writer.logical is not reader.logical) if writer.kind is reader.kind else 4

@@ -205,7 +205,7 @@ def _logical_words(logical: Logical | None, precision: int, scale: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Where the parser is. names: all named types so far, by full name."""
+    """The parser's place. names: all named types so far, by full name."""
 
     names: dict[str, Named]
     connect: bool

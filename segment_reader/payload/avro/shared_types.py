@@ -107,7 +107,7 @@ def same_type(one: Schema, other: Schema) -> bool:
 
 
 def _own(schema: Schema) -> tuple[object, ...]:
-    """What a schema is apart from the types in it."""
+    """A schema's own attributes, without the types in it."""
     match schema:
         case Primitive():
             return Primitive, schema

@@ -78,7 +78,8 @@ def arrow_type(schema: Schema) -> pa.DataType:
 
 
 def written_type(schema: Schema) -> pa.DataType:
-    """As `arrow_type`, with instants that are written as texts as these texts (`segment_reader.payload.avro.zoned`)."""
+    """The type of `arrow_type`, with instants that are written as texts as these texts
+    (`segment_reader.payload.avro.zoned`)."""
     return _Builder(_WRITTEN).build(schema, "", ())
 
 

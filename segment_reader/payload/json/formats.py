@@ -1,4 +1,4 @@
-"""How values are written. Dates and timestamps: texts of ISO 8601, texts of a pattern, or numbers since 1970-01-01.
+"""Formats of values. Dates and timestamps: texts of ISO 8601, texts of a pattern, or numbers since 1970-01-01.
 
     iso8601          2024-02-29, 2024-02-29T12:30:00.123456+01:00 (T or a space; seconds, fraction and zone optional)
     epoch_days       dates: a number

@@ -58,7 +58,7 @@ NUMBERS = (*INTEGERS, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """How documents are read.
+    """Options for reading documents.
 
     timestamp_format, date_format: of all such columns; formats: of those at a path (see `formats`, and above).
     nanoseconds: whether digits of timestamps below a microsecond are an error, or are cut off.

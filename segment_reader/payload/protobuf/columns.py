@@ -61,7 +61,7 @@ _WIRE: Final = {
 
 
 def wire_type(kind: FieldKind) -> int:
-    """Of a scalar."""
+    """The wire type of a scalar."""
     return _WIRE.get(kind, VARINT)
 
 
@@ -160,7 +160,7 @@ class FieldColumn:
 
 
 def unwritten_text(column: FieldColumn) -> str:
-    """What the column has where its field is not written, as JSON text."""
+    """The value of the column where its field is not written, as JSON text."""
     own, node = column.field, column.node
     if own.repeated:
         return "[]" if column.key is None else "{}"

@@ -44,7 +44,7 @@ def compile_text(text: str, references: Mapping[str, str] | None = None, *, name
 
 
 def compile_file(path: Path, root: Path | None = None) -> bytes:
-    """As `compile_text`, of a file: it imports what lies in its folder or in one above it, up to `root`.
+    """Compiles a file like `compile_text`: it imports what lies in its folder or in one above it, up to `root`.
 
     Raises as `compile_text` does.
     """

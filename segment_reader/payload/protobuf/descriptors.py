@@ -63,7 +63,7 @@ def parse_descriptors(data: bytes) -> ProtobufSchema:
 
 
 def parse_base64(text: str) -> ProtobufSchema:
-    """As `parse_descriptors`, of the text that a job keeps."""
+    """Parses descriptors like `parse_descriptors`, from the text that a job keeps."""
     try:
         data = base64.b64decode(text, validate=True)
     except binascii.Error:

@@ -337,7 +337,7 @@ class _Builder:
 
 
 def own_tag(number: int) -> int:
-    """Of a length-delimited field."""
+    """The tag of a length-delimited field."""
     return number << 3 | DELIMITED
 
 

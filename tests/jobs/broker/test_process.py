@@ -83,7 +83,7 @@ def test_a_later_node_that_ends_is_noticed_while_the_first_one_waits_for_it(
 
     monkeypatch.setattr(brokers, "_launch_node", launch)
     monkeypatch.setattr(brokers, "_format", lambda nodes: None)
-    with pytest.raises(StartFailed, match="EmbeddedNode 2 ended during its start"):
+    with pytest.raises(StartFailed, match="Node 2 ended during its start"):
         brokers.start()
     assert started == [1, 2] * 3
 

@@ -41,8 +41,8 @@ def field_of(kind: Any) -> Schema:
 def test_names_are_resolved_in_the_namespace_that_encloses_them() -> None:
     order = parsed(
         record(
-            {"name": "a", "type": {"type": "enum", "name": "PrimitiveKind", "symbols": ["A"]}},
-            {"name": "b", "type": "PrimitiveKind"},
+            {"name": "a", "type": {"type": "enum", "name": "Kind", "symbols": ["A"]}},
+            {"name": "b", "type": "Kind"},
             {"name": "c", "type": "shop.Kind"},
             {"name": "d", "type": {"type": "fixed", "name": "other.Hash", "size": 4, "aliases": ["Sum", "x.Digest"]}},
             {"name": "e", "type": "other.Hash"},
@@ -71,8 +71,8 @@ def test_a_dot_in_front_of_a_name_is_no_namespace() -> None:
 
 def test_names_are_those_that_java_accepts() -> None:
     """Namespaces and aliases are not checked there."""
-    field = {"name": "größe", "type": "PrimitiveKind", "aliases": ["first-name"]}
-    kind = {"type": "enum", "name": "PrimitiveKind", "symbols": ["ÄRGER", "_1"], "aliases": ["old-kind"]}
+    field = {"name": "größe", "type": "Kind", "aliases": ["first-name"]}
+    kind = {"type": "enum", "name": "Kind", "symbols": ["ÄRGER", "_1"], "aliases": ["old-kind"]}
     order = parsed(record({"name": "a", "type": kind}, field, namespace="my-app.events"))
     assert isinstance(order, AvroRecord)
     assert (order.name, order.fields[1].name, order.fields[1].aliases) == (
