@@ -18,8 +18,7 @@ from urllib.parse import quote, unquote
 from yaml import YAMLError
 
 from kseg_airflow.compat import Asset, AssetAlias
-from kseg_airflow.job_file import read_document
-from kseg_airflow.places import is_url, normal_place
+from kseg_airflow.job_file import is_url, normal_place, read_document
 
 log = logging.getLogger(__name__)
 

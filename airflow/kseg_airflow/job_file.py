@@ -4,12 +4,15 @@
 task; so this module reads only what a DAG is made from, the name and the section itself, and calls nothing. Keys, types
 and defaults come from the JSON Schema of the job file (`job_schema.json`, made by `kseg check --schema`).
 docs/reference/configuration.md has the section's keys.
+
+Places of tables are spelled as in the reports of runs; `kseg` has the same rules in kseg.etl.config.paths.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,14 +20,55 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
-from kseg_airflow.places import normal_place
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def is_url(text: str) -> bool:
+    """Whether a place is written as a URL; `file:` URLs are some."""
+    return _URL.match(text.strip()) is not None
+
+
+def normal_place(text: str, folder: Path) -> str:
+    """An absolute local path, or a URL, without a slash at the end.
+
+    folder: where relative paths begin. Raises ValueError for what `kseg` refuses as a place.
+    """
+    text = text.strip()
+    if not text or "\0" in text:
+        raise ValueError("is not a path")
+    if text.startswith("~"):
+        raise ValueError("starts with ~, which only a shell understands")
+    match = _URL.match(text)
+    if match is None:
+        if _SCHEME.match(text):
+            raise ValueError("has a scheme without ://")
+        return _local(text, folder)
+    scheme, rest = match[1].lower(), text[match.end() :]
+    if scheme == "file":
+        path = rest.removeprefix("localhost") if rest.startswith("localhost/") else rest
+        if not path.startswith("/"):
+            raise ValueError("names a host in a file URL")
+        return _local(path, folder)
+    host, _, path = rest.partition("/")
+    if not host and scheme != "hdfs":
+        raise ValueError("names no bucket or host")
+    if urlsplit(f"//{host}").password:
+        raise ValueError("has a password in it")
+    return f"{scheme}://{host}/{posixpath.normpath('/' + path).lstrip('/')}".rstrip("/")
+
+
+def _local(path: str, folder: Path) -> str:
+    return posixpath.normpath(posixpath.join(folder.absolute().as_posix(), path))
+
 
 try:
     from yaml import CSafeLoader as SafeLoader

@@ -10,11 +10,11 @@ from typing import Any, Final
 from kseg.client.groups.offsets import CommittedOffset
 from kseg.client.protocol.embedded.internal_topics import CONSUMER_OFFSETS
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.group_kinds import GroupKind, kind_of
 from kseg.etl.internal_topics.group_records import GroupRecords, KeyedRecord, as_commit, group_records
 from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
+from kseg.etl.internal_topics.records_by_key import time_of
 
 #: `offsets.retention.minutes` of a broker that says nothing else: a week.
 RETENTION_MS: Final = 7 * 24 * 3_600_000

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -111,3 +112,13 @@ def _markers(found: RecordSet) -> Iterator[TransactionEnd]:
                 kind = None if data is None else control_type(data, next(frames(data)), _MAX_CONTROL_BYTES)
             if kind in (ABORT_MARKER, COMMIT_MARKER):
                 yield TransactionEnd(int(table[row, BASE]), int(table[row, PRODUCER]), kind == COMMIT_MARKER)
+
+
+def time_of(millis: int | None) -> str | None:
+    """Milliseconds since 1970 as ISO 8601 in UTC; None for none (-1), and the number itself beyond the year 9999."""
+    if millis is None or millis < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return str(millis)

@@ -9,11 +9,10 @@ from kseg.client.protocol.embedded.internal_topics import TRANSACTION_STATE, dec
 from kseg.client.protocol.embedded.transaction_records import TransactionLogValue, TransactionStatus
 from kseg.client.protocol.errors import DecodeError
 from kseg.client.protocol.partition import TopicPartition
-from kseg.etl.internal_topics.display import time_of
 from kseg.etl.internal_topics.errors import UndecodableRecord
 from kseg.etl.internal_topics.key_places import find
 from kseg.etl.internal_topics.locations import KeyPlace, LogDirs
-from kseg.etl.internal_topics.records_by_key import KeyChange, changes
+from kseg.etl.internal_topics.records_by_key import KeyChange, changes, time_of
 
 
 @dataclass(frozen=True, slots=True)

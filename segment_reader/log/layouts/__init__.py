@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GROUP: Final = "kafka_segment_etl.layouts"
 _OWN: Final = {
     "aiven": "kseg.segment_reader.log.layouts.aiven:Aiven",
-    "copies": "kseg.segment_reader.log.layouts.copies:Copies",
+    "copies": "kseg.segment_reader.log.layouts.copies:CopiedFolders",
 }
 
 Factory = Callable[[Storage, str, Mapping[str, str]], "Layout"]
