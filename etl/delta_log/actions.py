@@ -3,8 +3,8 @@
     {"add": {"path": "part-0.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": true}}
 
 (Delta protocol, "Actions".) A class has the fields that are used. Others are not looked at, so a value that another
-writer got wrong there stops nobody; and neither are kinds of actions that say nothing of a snapshot (`commitInfo`,
-`cdc`) or that the protocol does not name. A field's JSON name is its own in camel case. Absent and null are the same.
+writer got wrong there stops nobody; and neither are kinds of actions that nobody here uses (`cdc`) or that the protocol
+does not name. A field's JSON name is its own in camel case. Absent and null are the same.
 """
 
 from __future__ import annotations
@@ -151,9 +151,10 @@ class FileAction(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile(FileAction):
-    """("Add File and Remove File".) stats: JSON."""
+    """("Add File and Remove File".) size: bytes. stats: JSON."""
 
     KIND = "add"
+    size: int = _is(_is_integer)
     stats: str | None = _is(_is_text, None)
 
     @property
@@ -194,6 +195,19 @@ class DomainMetadata(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInfo(Action):
+    """Who committed what ("Commit Provenance Information"). content: any JSON; empty where it is no object."""
+
+    KIND = "commitInfo"
+    content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @classmethod
+    def of(cls, body: Any) -> Self:
+        """From the value of a line's key, of which none is wrong."""
+        return cls(content=body) if isinstance(body, dict) else cls()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar(Action):
     """A file with a checkpoint's file actions ("Sidecar File Information")."""
 
@@ -224,6 +238,7 @@ KINDS: Final[Mapping[str, type[Action]]] = {
         RemoveFile,
         AppTransaction,
         DomainMetadata,
+        CommitInfo,
         Sidecar,
         CheckpointMetadata,
     )

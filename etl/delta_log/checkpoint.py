@@ -53,7 +53,7 @@ _OTHERS: Final[Mapping[type[Action], str]] = {
 }
 _KEYS: Final[Mapping[type[Action], str]] = {**_OTHERS, AddFile: "path"}
 
-_OF_FILES: Final = frozenset({"path", "stats", "deletionVector"})
+_OF_FILES: Final = frozenset({"path", "size", "stats", "deletionVector"})
 """Fields of a file that are read; minimal and maximal values and partition values may be most of a checkpoint."""
 
 _ROWS_PARSED: Final = "add.stats_parsed.numRecords"

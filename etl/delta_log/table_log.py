@@ -5,20 +5,21 @@ megabyte, else 2 or more):
 
     newest(), at(version)   1 list + 1 for the hint + c + g
     commits(first, last)    1 for each commit
+    back(newest, oldest)    1 for each commit, at most twice as many as are asked for
 
 Where the newest checkpoint is damaged, the one before it and the commits after that are read instead, or all commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from kseg.etl.delta_log.checkpoint import CheckpointReader
-from kseg.etl.delta_log.entries import LogEntry, read_entries
+from kseg.etl.delta_log.entries import LogEntry, parse, read_entries
 from kseg.etl.delta_log.errors import DamagedLog, LogChanged
 from kseg.etl.delta_log.features import check_readable
-from kseg.etl.delta_log.folder import LogFolder
+from kseg.etl.delta_log.folder import AT_ONCE, LogFolder
 from kseg.etl.delta_log.listing import HINT, Checkpoint, LogSegment, entry_name, hinted, segment
 from kseg.etl.delta_log.replay import LiveFiles, LogSnapshot, snapshot
 
@@ -53,6 +54,37 @@ class DeltaLog:
             return read_entries(self.folder, [(version, entry_name(version)) for version in range(first, last + 1)])
         except LogChanged:
             return None
+
+    def back(self, newest: int, oldest: int = 0) -> Iterator[LogEntry]:
+        """Commits from the newest to the oldest, ending early where the log has been cleaned, or has no such version.
+
+        They are read in growing groups, side by side, since most who look back find what they look for soon.
+        """
+        last, number = newest, 1
+        while last >= oldest:
+            first = max(oldest, last - number + 1)
+            contents = self._contents([entry_name(version) for version in range(last, first - 1, -1)])
+            for version, content in zip(range(last, first - 1, -1), contents, strict=False):
+                name = entry_name(version)
+                yield LogEntry(version, parse(content, table=self.folder.table, version=version, file=name))
+            if len(contents) <= last - first:
+                return
+            last, number = first - 1, min(AT_ONCE, 2 * number)
+
+    def _contents(self, names: Sequence[str]) -> list[bytes]:
+        """Of files, up to the first that is not there."""
+        try:
+            return self.folder.read_all(names)
+        except FileNotFoundError:
+            if len(names) == 1:
+                return []
+        found: list[bytes] = []
+        for name in names:
+            try:
+                found.append(self.folder.read(name))
+            except FileNotFoundError:
+                break
+        return found
 
     def _read(self, until: int | None) -> LogSnapshot | None:
         """The newest version up to this one."""

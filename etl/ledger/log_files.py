@@ -7,7 +7,7 @@ cannot.
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,6 +35,9 @@ class StoredLog(LogFolder):
 class LocalLog(StoredLog):
     """On a local disk, without loading obstore for what is only read."""
 
+    def read_all(self, names: Sequence[str]) -> list[bytes]:
+        return [self.read(name) for name in names]  # threads take longer than a disk
+
     def _list(self, first: str) -> list[LogFile]:
         folder = Path(local_path(self.table), LOG)
         try:
@@ -59,9 +62,21 @@ class LocalLog(StoredLog):
 class BucketLog(StoredLog):
     """In an object store."""
 
-    def __init__(self, location: str, store: ObjectStore) -> None:
+    def __init__(self, location: str, options: Mapping[str, str], store: ObjectStore) -> None:
         super().__init__(location)
-        self._store = store
+        self._options = options
+        self._store: ObjectStore | None = store
+
+    def _opened(self) -> ObjectStore:
+        """The store; opened again after a failure, since the environment may have other credentials by now."""
+        if (store := self._store) is None:
+            store = self._store = _opened(self.table, self._options)
+            assert store is not None
+        return store
+
+    def _failed(self, error: Exception) -> KsegError:
+        self._store = None
+        return super()._failed(error)
 
     @property
     def _is_ordered(self) -> bool:
@@ -74,7 +89,7 @@ class BucketLog(StoredLog):
 
         found = []
         try:
-            for page in obstore.list(self._store, LOG, offset=_before(first), chunk_size=PAGE):
+            for page in obstore.list(self._opened(), LOG, offset=_before(first), chunk_size=PAGE):
                 found += [LogFile(one["path"].partition(f"{LOG}/")[2], one["size"]) for one in page]
                 # The listing goes on with the files of folders, such as a table's sidecars.
                 if found and found[-1].name >= BEHIND and self._is_ordered:
@@ -87,13 +102,13 @@ class BucketLog(StoredLog):
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
 
-        key = f"{LOG}/{name}"
+        key, store = f"{LOG}/{name}", self._opened()
         try:
             if length is None and not first:
-                return bytes(obstore.get(self._store, key).bytes())
+                return bytes(obstore.get(store, key).bytes())
             if length is None:
-                return bytes(obstore.get(self._store, key, options={"range": {"offset": first}}).bytes())
-            return bytes(obstore.get_range(self._store, key, start=first, length=length))
+                return bytes(obstore.get(store, key, options={"range": {"offset": first}}).bytes())
+            return bytes(obstore.get_range(store, key, start=first, length=length))
         except (NotFoundError, FileNotFoundError) as error:
             raise FileNotFoundError(name) from error
         except (BaseError, OSError) as error:
@@ -110,13 +125,17 @@ def log_folder(location: str, options: Mapping[str, str] | None = None) -> Store
     """
     if is_local(location):
         return LocalLog(location)
+    store = _opened(location, options or {})
+    return None if store is None else BucketLog(location, options or {}, store)
+
+
+def _opened(location: str, options: Mapping[str, str]) -> ObjectStore | None:
     from obstore.exceptions import BaseError
 
     try:
-        store = open_store(location, options or {})
+        return open_store(location, options)
     except (BaseError, OSError, ValueError) as error:
         raise _failed(error, location) from error
-    return None if store is None else BucketLog(location, store)
 
 
 def _failed(error: Exception, table: str) -> KsegError:

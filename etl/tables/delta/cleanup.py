@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.tables.delta.log import commits_back, read_commit
 from kseg.etl.tables.file_names import FileOwner, owner_of_file
 from kseg.etl.tables.parquet.storage import Opened
@@ -21,6 +22,7 @@ from kseg.etl.tables.values import FileCount
 
 def clean_up(
     table: DeltaTable | None,
+    log: DeltaLog,
     store: Opened,
     owner: FileOwner,
     versions: Collection[int] | None = None,
@@ -45,9 +47,9 @@ def clean_up(
     if table is None:
         return FileCount()
     if versions is None:
-        commits = [commit for commit in commits_back(store, table.version(), after + 1) if commit.run == owner.run_id]
+        commits = [commit for commit in commits_back(log, table.version(), after + 1) if commit.run == owner.run_id]
     else:
-        read = [read_commit(store, version) for version in versions]
+        read = [read_commit(log, version) for version in versions]
         commits = [commit for commit in read if commit is not None and commit.run == owner.run_id]
     if not commits or (versions is not None and len(commits) < len(versions)):
         return FileCount()

@@ -237,7 +237,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
     ) -> NewCommit | FoundCommit:
         """The run's commit in the table: another attempt's, or this one's where the response was lost."""
         oldest = 0 if expected is None else expected.version + 1
-        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version(), oldest)
+        there = find_transaction(self.log, run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             now = table.state()
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
@@ -292,7 +292,7 @@ class _Call:
         refuse_retention(name, table_properties(table))
         if self._seen is not None:
             now = table.state()
-            changes = changes_since(self._target.location.open(), self._seen, now)
+            changes = changes_since(self._target.log, self._seen, now)
             if changes.fenced and self._holds is not None:
                 self._holds()
             for incident in changes.incidents:

@@ -214,7 +214,7 @@ class Compaction:
         """
         table = self._load()
         for version in self._tried:
-            commit = read_commit(self._access.location.open(), version)
+            commit = read_commit(self._access.log, version)
             if commit is not None and commit.details.get("attempt") == self._attempt_id:
                 return commit.removed  # only the answer was lost
         left = self._left(table)
@@ -249,7 +249,7 @@ class Compaction:
         for version, paths in self._tried.items():
             commit = None
             with suppress(KsegError):
-                commit = read_commit(store, version)
+                commit = read_commit(self._access.log, version)
             if commit is None or commit.details.get("attempt") == self._attempt_id:
                 held |= paths
         for one in self._rewritten:

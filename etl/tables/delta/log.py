@@ -2,7 +2,7 @@
 
     _delta_log/00000000000000000042.json     one action a line: commitInfo, add, remove, metaData, protocol, txn …
 
-(Delta protocol, "Delta Log Entries" and "Actions".) The files are read as they are: delta-rs' `history` lacks
+(Delta protocol, "Delta Log Entries" and "Actions".) The files are read with `etl.delta_log`: delta-rs' `history` lacks
 app transactions, table ids or added files. Old entries are removed once a checkpoint holds their outcome; what cannot
 be read any more is reported as such, never guessed.
 """
@@ -15,11 +15,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from kseg.etl.delta_log.actions import (
+    AddFile,
+    AppTransaction,
+    CommitInfo,
+    DomainMetadata,
+    RemoveFile,
+    TableMetadata,
+    TableProtocol,
+)
 from kseg.etl.ledger.values import APP_ROOT, DELTA_SNAPSHOT, TableState
 from kseg.etl.tables.values import CommitRecord, Incident
 
 if TYPE_CHECKING:
-    from kseg.etl.tables.parquet.storage import Opened
+    from kseg.etl.delta_log.entries import LogEntry
+    from kseg.etl.delta_log.table_log import DeltaLog
 
 APP_PREFIX = f"{APP_ROOT}/"
 
@@ -129,25 +139,13 @@ def entry_path(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def read_commit(store: Opened, version: int) -> Commit | None:
-    """A commit; None where its entry has been removed, or does not exist yet.
-
-    Raises:
-        RetriableFailure, ConfigurationError: the store cannot be read.
-    """
-    try:
-        with (
-            store.asked("cannot read the table's log"),
-            store.fs.open_input_stream(store.path(entry_path(version))) as stream,
-        ):
-            text = bytes(stream.read()).decode()
-    except FileNotFoundError:
-        return None
-    return parse_commit(version, text)
+def read_commit(log: DeltaLog, version: int) -> Commit | None:
+    """A commit; None where its entry has been removed, or does not exist yet. Raises what `DeltaLog` raises."""
+    return next(commits_back(log, version, version), None)
 
 
-def parse_commit(version: int, text: str) -> Commit:
-    """A commit from the text of its log entry; actions of other kinds are passed over."""
+def commit_of(entry: LogEntry) -> Commit:
+    """A commit from the actions of its log entry; those of other kinds are passed over."""
     info: Mapping[str, Any] = {}
     added: list[AddedFile] = []
     removed = 0
@@ -155,47 +153,33 @@ def parse_commit(version: int, text: str) -> Commit:
     table_id = None
     domains: dict[str, str | None] = {}
     protocol = False
-    # Not `splitlines`: a value in the statistics may contain other line separators, which JSON need not escape.
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
-        action = json.loads(line)
-        if (body := action.get("commitInfo")) is not None:
-            info = body
-        elif (body := action.get("add")) is not None:
-            added.append(AddedFile(unquote(body["path"]), int(body["size"]), _rows(body.get("stats"))))
-        elif action.get("remove") is not None:
-            removed += 1
-        elif (body := action.get("txn")) is not None:
-            transactions[body["appId"]] = int(body["version"])
-        elif (body := action.get("metaData")) is not None:
-            table_id = body["id"]
-        elif (body := action.get("domainMetadata")) is not None:
-            domains[body["domain"]] = None if body.get("removed") else body["configuration"]
-        elif action.get("protocol") is not None:
-            protocol = True
-    return Commit(version, info, tuple(added), removed, transactions, table_id, domains, protocol)
+    for action in entry.actions:
+        match action:
+            case CommitInfo():
+                info = action.content
+            case AddFile():
+                added.append(AddedFile(unquote(action.path), action.size, action.stored_rows))
+            case RemoveFile():
+                removed += 1
+            case AppTransaction():
+                transactions[action.app_id] = action.version
+            case TableMetadata():
+                table_id = action.id
+            case DomainMetadata():
+                domains[action.domain] = None if action.removed else action.configuration
+            case TableProtocol():
+                protocol = True
+    return Commit(entry.version, info, tuple(added), removed, transactions, table_id, domains, protocol)
 
 
-def _rows(stats: str | None) -> int | None:
-    if not stats:
-        return None
-    rows = json.loads(stats).get("numRecords")
-    return None if rows is None else int(rows)
-
-
-def commits_back(store: Opened, newest: int, oldest: int = 0) -> Iterator[Commit]:
+def commits_back(log: DeltaLog, newest: int, oldest: int = 0) -> Iterator[Commit]:
     """Commits from the newest to the oldest, ending early where the log has been cleaned."""
-    for version in range(newest, oldest - 1, -1):
-        commit = read_commit(store, version)
-        if commit is None:
-            return
-        yield commit
+    return map(commit_of, log.back(newest, oldest))
 
 
-def find_transaction(store: Opened, app_id: str, app_version: int, newest: int, oldest: int = 0) -> Commit | None:
+def find_transaction(log: DeltaLog, app_id: str, app_version: int, newest: int, oldest: int = 0) -> Commit | None:
     """The last commit that carries an app transaction; None where the log does not go back so far."""
-    for commit in commits_back(store, newest, oldest):
+    for commit in commits_back(log, newest, oldest):
         if commit.transactions.get(app_id) == app_version:
             return commit
     return None
@@ -231,12 +215,12 @@ class Changes:
     fenced: bool = False
 
 
-def incidents_since(store: Opened, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
+def incidents_since(log: DeltaLog, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
     """See `changes_since`."""
-    return changes_since(store, recorded, now).incidents
+    return changes_since(log, recorded, now).incidents
 
 
-def changes_since(store: Opened, recorded: TableState, now: TableState | None) -> Changes:
+def changes_since(log: DeltaLog, recorded: TableState, now: TableState | None) -> Changes:
     """Changes to a table since a recorded state that a ledger must not ignore, oldest first.
 
     Where the log does not reach back to the recorded version any more, only the number of rows can be compared: fewer
@@ -249,7 +233,7 @@ def changes_since(store: Opened, recorded: TableState, now: TableState | None) -
         return Changes((Incident("table-recreated", message),))
     found: list[Incident] = []
     complete, fenced, oldest = True, False, now.version + 1
-    for commit in commits_back(store, now.version, recorded.version + 1):
+    for commit in commits_back(log, now.version, recorded.version + 1):
         oldest, fenced = commit.version, fenced or commit.fence
         complete = oldest == recorded.version + 1
         if (incident := incident_of(commit, recorded.id)) is not None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.tables.delta.cleanup import data_files, snapshot_paths
 from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.parquet.storage import Opened
@@ -28,7 +29,9 @@ def missing_of_snapshot(table: DeltaTable, store: Opened) -> tuple[str, ...]:
     return _missing(store, snapshot_paths(table))
 
 
-def missing_of_commit(newest: Callable[[], DeltaTable | None], store: Opened, version: int) -> tuple[str, ...]:
+def missing_of_commit(
+    newest: Callable[[], DeltaTable | None], log: DeltaLog, store: Opened, version: int
+) -> tuple[str, ...]:
     """Files that a commit added, that the newest snapshot still has, and that are not there. None where its entry is
     gone.
 
@@ -37,7 +40,7 @@ def missing_of_commit(newest: Callable[[], DeltaTable | None], store: Opened, ve
     Raises:
         OSError: the store cannot be read.
     """
-    commit = read_commit(store, version)
+    commit = read_commit(log, version)
     gone = () if commit is None else _missing(store, {file.path for file in commit.added})
     if not gone:
         return ()

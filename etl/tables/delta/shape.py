@@ -85,7 +85,7 @@ def may_change(access: DeltaAccess, table: Snapshot, run_id: str) -> bool:
     if mine is None or _BY_OTHERS.intersection([*(protocol.writer_features or ()), *(protocol.reader_features or ())]):
         return False
     oldest = None
-    for commit in commits_back(access.location.open(), table.version()):
+    for commit in commits_back(access.log, table.version()):
         by = parse_run_id(commit.run or "")
         shaped = commit.table_id is not None or commit.protocol or commit.domains  # a domain: clustering
         if commit.added or (shaped and (by is None or by.mark != mine.mark)):

@@ -227,18 +227,18 @@ class DeltaAccess(TableAccess):
     def incidents_since(self, recorded: TableState, now: TableState | None) -> tuple[Incident, ...]:
         if now is not None and replace(now, rows=recorded.rows) == recorded:
             return ()  # nobody has committed since
-        return incidents_since(self.location.open(), recorded, now)
+        return incidents_since(self.log, recorded, now)
 
     def history(self, after: TableState | None = None) -> Iterator[CommitRecord]:
         table = self.look()
         if table is None:
             return
         oldest = 0 if after is None else after.version + 1
-        for commit in commits_back(self.location.open(), table.version(), oldest):
+        for commit in commits_back(self.log, table.version(), oldest):
             yield commit.record
 
     def recorded_commit(self, commit: TableCommit) -> CommitRecord | None:
-        found = None if commit.version == UNKNOWN_VERSION else read_commit(self.location.open(), commit.version)
+        found = None if commit.version == UNKNOWN_VERSION else read_commit(self.log, commit.version)
         return None if found is None else found.record
 
     def read(self, columns: Sequence[str], equal: Mapping[str, str | int], where: str | None = None) -> pa.Table | None:
@@ -259,7 +259,7 @@ class DeltaAccess(TableAccess):
 
         try:
             if commit is not None:
-                return missing_of_commit(self.look, self.location.open(), commit.version)
+                return missing_of_commit(self.look, self.log, self.location.open(), commit.version)
             table = self.look()
             return () if table is None else missing_of_snapshot(table, self.location.open())
         except OSError as error:
@@ -328,7 +328,9 @@ class DeltaAccess(TableAccess):
         if versions is not None and UNKNOWN_VERSION in versions:
             versions = None
         oldest = -1 if after is None else after.version
-        return clean_up(self.load(), self.location.open(), owner, versions, after=oldest, unversioned=unversioned)
+        return clean_up(
+            self.load(), self.log, self.location.open(), owner, versions, after=oldest, unversioned=unversioned
+        )
 
     def refuse_removal(self, table: Snapshot, run: RunCommit, done: int) -> None:
         """Refuse to remove a run's rows if its app transaction, or a later one of the same run id, is not its own.
@@ -343,7 +345,7 @@ class DeltaAccess(TableAccess):
         """
         if run.repeats and done > run.app_version:
             raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
-        there = find_transaction(self.location.open(), run.app_id, run.app_version, table.version())
+        there = find_transaction(self.log, run.app_id, run.app_version, table.version())
         refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
 
     # --- trying ------------------------------------------------------------------------------------------------------

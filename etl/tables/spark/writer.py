@@ -395,7 +395,7 @@ class SparkTarget(FrameTarget):
     ) -> NewCommit | FoundCommit | None:
         """The run's commit in the table; None if there is none yet."""
         if expected is not None:
-            changes = changes_since(access.location.open(), expected, table.state())
+            changes = changes_since(access.log, expected, table.state())
             if changes.fenced and holds is not None:
                 holds()
             for incident in changes.incidents:
@@ -406,7 +406,7 @@ class SparkTarget(FrameTarget):
         if done > run.app_version:
             raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
         oldest = 0 if expected is None else expected.version + 1
-        there = find_transaction(access.location.open(), run.app_id, run.app_version, table.version(), oldest)
+        there = find_transaction(access.log, run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             return FoundCommit(
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table.state(), found=True)

@@ -18,6 +18,7 @@ from kseg.etl.delta_log.actions import AppTransaction
 from kseg.etl.delta_log.replay import LogSnapshot
 from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.ledger.log_files import log_folder
+from kseg.etl.tables.delta.log import commits_back
 
 APPS = ("kseg/l/a", "kseg/l/b", "später/ü")
 
@@ -101,6 +102,8 @@ def test_a_table_of_delta_rs_is_read_as_delta_rs_reads_it(
         older = log.at(version)
         assert older is not None
         assert facts(older) == facts_of(DeltaTable(path, version=version))
+    history = [(one["version"], one["operation"]) for one in DeltaTable(path).history()]
+    assert [(commit.version, commit.info["operation"]) for commit in commits_back(log, newest)] == history
     commits = log.commits(0, newest) or []
     last = {one.app_id: one.version for commit in commits for one in commit.actions if isinstance(one, AppTransaction)}
     assert {app: last.get(app) for app in APPS} == facts_of(DeltaTable(path))["transactions"]

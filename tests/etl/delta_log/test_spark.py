@@ -18,6 +18,7 @@ from kseg.etl.delta_log.replay import LogSnapshot
 from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.ledger.log_files import log_folder
 from kseg.etl.ledger.values import TableState
+from kseg.etl.tables.delta.log import commits_back
 from kseg.etl.tables.delta.snapshots import Snapshot as DeltaRsSnapshot
 from kseg.etl.tables.delta.table import DeltaAccess
 
@@ -88,6 +89,9 @@ def check_versions(spark: Any, path: Path, kind: str) -> None:
         expected = {app: number for app, number in known.items() if number is not None}
         assert access.transactions(APP, theirs.state()) == expected
         assert {app: one.version for app, one in ours.transactions.items()} == expected
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").select("version", "operation").collect()
+    commits = list(commits_back(access.log, newest.version()))
+    assert [(commit.version, commit.operation) for commit in commits] == [tuple(row) for row in history]
     table = spark.read.format("delta").load(str(path))
     assert access.state_at(newest.version()) == TableState(ours.metadata.id, newest.version(), table.count())
     assert {file.path.rpartition("/")[2] for file in files_of(ours)} == {

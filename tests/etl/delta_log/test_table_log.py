@@ -335,3 +335,39 @@ def test_a_v2_checkpoint_with_sidecars_is_read_without_them_until_files_are_aske
     assert requests(log) == {"list": 1, "get": 3}, "the hint, the checkpoint, a commit"
     assert paths(found) == ["f0", "f2", "f3", "f4"]
     assert requests(log) == {"get": 1}, "the sidecar"
+
+
+@pytest.mark.parametrize(("newest", "oldest"), [(9, 0), (9, 9), (9, 3), (3, 5), (20, 0)])
+def test_commits_are_read_back_from_a_version(newest: int, oldest: int) -> None:
+    log = log_of(10)
+    found = list(DeltaLog(log).back(newest, oldest))
+    expected = list(range(newest, oldest - 1, -1)) if newest < 10 else []
+    assert [entry.version for entry in found] == expected
+    assert found == [(DeltaLog(log).commits(version, version) or [])[0] for version in expected]
+    assert log.requests["list"] == 0
+
+
+@pytest.mark.parametrize("needed", [1, 2, 3, 8, 20, 60])
+def test_who_looks_back_asks_for_at_most_twice_as_many_commits(needed: int) -> None:
+    log = log_of(100)
+    back = DeltaLog(log).back(99)
+    assert [next(back).version for _ in range(needed)] == list(range(99, 99 - needed, -1))
+    assert needed <= log.requests["get"] < 2 * needed + 1
+
+
+@pytest.mark.parametrize("oldest", [0, 1, 5, 12, 19, 20])
+def test_looking_back_ends_where_the_log_was_cleaned(oldest: int) -> None:
+    log = log_of(20, checkpoint_at=19)
+    for version in range(oldest):
+        del log.files[entry(version)]
+    assert [one.version for one in DeltaLog(log).back(19)] == list(range(19, oldest - 1, -1))
+
+
+def test_a_damaged_commit_is_an_error_when_it_is_reached() -> None:
+    log = log_of(10)
+    log.write(entry(7), b"{")
+    back = DeltaLog(log).back(9)
+    assert [next(back).version, next(back).version] == [9, 8]
+    with pytest.raises(DamagedLog) as caught:
+        next(back)
+    assert caught.value.address == {"table": "t", "version": 7, "file": entry(7), "line": 1}

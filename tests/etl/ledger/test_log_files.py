@@ -85,7 +85,9 @@ def test_each_operation_takes_few_requests(tmp_path: Path, server: MemoryS3) -> 
     cost("its files: they are in the small checkpoint that is held")
     assert len(log.commits(3, 4) or ()) == 2
     cost("two commits")
-    assert list(costs.values()) == [{"get": 4, "list": 1}, {}, {"get": 2}]
+    assert len(list(log.back(4, 2))) == 3
+    cost("three commits back")
+    assert list(costs.values()) == [{"get": 4, "list": 1}, {}, {"get": 2}, {"get": 3}]
 
 
 def test_the_files_of_folders_in_the_log_are_not_listed(tmp_path: Path, server: MemoryS3) -> None:
@@ -136,6 +138,24 @@ def test_a_store_that_does_not_answer_is_a_typed_error(server: MemoryS3) -> None
         opened("s3://logs/dead", dead).list_from()
     with pytest.raises(RetriableFailure, match="cannot read the table's log"):
         opened("s3://logs/dead", dead).read("a")
+
+
+def test_a_store_is_opened_again_after_a_failure(
+    tmp_path: Path, server: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment may have other credentials, or another address, by then."""
+    table(tmp_path, 1, None)
+    uploaded(server, tmp_path, "moved")
+    endpoint = "aws_endpoint_url"
+    monkeypatch.setenv(endpoint.upper(), "http://127.0.0.1:9")
+    others = {key: value for key, value in server.options.items() if key != endpoint} | {"max_retries": "0"}
+    folder = opened("s3://logs/moved", others)
+    with pytest.raises(RetriableFailure):
+        folder.list_from()
+    monkeypatch.setenv(endpoint.upper(), server.options[endpoint])
+    assert len(folder.list_from()) == 1
+    monkeypatch.setenv(endpoint.upper(), "http://127.0.0.1:9")
+    assert folder.read(f"{0:020d}.json"), "while it works the store stays open"
 
 
 def test_a_log_that_may_not_be_read_is_a_configuration_error(tmp_path: Path) -> None:

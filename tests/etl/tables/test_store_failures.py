@@ -70,7 +70,7 @@ ASKING: tuple[Callable[[TableLocation], object], ...] = (
     begin,
     finish,
     read,
-    lambda location: read_commit(location.open(), 3),
+    lambda location: read_commit(DeltaLog(log_of(location)), 3),
     lambda location: transactions_of(DeltaLog(log_of(location)), "app", 3),
 )
 
@@ -85,7 +85,10 @@ def test_a_store_out_of_reach_is_asked_again_later(location: TableLocation, prox
             asking(location)
         return caught.value
 
-    every = [*ASKING, lambda location: clean_up(table, location.open(), FileOwner("run", 1), [0])]
+    def swept(location: TableLocation) -> object:
+        return clean_up(table, DeltaLog(log_of(location)), location.open(), FileOwner("run", 1), [0])
+
+    every = [*ASKING, swept]
     with ThreadPoolExecutor(len(every)) as pool:  # Arrow's own tries take two seconds
         for error in pool.map(error_of, every):
             assert error.exit_code == ExitCode.RETRIABLE
@@ -152,7 +155,7 @@ def test_what_a_store_says_decides_whether_to_try_again(
 
 
 def test_what_is_not_there_is_not_the_store_s_failure(location: TableLocation) -> None:
-    assert read_commit(location.open(), 3) is None
+    assert read_commit(DeltaLog(log_of(location)), 3) is None
     with pytest.raises(FileNotFoundError):
         read(location)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kseg.etl.ledger.log_files import LocalLog
 from kseg.etl.tables.delta.cleanup import clean_up as delete_unnamed
 from kseg.etl.tables.delta.cleanup import tables_inside
-from kseg.etl.tables.delta.log import read_commit
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.values import FileCount, RunCommit
 
@@ -15,7 +15,9 @@ APP = "kseg/ledger/job"
 
 
 def clean_up(target, run_id, versions=None, number=1, **more) -> FileCount:
-    return delete_unnamed(target.load(), target.location.open(), FileOwner(run_id, number), versions, **more)
+    return delete_unnamed(
+        target.load(), target.log, target.location.open(), FileOwner(run_id, number), versions, **more
+    )
 
 
 def data_files(table) -> set[str]:
@@ -74,11 +76,11 @@ def test_the_log_is_searched_no_further_back_than_the_run(lander, rows, monkeypa
     table.commit(landed)
     read = []
 
-    def noted(store, version):
-        read.append(version)
-        return read_commit(store, version)
+    def noted(folder, name, first=0, length=None):
+        read.append(int(name[:20]))
+        return LocalLog._read(folder, name, first, length)
 
-    monkeypatch.setattr("kseg.etl.tables.delta.log.read_commit", noted)
+    monkeypatch.setattr(LocalLog, "read", noted)
     assert clean_up(table.target, "run-1", after=before.version).files == len(lost)
     assert read == [before.version + 1]
 

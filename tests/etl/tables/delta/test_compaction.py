@@ -82,8 +82,8 @@ def test_the_commit_says_what_it_is_and_is_no_change_of_data(path):
     access = DeltaAccess(path)
     now = Snapshot(path).state()
     assert now == TableState(state.id, 6, 6)
-    assert incidents_since(access.location.open(), state, now) == ()
-    commit = read_commit(access.location.open(), 6)
+    assert incidents_since(access.log, state, now) == ()
+    commit = read_commit(access.log, 6)
     assert commit is not None
     assert (commit.run, commit.ours, commit.removed) == (None, False, 6)
 

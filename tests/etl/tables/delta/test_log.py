@@ -7,14 +7,27 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from delta_logs import MemoryLog
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.delta_log.entries import LogEntry, parse
+from kseg.etl.delta_log.table_log import DeltaLog
 from kseg.etl.ledger.events import TableState
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.values import SnapshotToken
 from kseg.etl.rows.names import OWN_ADDRESS
-from kseg.etl.tables.delta.log import Commit, incident_of, incidents_since, parse_commit, read_commit
+from kseg.etl.tables.delta.log import (
+    Commit,
+    commit_of,
+    commits_back,
+    find_transaction,
+    incident_of,
+    incidents_since,
+    read_commit,
+)
+from kseg.etl.tables.delta.table import DeltaAccess
 from kseg.etl.tables.removal import OfAddresses
 from kseg.etl.tables.values import RunCommit
+from memory_s3 import serve_memory_s3
 
 APP = "kseg/ledger/job"
 
@@ -153,20 +166,21 @@ def test_a_cleaned_log_leaves_the_number_of_rows(plain):
 def test_a_commit_is_read_as_it_is(lander, rows):
     table = lander()
     table.land(rows(0, 10).append_column("p", pa.array(["a b%"] * 10)), partition_by=["p"])
-    commit = read_commit(table.target.location.open(), 1)
+    commit = read_commit(table.target.log, 1)
     assert commit.transactions == {APP: 1}
     assert (commit.run, commit.rows, commit.ours, commit.removed) == ("run-1", 10, True, 0)
     (file,) = commit.added
     assert (Path(table.path) / file.path).stat().st_size == file.size
-    assert read_commit(table.target.location.open(), 2) is None
+    assert read_commit(table.target.log, 2) is None
 
 
 def test_commits_without_our_words_are_read_too():
     text = '{"commitInfo":{"userMetadata":"not json"}}\n\n{"add":{"path":"a%20b","size":3}}\n{"x":{}}\n'
-    commit = parse_commit(4, text)
+    commit = commit_of(LogEntry(4, parse(text.encode(), table="t", version=4, file="4.json")))
     assert (commit.details, commit.run, commit.rows) == ({}, None, None)
     assert commit.added[0].path == "a b"
-    assert incidents_since(None, TableState("id", 4, 1), TableState("id", 4, 1)) == ()
+    nothing = DeltaLog(MemoryLog())
+    assert incidents_since(nothing, TableState("id", 4, 1), TableState("id", 4, 1)) == ()
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\v", "\x1c"])
@@ -176,10 +190,31 @@ def test_values_with_line_separators_are_within_one_line_of_the_log(tmp_path, la
     write_deltalake(tmp_path / "p", pa.table({"p": [text], "x": [text]}), partition_by=["p"])
     from kseg.etl.tables.delta.commit import DeltaTarget
 
-    commit = read_commit(DeltaTarget(str(tmp_path / "p")).location.open(), 0)
+    commit = read_commit(DeltaTarget(str(tmp_path / "p")).log, 0)
     assert commit is not None
     assert [file.rows for file in commit.added] == [1]
     table = lander()
     table.land(rows(0, 1).append_column("note", pa.array([text])))
-    assert read_commit(table.target.location.open(), table.target.state().version).added[0].rows == 1
+    assert read_commit(table.target.log, table.target.state().version).added[0].rows == 1
     assert pa.table(table.target.load().scan(["note"]))["note"].to_pylist() == [text]
+
+
+def test_a_commit_of_an_object_store_is_one_request(server, tmp_path):
+    """Arrow's file systems ask for its size first."""
+    for number in range(6):
+        write_deltalake(tmp_path, pa.table({"a": [number]}), mode="append")
+    for file in tmp_path.rglob("*.json"):
+        server.put(f"t/{file.relative_to(tmp_path)}", file.read_bytes(), only_if_absent=False)
+    log = DeltaAccess("s3://logs/t", server.options).log
+    server.asked.clear()
+    assert read_commit(log, 4).version == 4
+    assert [commit.version for commit in commits_back(log, 5, 3)] == [5, 4, 3]
+    assert find_transaction(log, APP, 1, 5, 4) is None
+    names = [key.rpartition("/")[2][19:20] for method, key in server.asked if method == "GET"]
+    assert names == ["4", "5", "4", "3", "5", "4"] == [key[-6] for _, key in server.asked]
+
+
+@pytest.fixture
+def server():
+    with serve_memory_s3() as running:
+        yield running
