@@ -50,7 +50,7 @@ from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressCo
 from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.group_commit import fence
-from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.protocol import TableAccess, Target
 from kseg.etl.tables.values import RunCommit
 from kseg.etl.telemetry.progress import Progress
 
@@ -219,11 +219,17 @@ class _Rebuilding:
             app_id = f"{APP_ROOT}/{ledger}/{job.name}"
             newest = max(versions.get(app_id, 0) for versions in self.found.values())
             for table in self.found:
-                target = context.targets.file_target(table) if table in self.beside else context.targets.target(table)
+                target = self._target(table)
                 with target.exclusively(lease, wait=context.deadline.left()):
                     target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(app_id), 1))
                     last = max(newest, context.targets.transaction_version(table, app_id))
                     target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))
+
+    def _target(self, table: str) -> Target:
+        job, targets = self.context.job, self.context.targets
+        if table not in self.beside:
+            return targets.target(table)
+        return targets.side_target(table, setting="sink.quarantine" if table == job.quarantine else "sink.dead_letters")
 
     def read_rows(self) -> None:
         """Determine the landed offsets from the tables' rows and histories."""

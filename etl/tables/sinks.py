@@ -21,22 +21,26 @@ class Needs:
     """What is to be done with a table besides adding rows.
 
     removing: commits remove rows (True), or these rows, of which the table may have none. rows: their schema, if the
-    table's types may have to be widened for it. maintaining: files are compacted and deleted.
+    table's types may have to be widened for it. maintaining: files are compacted and deleted; ordering: and rows are
+    ordered while they are (Z-order). beside: tasks set something aside in it (damaged bytes, dead letters), so that
+    they write its files, and the layout of the job's rows is not its own.
     """
 
     removing: bool | Removal = False
     rows: SinkSchema | None = None
     maintaining: bool = False
+    ordering: bool = False
+    beside: bool = False
 
 
 class Sink(ABC):
     """One implementation of the table protocol, for the tables of one job."""
 
+    by_spark: ClassVar[bool]
+    """Whether Spark writes the rows and commits them."""
+
     routes: ClassVar[bool]
     """Whether rows of one range may go to several tables."""
-
-    cannot_order: ClassVar[str] = ""
-    """Why OPTIMIZE cannot order rows (Z-order); empty if it can."""
 
     @abstractmethod
     def reasons_against(self, table: str, needs: Needs) -> tuple[str, ...]:

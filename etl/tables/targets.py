@@ -32,7 +32,7 @@ from kseg.etl.tables.errors import (
     table_older_than_ledger,
 )
 from kseg.etl.tables.parallel import parallel_map
-from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess
+from kseg.etl.tables.protocol import FileTarget, FrameTarget, Maintenance, TableAccess, TargetsByWriter
 from kseg.etl.tables.sinks import Needs, Sink
 from kseg.etl.tables.spark.sink import DeltaSparkSink
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -80,7 +80,7 @@ class Targets:
     def by_spark(self, tables: Iterable[str], *, removing: bool = False) -> list[str]:
         """Those of these tables to which Spark has to write, as they are now. Spark is not started for a table of a
         path. removing: as of `target`."""
-        return [table for table in tables if self._sink(table, Needs(removing=removing)) is self._by_spark]
+        return [table for table in tables if self._sink(table, Needs(removing=removing)).by_spark]
 
     def target_without(self, table: str, run_id: str) -> FileTarget | FrameTarget:
         """The implementation with which `remove_run` removes this run's rows; the table may have none.
@@ -93,13 +93,18 @@ class Targets:
         return self._sink(table, Needs(removing=OfRun(run_id))).target(table)
 
     def side_target(self, table: str, *, setting: str) -> FileTarget:
-        """A side table. Raises ConfigurationError: as `refuse_spark_side_table`."""
-        self.refuse_spark_side_table(table, setting)
-        return self.file_target(table)
+        """A table of damaged bytes or dead letters. Raises ConfigurationError: as `refuse_spark_side_table`."""
+        return TargetsByWriter.of({table: self._side_sink(table, setting).target(table)}).by_tasks[table]
 
-    def file_target(self, path: str) -> FileTarget:
-        """A table to which the driver commits files."""
-        return self._by_files.target(path)
+    def _side_sink(self, table: str, setting: str) -> Sink:
+        """The first sink that takes files of tasks. Raises ConfigurationError: as `refuse_spark_side_table`."""
+        against: list[str] = []
+        for sink in self._sinks:
+            reasons = sink.reasons_against(table, Needs(beside=True))
+            if not reasons:
+                return sink
+            against += reasons if not sink.by_spark else ()
+        raise side_table_by_spark(table, setting, against)
 
     def access(self, table: str) -> TableAccess | None:
         """Read access to the table; None if the catalog does not have it."""
@@ -113,9 +118,9 @@ class Targets:
         access = self._access(table)
         if access is None:
             raise table_missing(table, routed=self._job.sink.routed)
-        sink = self._sink(table, Needs(maintaining=True))
-        if z_order and sink.cannot_order:
-            return self._by_spark.maintenance(table, access, because=sink.cannot_order)
+        sink, ordering = self._sink(table, Needs(maintaining=True)), Needs(maintaining=True, ordering=True)
+        if z_order and (reasons := sink.reasons_against(table, ordering)):
+            return self._sink(table, ordering).maintenance(table, access, because="; ".join(reasons))
         return sink.maintenance(table, access)
 
     def frame(self, table: str, columns: Sequence[str] | None = None, within: Removal | None = None) -> DataFrame:
@@ -212,8 +217,7 @@ class Targets:
         Raises:
             ConfigurationError: it has features that only Spark's own writer can honour.
         """
-        if reasons := self._by_files.access(table).spark_reasons():
-            raise side_table_by_spark(table, setting, reasons)
+        self._side_sink(table, setting)
 
     def _access(self, table: str) -> DeltaAccess | None:
         in_spark = resolve(table).location is None

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class DeltaFileSink(Sink):
     """See the module's docstring. stores, snapshots: shared by all tables of a run."""
 
+    by_spark: ClassVar[bool] = False
     routes: ClassVar[bool] = True
-    cannot_order: ClassVar[str] = Z_ORDER_BY_SPARK
 
     def __init__(self, job: Job, stores: StoreChecks, snapshots: Snapshots) -> None:
         self._job, self._stores, self._snapshots = job, stores, snapshots
@@ -37,6 +37,8 @@ class DeltaFileSink(Sink):
         access = self.access(table)
         if reasons := access.spark_reasons(removing=needs.removing):
             return reasons
+        if needs.beside:
+            return ()
         if self._job.sink.cluster_by and access.state() is None:
             return ("it will be clustered",)
         if needs.rows is not None and self._widens(access, needs.rows):
@@ -44,8 +46,9 @@ class DeltaFileSink(Sink):
         if needs.maintaining:
             from kseg.etl.tables.delta.maintenance import DeltaMaintenance
 
-            return DeltaMaintenance.spark_reasons(access)
-        return ()
+            if reasons := DeltaMaintenance.spark_reasons(access):
+                return reasons
+        return (Z_ORDER_BY_SPARK,) if needs.ordering else ()
 
     def target(self, table: str) -> DeltaTarget:
         from kseg.etl.tables.delta.commit import DeltaTarget

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 class DeltaSparkSink(Sink):
     """See the module's docstring. spark: returns a session that reads and writes Delta."""
 
+    by_spark: ClassVar[bool] = True
     routes: ClassVar[bool] = False
 
     def __init__(self, job: Job, spark: Callable[[], SparkSession]) -> None:
         self._job, self._spark = job, spark
 
     def reasons_against(self, table: str, needs: Needs) -> tuple[str, ...]:
-        return ()
+        return ("tasks write its files, not Spark",) if needs.beside else ()
 
     def target(self, table: str) -> SparkTarget:
         from kseg.etl.tables.spark.writer import SparkTarget

@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.tables.parquet.schema import sink_schema
+from kseg.etl.tables.protocol import FileTarget, FrameTarget
 from kseg.etl.tables.targets import Targets
 
 ROWS = sink_schema(pa.schema([("id", pa.int64()), ("at", pa.struct([("place", pa.string())]))]), addresses=False)
@@ -74,3 +75,31 @@ def test_an_existing_table_without_the_clustering_of_the_job_is_noted(
         "a run does not",
     ]
     assert targets().layout_notes([plain]) == []
+
+
+def test_a_side_table_is_written_by_tasks_whatever_the_layout_of_the_rows_is(
+    targets: Callable[..., Targets], tmp_path: Path
+) -> None:
+    clustered, table = targets(cluster_by=["id"]), str(tmp_path / "letters")
+    assert isinstance(clustered.target(table), FrameTarget)
+    assert isinstance(clustered.side_target(table, setting="sink.dead_letters"), FileTarget)
+
+
+def test_a_side_table_that_tasks_cannot_write_is_an_error_of_its_key(
+    targets: Callable[..., Targets], tmp_path: Path
+) -> None:
+    table = str(tmp_path / "letters")
+    write_deltalake(table, ROWS.columns.empty_table())
+    DeltaTable(table).alter.add_constraint({"positive": "id > 0"})
+    for refuse in (targets().side_target, lambda *_, setting: targets().refuse_spark_side_table(table, setting)):
+        with pytest.raises(ConfigurationError, match="only Spark's own writer can honour") as caught:
+            refuse(table, setting="sink.dead_letters")
+        assert [fault.path for fault in caught.value.faults] == ["sink.dead_letters"]
+
+
+def test_rows_are_ordered_by_spark_alone(targets: Callable[..., Targets], tmp_path: Path) -> None:
+    table = str(tmp_path / "orders")
+    write_deltalake(table, ROWS.columns.empty_table())
+    plain, ordering = targets().maintenance(table), targets().maintenance(table, z_order=True)
+    assert (plain.by, plain.because, ordering.by) == ("delta-rs", "", "spark")
+    assert "Z-order" in ordering.because
