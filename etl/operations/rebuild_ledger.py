@@ -51,6 +51,7 @@ from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.group_commit import fence
 from kseg.etl.tables.protocol import TableAccess, Target
+from kseg.etl.tables.side_kinds import side_tables_of
 from kseg.etl.tables.values import RunCommit
 from kseg.etl.telemetry.progress import Progress
 
@@ -168,7 +169,7 @@ class _Rebuilding:
         job, snapshot = context.job, context.inputs.snapshot()
         tables: dict[str, TableAccess] = {}
         found: dict[str, Mapping[str, int]] = {}
-        beside = [table for table in (job.quarantine, job.dead_letters) if table is not None]
+        beside = [table for _, table in side_tables_of(job)]
         for table in [*sorted(job.sink.tables_of(snapshot.topics)), *beside]:
             access = context.targets.access(table)
             now = access.state() if access is not None else None
@@ -226,10 +227,11 @@ class _Rebuilding:
                     target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))
 
     def _target(self, table: str) -> Target:
-        job, targets = self.context.job, self.context.targets
+        targets = self.context.targets
         if table not in self.beside:
             return targets.target(table)
-        return targets.side_target(table, setting="sink.quarantine" if table == job.quarantine else "sink.dead_letters")
+        setting = next(kind.setting for kind, of_kind in side_tables_of(self.context.job) if of_kind == table)
+        return targets.side_target(table, setting=setting)
 
     def read_rows(self) -> None:
         """Determine the landed offsets from the tables' rows and histories."""

@@ -24,6 +24,7 @@ from kseg.etl.run.context import JobContext
 from kseg.etl.run.data_freshness import Freshness, freshness_of
 from kseg.etl.run.report import RunReport
 from kseg.etl.run.report_from_ledger import ended, nulled_columns
+from kseg.etl.tables.side_kinds import side_tables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +146,7 @@ def status(job: Job, runs: int = 10) -> StatusReport:
         report.partitions, fresh = _partitions(context, state, snapshot, view)
         report.freshness = replace(fresh, partitions=[])
         topics = {p.topic for p in report.partitions}
-        tables = set(job.sink.tables_of(topics))
-        if job.dead_letters is not None:
-            tables.add(job.dead_letters)
-        if job.quarantine is not None:
-            tables.add(job.quarantine)
+        tables = set(job.sink.tables_of(topics)) | {table for _, table in side_tables_of(job)}
         report.dead_letters = dead_letter_counts(context, state)
         report.problems = [
             *run_problems(job, state, datetime.now(UTC)),

@@ -50,6 +50,7 @@ from kseg.etl.planning.table_rules import (
     replaces_all,
     schema_rules,
 )
+from kseg.etl.tables.side_kinds import side_tables_of
 from kseg.etl.tables.values import TableDescription
 
 if TYPE_CHECKING:
@@ -311,11 +312,7 @@ class Draft:
             for tp, offsets in sorted(wanted.items())
             for start, end in offsets
         )
-        tables = set(job.sink.tables_of({r.topic for r in ranges}))
-        if job.dead_letters is not None:
-            tables.add(job.dead_letters)
-        if job.quarantine is not None:
-            tables.add(job.quarantine)
+        tables = set(job.sink.tables_of({r.topic for r in ranges})) | {table for _, table in side_tables_of(job)}
         rules = self._rules(mode, wanted)
         added, schemas = self._pinned_schemas(rules)
         if added is not None:

@@ -26,6 +26,7 @@ from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.planning.table_rules import depends_on_rules, rules_of_tables
 from kseg.etl.tables.errors import name_abandoning, nested_tables, one_table
 from kseg.etl.tables.parallel import parallel_map
+from kseg.etl.tables.side_kinds import side_tables_of
 from kseg.etl.tables.values import KnownTable, TableDescription
 
 if TYPE_CHECKING:
@@ -52,10 +53,9 @@ def preflight(inputs: InputReader, state: JobState, chain: str, *, accept_group_
     tables = set(of_rows)
     if job.sink.routed:
         target_tables.refuse_spark(sorted(tables))
-    for setting, table in (("sink.dead_letters", job.dead_letters), ("sink.quarantine", job.quarantine)):
-        if table is not None:
-            target_tables.refuse_spark_side_table(table, setting)
-            tables.add(table)
+    for kind, table in side_tables_of(job):
+        target_tables.refuse_spark_side_table(table, kind.setting)
+        tables.add(table)
     _refuse_unwritable(job, tables)
     if not state.bases and not accept_group_offsets:
         ledgers = {state.ledger_id, *state.lost_ledgers}

@@ -31,6 +31,7 @@ from kseg.etl.tables.errors import landed_by, one_table
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.removal import Removal
+from kseg.etl.tables.side_kinds import LETTERS, QUARANTINE
 from kseg.etl.tables.values import FoundCommit, NewCommit, RunCommit
 from kseg.etl.telemetry.events import AccountFailed, TableCommitted
 
@@ -74,15 +75,15 @@ class Attempt:
 
     def rows_tables(self) -> list[str]:
         """The tables for the run's rows that have no commit of the run yet."""
-        return [t for t in self.plan.tables if t not in self.commits and t not in self.side_tables.names]
+        return [t for t in self.plan.tables if t not in self.commits and t not in self.side_tables.kinds]
 
     def landed_rows_tables(self) -> list[str]:
         """The tables for the run's rows that have its commit."""
-        return [table for table in self.commits if table not in self.side_tables.names]
+        return [table for table in self.commits if table not in self.side_tables.kinds]
 
     def disposition(self, table: str | None = None) -> Disposition:
         """The disposition of a table's rows; of the run's rows without a table."""
-        return APPEND if table in self.side_tables.names else disposition_of(self.plan)
+        return APPEND if table in self.side_tables.kinds else disposition_of(self.plan)
 
     # --- commits
 
@@ -99,7 +100,7 @@ class Attempt:
             return
         targets = self.context.targets
         tables = [*self.plan.tables]
-        tables += [table for table in self.side_tables.names if table not in tables]
+        tables += [table for table in self.side_tables.kinds if table not in tables]
 
         def find(table: str) -> ev.TableCommit | None:
             if table in self.commits:
@@ -179,10 +180,8 @@ class Attempt:
         self._unrecorded.append(table)
 
     def _report(self, table: str, commit: ev.TableCommit) -> None:
-        side = self.side_tables
-        event = TableCommitted(
-            table, commit, quarantine=table == side.quarantine, dead_letters=table == side.dead_letters
-        )
+        kind = self.side_tables.kinds.get(table)
+        event = TableCommitted(table, commit, quarantine=kind is QUARANTINE, dead_letters=kind is LETTERS)
         self.context.progress.event(event)
 
     def _record(self) -> None:

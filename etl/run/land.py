@@ -194,7 +194,7 @@ class _Landing:
             plan,
             reading.accounts,
             landed_now,
-            attempt.side_tables.dead_letters,
+            attempt.side_tables.kinds,
             transformed=attempt.transformed,
             disposition=attempt.disposition,
         )

@@ -22,6 +22,7 @@ from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.errors import table_older_than_ledger
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, rows_handed, written_files
 from kseg.etl.tables.protocol import TableAccess
+from kseg.etl.tables.side_kinds import SideKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def allowed_rows(
     plan: RunPlan,
     accounts: Sequence[RangeAccount],
     landed_now: Container[str],
-    dead_letters: str | None,
+    side_tables: Mapping[str, SideKind],
     *,
     transformed: bool,
     disposition: Callable[[str], Disposition],
@@ -143,18 +144,17 @@ def allowed_rows(
     """The minimum and maximum number of rows of each table's commit by its ranges; unknown after a transform.
 
     landed_now: tables that landed with the attempt whose counts these are; an earlier attempt may have read records
-    that are gone now. dead_letters: the table of the dead letters of all ranges. disposition: of a table's rows.
+    that are gone now. side_tables: what is set aside of all ranges, by table. disposition: of a table's rows.
     """
     allowed: dict[str, tuple[int, int]] = {}
     if not transformed:
         for table, counts in decoded_by_table(plan, accounts).items():
             due = disposition(table).rows_due(counts.rows)
             allowed[table] = _at_least(due, counts, now=table in landed_now)
-    if dead_letters is not None:
-        total = sum((account.counts for account in accounts), RangeCounts())
-        dead = total.decoding.dead if total.decoding is not None else 0
-        due = disposition(dead_letters).rows_due(dead)
-        allowed[dead_letters] = _at_least(due, total, now=dead_letters in landed_now)
+    total = sum((account.counts for account in accounts), RangeCounts()) if side_tables else RangeCounts()
+    for table, kind in side_tables.items():
+        if (rows := kind.rows_due(total)) is not None:
+            allowed[table] = _at_least(disposition(table).rows_due(rows), total, now=table in landed_now)
     return allowed
 
 

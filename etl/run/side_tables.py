@@ -1,30 +1,22 @@
-"""Side tables, which a run commits before its rows: damaged bytes, and records that have no row.
-
-    quarantine      `source.on_corruption: quarantine`      etl.tables.parquet.quarantine
-    dead letters    `decode.on_error: dead_letter`          etl.decoding.bad_records
-
-A run that was planned without one of them uses the job's, if the user has added it since.
-"""
+"""A run's side tables, which it commits before its rows (`etl.tables.side_kinds` has what may be in them)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kseg.etl.config.job import Job
-from kseg.etl.decoding.bad_records import DEAD_LETTERS
-from kseg.etl.decoding.errors import TooManyDeadLetters
 from kseg.etl.ledger import events as ev
-from kseg.etl.run.account import ReadCounts
 from kseg.etl.run.nulled import most_nulled
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.file_names import FileOwner
-from kseg.etl.tables.parquet.quarantine import Quarantine, quarantine_schema
-from kseg.etl.tables.parquet.schema import SinkSchema, sink_schema
+from kseg.etl.tables.parquet.quarantine import Quarantine
+from kseg.etl.tables.parquet.schema import SinkSchema
 from kseg.etl.tables.parquet.side_table import DeadLetterTable, kept_files
 from kseg.etl.tables.parquet.task_output import WrittenFile
 from kseg.etl.tables.parquet.writer import LandingPlan
 from kseg.etl.tables.protocol import FileTarget
+from kseg.etl.tables.side_kinds import LETTERS, QUARANTINE, SIDE_KINDS, SideKind
 from kseg.etl.tables.values import ReadyTable
 from kseg.etl.tasks.packs import Beside
 
@@ -53,21 +45,17 @@ Prepare = Callable[[str, SinkSchema], SideTable]
 
 @dataclass(frozen=True, slots=True)
 class SideTables:
-    """The tables beside a run's rows, by name; None: the run has none."""
+    """The tables beside a run's rows. kinds: what is set aside in them, by name."""
 
-    quarantine: str | None
-    dead_letters: str | None
+    kinds: Mapping[str, SideKind]
 
     @classmethod
     def of(cls, plan: ev.RunPlan, job: Job) -> SideTables:
-        return cls(plan.quarantine or job.quarantine, plan.dead_letters or job.dead_letters)
+        return cls({table: kind for kind in SIDE_KINDS if (table := kind.of_run(plan, job)) is not None})
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(table for table in (self.quarantine, self.dead_letters) if table is not None)
-
-    def schema(self, table: str) -> SinkSchema:
-        return quarantine_schema() if table == self.quarantine else sink_schema(DEAD_LETTERS)
+    def table(self, kind: SideKind) -> str | None:
+        """The table of what is of a kind; None: the run has none."""
+        return next((table for table, of_table in self.kinds.items() if of_table is kind), None)
 
     def beside(self, plan: ev.RunPlan, job: Job, ready: dict[str, SideTable], *, landed: bool) -> Beside:
         """What tasks do with what has no row. ready: the tables that have not landed yet.
@@ -76,26 +64,11 @@ class SideTables:
         which is about later runs.
         """
         owner = FileOwner(plan.run_id, plan.app_version)
-        quarantine = ready.get(self.quarantine or "")
-        letters = ready.get(self.dead_letters or "")
+        quarantine = ready.get(self.table(QUARANTINE) or "")
+        letters = ready.get(self.table(LETTERS) or "")
         offsets = sum(planned.length for planned in plan.ranges)
         return Beside(
             Quarantine(quarantine.plan(owner)).opened if quarantine is not None else None,
             DeadLetterTable(letters.plan(owner), job.max_dead_letters(offsets)) if letters is not None else None,
             most_nulled(job, plan) if not landed else None,
         )
-
-
-def check_dead_letters(job: Job, run_id: str, reading: ReadCounts) -> None:
-    """Raises TooManyDeadLetters where a run has more of them than it may have."""
-    most = job.max_dead_letters(reading.rows_in)
-    if reading.dead > most:
-        raise TooManyDeadLetters(reading.dead, most, reading.dead_examples, run_id)
-
-
-def dead_letters_mismatch(reading: ReadCounts, files: Iterable[WrittenFile]) -> str | None:
-    """Where the records that tasks set aside are not those in the files of the dead-letter table."""
-    in_files = sum(file.rows for file in files)
-    if in_files != reading.dead:
-        return f"{reading.dead} records were set aside in decoding, and the files of dead letters have {in_files}"
-    return None

@@ -22,7 +22,7 @@ from kseg.etl.run.account import ReadCounts, account_for, differing_accounts
 from kseg.etl.run.attempt import Attempt
 from kseg.etl.run.range_jobs import RangeJobs, Written
 from kseg.etl.run.row_counts import tables_without_rows
-from kseg.etl.run.side_tables import SideTable, check_dead_letters, dead_letters_mismatch
+from kseg.etl.run.side_tables import SideTable
 from kseg.etl.source.range_result import RangeResult
 from kseg.etl.tables.parallel import AT_ONCE, parallel_map, parts
 from kseg.etl.tables.parquet.schema import SinkSchema
@@ -136,12 +136,11 @@ class SideTableWriter:
     def prepare(self) -> Beside:
         """Create the tables that do not exist; returns what tasks have to know of them."""
         attempt, side_tables = self.attempt, self.attempt.side_tables
-        for table in side_tables.names:
+        for table, kind in side_tables.kinds.items():
             if table in attempt.commits:
                 continue
             attempt.check_table(table)
-            setting = "sink.quarantine" if table == side_tables.quarantine else "sink.dead_letters"
-            target, sink = attempt.context.targets.side_target(table, setting=setting), side_tables.schema(table)
+            target, sink = attempt.context.targets.side_target(table, setting=kind.setting), kind.schema()
             ready = target.ensure(sink, partition_by=(), merge_schema=True, run_id=attempt.plan.run_id)
             attempt.confirm({table: ready.state})
             self.pending[table] = SideTable(table, target, ready, sink)
@@ -154,12 +153,11 @@ class SideTableWriter:
             TooManyDeadLetters: the run has more than it may have.
             Refused: the files do not have the records that were set aside.
         """
-        attempt, letters = self.attempt, self.attempt.side_tables.dead_letters
-        results = tuple(results)
+        attempt, results = self.attempt, tuple(results)
         self.files = {table: side.files(results) for table, side in self.pending.items()}
-        if letters in self.pending:  # those of a table that has landed are compared with its commit
-            check_dead_letters(attempt.context.job, attempt.plan.run_id, reading)
-            if (fault := dead_letters_mismatch(reading, self.files[letters])) is not None:
+        for table, files in self.files.items():  # those of a table that has landed are compared with its commit
+            kind = attempt.side_tables.kinds[table]
+            if (fault := kind.check(attempt.context.job, attempt.plan.run_id, reading, files)) is not None:
                 attempt.fail("rows", fault, reading)
 
     def commit(self) -> None:

@@ -15,10 +15,10 @@ from kseg.etl.ledger import events as ev
 from kseg.etl.ledger.values import PlannedRange
 from kseg.etl.run.account import account_for
 from kseg.etl.run.nulled import check_nulled
-from kseg.etl.run.side_tables import check_dead_letters
 from kseg.etl.source.logs import open_logs
 from kseg.etl.source.origin import LogFiles
 from kseg.etl.source.range_result import RangeResult
+from kseg.etl.tables.side_kinds import LETTERS
 
 JOB = """
 version: 1
@@ -68,5 +68,5 @@ def test_the_first_records_shown_are_those_that_are_counted(job: Job, order: tup
         check_nulled(job, plan, reading)
     assert nulled.value.examples == tuple(f"nulled-0 offset {n}: value" for n in range(3))
     with pytest.raises(TooManyDeadLetters) as dead:
-        check_dead_letters(job, "r", reading)
+        LETTERS.check(job, "r", reading, ())
     assert dead.value.examples == tuple(f"dead-0 offset {n}: value" for n in range(3))

@@ -34,6 +34,7 @@ from kseg.etl.tables.delta.log import entry_path
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.parquet.task_output import TaskOutput, WrittenFile, read_task_output, written_files
 from kseg.etl.tables.parquet.writer import LandingPlan, TaskWriter, land
+from kseg.etl.tables.side_kinds import LETTERS, QUARANTINE
 from kseg.etl.tables.values import RunCommit
 
 RUN = RunCommit("run-1", "kseg/ledger/job", 1)
@@ -189,7 +190,8 @@ def allowed(
     plan = RunPlan("r", "incremental", "incremental", "a", 1, "", "", None, {}, (planned,), {})
     accounts = [RangeAccount("orders", 0, 0, counts.total, counts)]
     landed_now = {"t", "d"} if now else set()
-    return allowed_rows(plan, accounts, landed_now, dead_letters, transformed=transformed, disposition=appended)
+    side_tables = {} if dead_letters is None else {dead_letters: LETTERS, "q": QUARANTINE}
+    return allowed_rows(plan, accounts, landed_now, side_tables, transformed=transformed, disposition=appended)
 
 
 def test_the_ledgers_count_is_that_of_the_tables_log(tmp_path: Path) -> None:
@@ -222,11 +224,11 @@ def test_each_table_of_a_routed_run_has_what_was_routed_to_it() -> None:
     decoding = DecodingCounts(decoded=7, dead=2)
     plan, accounts = routed(data=9, control=1, absent=3, dead_lettered=1, decoding=decoding, routed={"x": 7})
     # What an earlier attempt could read, and this one could not, may have been of any table.
-    assert allowed_rows(plan, accounts, {"x"}, None, transformed=False, disposition=appended) == {
+    assert allowed_rows(plan, accounts, {"x"}, {}, transformed=False, disposition=appended) == {
         "x": (7, 7),
         "y": (0, 4),
     }
-    assert allowed_rows(plan, accounts, set(), None, transformed=True, disposition=appended) == {}
+    assert allowed_rows(plan, accounts, set(), {}, transformed=True, disposition=appended) == {}
     assert rows_mismatch((), [TableRows("y", (1, 1), 0, 0, 0)]) is not None
 
 
