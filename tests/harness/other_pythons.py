@@ -102,11 +102,10 @@ def _by_release(release: str) -> tuple[list[Distribution], list[Distribution]]:
     return [found for found in needed if found not in compiled], compiled
 
 
-def check(python: Path) -> bool:
-    """Import all modules and run the tests; whether both went well. What they print is printed at their end, since
-    those of another release run meanwhile."""
+def check(python: Path) -> tuple[bool, str]:
+    """Import all modules and run the tests; whether both went well, and what they printed."""
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", WITHOUT_SERVERS, *TESTS]
-    passed = True
+    passed, printed = True, ""
     for more in (["-c", IMPORTS], words):
         done = subprocess.run(
             [str(python), "-W", "error", *more],
@@ -116,24 +115,26 @@ def check(python: Path) -> bool:
             text=True,
             check=False,
         )
-        print(done.stdout, end="", flush=True)
         passed &= done.returncode == 0
-    return passed
+        printed += done.stdout
+    return passed, printed
 
 
-def outcome(release: str) -> str:
-    """What the last lines of the output say of a release."""
+def outcome(release: str) -> tuple[str, str]:
+    """What the last lines of the output say of a release, and what was printed for it."""
     python = interpreter(release)
     if python is None:
-        return f"SKIPPED: Python {release} is not installed here: nothing was tested on it"
-    return f"Python {release}: {'passed' if check(environment(python, release)) else FAILED}"
+        return f"SKIPPED: Python {release} is not installed here: nothing was tested on it", ""
+    passed, printed = check(environment(python, release))
+    return f"Python {release}: {'passed' if passed else FAILED}", printed
 
 
 def main(releases: list[str]) -> int:
-    """The exit code: 1, if something failed on a release that is there. Each release keeps one core busy."""
+    """The exit code: 1, if something failed on a release that is there. Each release keeps one core busy. All is
+    printed at the end, in one piece: other tests run beside these."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes = list(pool.map(outcome, releases))
-    print("\n".join(outcomes))
+        outcomes, printed = zip(*pool.map(outcome, releases), strict=True)
+    print("\n" + "".join(printed) + "\n".join(outcomes), flush=True)
     return int(any(line.endswith(FAILED) for line in outcomes))
 
 
