@@ -120,21 +120,22 @@ def check(python: Path) -> tuple[bool, str]:
     return passed, printed
 
 
-def outcome(release: str) -> tuple[str, str]:
-    """What the last lines of the output say of a release, and what was printed for it."""
+def outcome(release: str) -> str:
+    """What the last lines of the output say of a release. What was printed for it is printed in one piece: other tests
+    run meanwhile."""
     python = interpreter(release)
     if python is None:
-        return f"SKIPPED: Python {release} is not installed here: nothing was tested on it", ""
+        return f"SKIPPED: Python {release} is not installed here: nothing was tested on it"
     passed, printed = check(environment(python, release))
-    return f"Python {release}: {'passed' if passed else FAILED}", printed
+    print(f"\n{printed}", end="", flush=True)
+    return f"Python {release}: {'passed' if passed else FAILED}"
 
 
 def main(releases: list[str]) -> int:
-    """The exit code: 1, if something failed on a release that is there. Each release keeps one core busy. All is
-    printed at the end, in one piece: other tests run beside these."""
+    """The exit code: 1, if something failed on a release that is there. Each release keeps one core busy."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes, printed = zip(*pool.map(outcome, releases), strict=True)
-    print("\n" + "".join(printed) + "\n".join(outcomes), flush=True)
+        outcomes = list(pool.map(outcome, releases))
+    print("\n".join(outcomes), flush=True)
     return int(any(line.endswith(FAILED) for line in outcomes))
 
 

@@ -71,6 +71,8 @@ SETTINGS = {
     "CORE__DAGBAG_IMPORT_TIMEOUT": "300",
     "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "400",
     "API__EXPOSE_CONFIG": "True",
+    # The database is on this machine, and is not restarted: each connection is good.
+    "DATABASE__SQL_ALCHEMY_POOL_PRE_PING": "False",
     "LOGGING__COLORED_CONSOLE_LOG": "False",
     # New and changed files are seen within a second; unchanged ones are left alone (see Airflow.parse_again).
     "DAG_PROCESSOR__REFRESH_INTERVAL": "1",
@@ -79,7 +81,7 @@ SETTINGS = {
     # A DAG that its file had no more when it was last read is gone soon.
     "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "3",
     "DAG_PROCESSOR__PARSING_PROCESSES": "1",
-    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.6",
     "SCHEDULER__JOB_HEARTBEAT_SEC": "2",
     "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
     "SCHEDULER__PARSING_CLEANUP_INTERVAL": "5",
