@@ -187,20 +187,19 @@ class _Loading:
         )
         self.findings += all_rules(view)
         kind = dict(registry.resolved()).get("type", "confluent") if filled.get("registry") else ""
-        self.findings += self._rules_within(
-            "decode", TypeAdapter(AnyDecode), partial(decode_findings, registry=kind), filled
-        )
-        self.findings += self._rules_within("interval", TypeAdapter(IntervalRules), interval_findings, filled)
+        self.findings += self._rules_within("decode", AnyDecode, partial(decode_findings, registry=kind), filled)
+        self.findings += self._rules_within("interval", IntervalRules, interval_findings, filled)
         if not self.filled:  # how a pinned job was scheduled need not satisfy rules of later versions
-            self.findings += self._rules_within("airflow", TypeAdapter(Airflow), airflow_findings, filled)
+            self.findings += self._rules_within("airflow", Airflow, airflow_findings, filled)
 
     def _rules_within(
-        self, name: str, model: TypeAdapter[S], rules: Callable[[S], Iterator[Finding]], filled: Mapping[str, Any]
+        self, name: str, kind: Any, rules: Callable[[S], Iterator[Finding]], filled: Mapping[str, Any]
     ) -> list[Finding]:
-        """Of a section whose values are sound, each for itself."""
+        """Of a section whose values are sound, each for itself. kind: the section's type."""
         if name not in filled or any(finding.path[:1] == (name,) for finding in self.findings):
             return []
-        return list(rules(model.validate_python(filled[name], context=self.context)))
+        section: S = TypeAdapter(kind).validate_python(filled[name], context=self.context)
+        return list(rules(section))
 
     def _lenient(self, model: type[M], data: Any) -> M:
         """As much of a section as is sound: faulty keys have their defaults."""

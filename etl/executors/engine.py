@@ -43,9 +43,7 @@ class Engine:
             return
         choice = choose(job, size=offsets * ASSUMED_BYTES, needs_spark=None, spark=_spark_here())
         if choice.executor == "local":
-            from kseg.etl.executors.local.server_process import ServerProcess
-
-            self._server = ServerProcess()
+            self._server = self._started()
 
     def choose(self, *, size: float | None, needs_spark: str | None) -> EngineChoice:
         """Choose the executor of a run, and report the choice. The arguments are those of `executors.choice.choose`.
@@ -102,9 +100,8 @@ class Engine:
             from kseg.etl.executors.local.pool import LocalExecutor
 
             if self._local is None:
-                self._local = LocalExecutor(attempts=self.spark.job.run.task_attempts, server=self._server)
-                self._server = None  # the executor ends it
-            self._local.start()
+                server, self._server = self._server or self._started(), None  # the executor ends it
+                self._local = LocalExecutor(attempts=self.spark.job.run.task_attempts, server=server)
             return self._local
         if choice.executor == "connect":
             from kseg.etl.executors.connect import ConnectExecutor
@@ -113,6 +110,11 @@ class Engine:
         from kseg.etl.executors.spark import SparkExecutor
 
         return SparkExecutor(self.spark.context())
+
+    def _started(self) -> ServerProcess:
+        from kseg.etl.executors.local.server_process import ServerProcess
+
+        return ServerProcess(files=self.spark.job.source.segments is not None)
 
     def _end_server(self) -> None:
         if self._server is not None:

@@ -23,89 +23,86 @@ from kseg.etl.places import unusable
 
 
 class _Cause(NamedTuple):
-    words: re.Pattern[str]
+    """words: a regular expression, compiled when the first error is looked up: all commands load this module."""
+
+    words: str
     permanent: bool
     remedy: str
 
 
-def _errno(*numbers: int) -> re.Pattern[str]:
+def _errno(*numbers: int) -> str:
     """Errors of the operating system, as Python, Rust's Display and Rust's Debug write them."""
     one = "|".join(map(str, numbers))
-    return re.compile(rf"\[Errno ({one})\]|\(os error ({one})\)|\bOs \{{ code: ({one}),")
+    return rf"\[Errno ({one})\]|\(os error ({one})\)|\bOs \{{ code: ({one}),"
 
 
 _CAUSES = (
     _Cause(
-        re.compile(r"URL scheme is not allowed"),
+        r"URL scheme is not allowed",
         True,
         "give an https endpoint; if plain http is really meant, set AWS_ALLOW_HTTP=true (the option `allow_http`)",
     ),
     _Cause(
-        re.compile(r"received corrupt message of type InvalidContentType"),
+        r"received corrupt message of type InvalidContentType",
         True,
         "the endpoint does not use TLS: check its port; if plain http is really meant, give the endpoint "
         "with http:// and set AWS_ALLOW_HTTP=true (the option `allow_http`)",
     ),
     _Cause(
-        re.compile(r"invalid peer certificate"),
+        r"invalid peer certificate",
         True,
         "name a file with the authorities to trust (PEM) in SSL_CERT_FILE, for the driver and for the executors "
         "(spark.executorEnv.SSL_CERT_FILE); connect by a name that the certificate has; renew an expired certificate",
     ),
     # Before the stores' own errors: these are of the instance metadata service, used when no credentials are set.
     _Cause(
-        re.compile(r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/"),
+        r"http://(169\.254\.\d+\.\d+|metadata[.\w]*)/",
         False,
         "no credentials are set and this machine provides none: set them (AWS_ACCESS_KEY_ID and "
         "AWS_SECRET_ACCESS_KEY, or what the store takes), if it was not meant to",
     ),
     _Cause(
-        re.compile(
-            r"Generic Config error|Missing (AccessKeyId|SecretAccessKey)|(Account|Container name) must be specified"
-        ),
+        r"Generic Config error|Missing (AccessKeyId|SecretAccessKey)|(Account|Container name) must be specified",
         True,
         "check the store's configuration: environment variables and options",
     ),
     _Cause(
-        re.compile(r"Unknown scheme: |Unable to recognise URL"),
+        r"Unknown scheme: |Unable to recognise URL",
         True,
         "give a local path, or the URL of a store that delta-rs knows, as in s3://bucket/folder",
     ),
     _Cause(
-        re.compile(r"NoSuchBucket|NO_SUCH_BUCKET|ContainerNotFound|The specified bucket does not exist"),
+        r"NoSuchBucket|NO_SUCH_BUCKET|ContainerNotFound|The specified bucket does not exist",
         True,
         "check the name of the bucket, and endpoint, region and account; the bucket has to exist before the first run",
     ),
     _Cause(
-        re.compile(r"incorrectly configured region|AuthorizationHeaderMalformed|PermanentRedirect"),
+        r"incorrectly configured region|AuthorizationHeaderMalformed|PermanentRedirect",
         True,
         "set AWS_REGION to the bucket's region, or AWS_ENDPOINT_URL to the store's address",
     ),
     _Cause(
-        re.compile(r"501 Not Implemented"),
+        r"501 Not Implemented",
         True,
         "use a store with conditional PUTs (If-None-Match): commits depend on them",
     ),
     _Cause(
-        re.compile(
-            r"status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))|"
-            r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE|SIGNATURE_DOES_NOT_MATCH|"
-            r"UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION_TOKEN|REQUEST_TIME_TOO_SKEWED)",
-            re.IGNORECASE,
-        ),
+        r"(?i)status code\W+(401 Unauthorized|403 Forbidden)(?!.*(RateLimit|SlowDown|Throttl))|"
+        r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_SIGNATURE|SIGNATURE_DOES_NOT_MATCH|"
+        r"UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION_TOKEN|REQUEST_TIME_TOO_SKEWED)",
         True,
         "give credentials that may read, list, write and delete below this path; the clock has to be right, too",
     ),
     _Cause(_errno(errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTDIR), True, MAY_WRITE),
     # The file was in a listing just before.
     _Cause(
-        re.compile(r"File not found: \S*_delta_log/"),
+        r"File not found: \S*_delta_log/",
         False,
         "run it again: the file was removed while it was read, as clean-ups of a table's log do; if it stays missing, "
         "restore it",
     ),
     # The store has completed the upload, but the response was lost: for the repeated request, the upload is unknown.
-    _Cause(re.compile(r"NoSuchUpload"), False, "run it again: the store lost an answer while a file was uploaded"),
+    _Cause(r"NoSuchUpload", False, "run it again: the store lost an answer while a file was uploaded"),
     _Cause(_errno(errno.ENOSPC, errno.EDQUOT), False, "free space there, or raise the quota"),
 )
 
@@ -171,7 +168,7 @@ def store_error(
     """
     text = store_words(error)
     message = f"{doing}: {text}"
-    cause = next((cause for cause in _CAUSES if cause.words.search(text)), None)
+    cause = next((cause for cause in _CAUSES if re.search(cause.words, text)), None)
     if cause is None:
         kind = RetriableFailure if isinstance(error, OSError) else otherwise
         return kind(message, **address)

@@ -8,7 +8,6 @@ from kseg.etl.config.job import Job
 from kseg.etl.errors import listed
 from kseg.etl.ledger.events import INCREMENTAL
 from kseg.etl.ledger.state import RunState
-from kseg.etl.planning.backfill import files_of
 
 
 def change_since(job: Job, run: RunState, *, copy: bool) -> str | None:
@@ -22,6 +21,8 @@ def change_since(job: Job, run: RunState, *, copy: bool) -> str | None:
     if run.chain == INCREMENTAL or (segments is not None and not copy):
         return None  # files that the job file names are the job's log, wherever they are by now
     # What one copy lacks, another one or the brokers may have: it would be recorded as lost.
+    from kseg.etl.planning.backfill import files_of  # backfills and intervals are planned in other runs
+
     planned, now = files_of(run), frozenset(segments.paths if segments is not None else ())
     if planned == now:
         return None

@@ -15,7 +15,6 @@ from kseg.etl.source.brokers.prefetch import fetch_chunks, prefetch
 from kseg.etl.source.brokers.prefetch_many import RangesTogether
 from kseg.etl.source.decode_options import DecodeOptions
 from kseg.etl.source.errors import OutOfMemoryError
-from kseg.etl.source.files import chunks
 from kseg.etl.source.origin import LogFiles, Origin
 from kseg.etl.source.range_result import MAX_DAMAGES, LostRange, RangeResult
 from kseg.etl.source.record_chunk import FetchStats, RecordChunk
@@ -223,6 +222,8 @@ class RangeReader:
         wanted = options.fetch
         if isinstance(self._origin, LogFiles):
             # A file's answers share one buffer, so none may be read ahead; the page cache has no latency to hide.
+            from kseg.etl.source.files import chunks  # workers that read from brokers do without
+
             return chunks.read_chunks(self.task, self._origin, wanted, stats)
         if self._together is not None:
             return self._together.answers(self.task, wanted, stats)

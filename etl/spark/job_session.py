@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from kseg.etl.config.job import Job
 from kseg.etl.errors import ConfigurationError
 from kseg.etl.spark.catalogs import catalog_names, refuse_before_start, refuse_forgetful
-from kseg.etl.spark.spark_errors import silence_query_contexts
 from kseg.etl.telemetry.events import SparkStarted
 from kseg.etl.telemetry.progress import NULL_PROGRESS, Progress
 from kseg.etl.telemetry.stopwatch import Stopwatch
@@ -53,6 +52,8 @@ class JobSession:
             with self.stopwatch.phase("spark"):
                 self._session = self._open_session(delta=delta or self._needs_delta)
                 self._check_catalog(self._session)
+            from kseg.etl.spark.spark_errors import silence_query_contexts
+
             silence_query_contexts()
             if self.remote:
                 conf = {key: self._session.conf.get(key, "") or "" for key in ("spark.app.id", "spark.master")}

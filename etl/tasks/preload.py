@@ -6,8 +6,10 @@ from __future__ import annotations
 import gc
 
 
-def preload() -> None:
+def preload(*, files: bool = True) -> None:
     """Load what tasks need, and call each compiled function once: its machine code is loaded when it is first called.
+
+    files: tasks may read log files.
 
     Nothing of it starts a thread, so that the process may fork afterwards. All of it stays until the process ends, so
     the garbage collector does not search it.
@@ -15,6 +17,8 @@ def preload() -> None:
     gc.disable()
     try:
         _load()
+        if files:
+            import kseg.etl.source.files.chunks  # noqa: F401
     finally:
         gc.freeze()
         gc.enable()

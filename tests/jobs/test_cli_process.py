@@ -107,6 +107,7 @@ unwanted = {"numba", "pyspark", "pandas"}
 if sys.argv[1:3] == ["ingest", "orders.yaml"]:  # nothing to do: it looks at ledger, table, topic and group
     unwanted |= {"numpy", "pyarrow", "http.client", "psutil", "tenacity"}
     unwanted |= {f"kseg.etl.{name}" for name in ("decoding.kinds", "planning.schemas", "transform.transform")}
+    unwanted |= {f"kseg.etl.{name}" for name in ("planning.backfill", "planning.interval", "spark.spark_errors")}
     unwanted |= {f"kseg.client.{name}" for name in ("admin", "fetch", "registry")}
     unwanted |= {f"kseg.client.security.{name}" for name in ("saslconfig", "tokens")}
     unwanted |= {f"kseg.client.protocol.messages.{name}" for name in ("configs", "share_groups", "streams_groups")}

@@ -26,11 +26,11 @@ _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
-def main(fileno: int) -> NoReturn:
+def main(fileno: int, *, files: bool) -> NoReturn:
     """Fork a worker for each socket that the driver sends, until the driver closes the control socket or ends. Never
     returns: the process ends without the interpreter's finalization, for which the driver would wait.
 
-    fileno: the control socket's file descriptor.
+    fileno: the control socket's file descriptor. files: tasks may read log files.
     """
     from kseg.etl.tasks.preload import preload
 
@@ -40,9 +40,9 @@ def main(fileno: int) -> NoReturn:
         os.dup2(_STDERR, _STDOUT)
     signal.signal(signal.SIGCHLD, lambda *_: _wait_for_workers(os.WNOHANG))
     with contextlib.suppress(Exception):  # a task gets the same error, and can report it
-        preload()
+        preload(files=files)
     while True:
-        message, files, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+        message, received, _, _ = socket.recv_fds(control, _MESSAGE, 1)
         if not message:
             _wait_for_workers(0)
             sys.stdout.flush()
@@ -51,8 +51,8 @@ def main(fileno: int) -> NoReturn:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             control.close()
-            serve(socket.socket(fileno=files[0]))
-        os.close(files[0])
+            serve(socket.socket(fileno=received[0]))
+        os.close(received[0])
 
 
 def _wait_for_workers(options: int) -> None:

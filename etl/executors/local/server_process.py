@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 _FORK: Final = b"f"
 _END_SECONDS: Final = 5.0
 _START: Final = (
-    "import sys; number, *sys.path = sys.argv[1:]; from kseg.etl.executors.local.server import main; main(int(number))"
+    "import sys; number, files, *sys.path = sys.argv[1:]; "
+    "from kseg.etl.executors.local.server import main; main(int(number), files=files == 'files')"
 )
 """The server's program: it finds modules where the driver does, and not first in the working folder, as `-m` would."""
 
 
 class ServerProcess:
-    """A running process that forks workers, see `etl.executors.local.server`."""
+    """A running process that forks workers, see `etl.executors.local.server`. files: tasks may read log files."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, files: bool = True) -> None:
         self._control, other = socket.socketpair()
         with other:
             # Unbuffered: what a step has printed is not lost when its process is ended.
-            command = [sys.executable, "-u", "-c", _START, str(other.fileno()), *search_path()]
+            source = "files" if files else "brokers"
+            command = [sys.executable, "-u", "-c", _START, str(other.fileno()), source, *search_path()]
             # In a session of its own: Ctrl-C in a terminal is the driver's, which then ends the workers.
             self._process = subprocess.Popen(
                 command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True

@@ -310,7 +310,7 @@ def local_home(
     """As `home`, of jobs that run on the local engine: for tests whose subject is the ledger or a table."""
     shared = SimpleNamespace(fork=local_server.fork, close=lambda: None)
     for module in (pool, server_process):
-        monkeypatch.setattr(module, "ServerProcess", lambda: shared)
+        monkeypatch.setattr(module, "ServerProcess", lambda **_: shared)
     return functools.partial(_local_home, tmp_path, records)
 
 

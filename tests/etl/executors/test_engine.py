@@ -48,11 +48,37 @@ class Unused:
         run = SimpleNamespace(engine=engine, local_below=1000, task_attempts=4)
         target = TargetName("/lake/orders", None)
         sink = SimpleNamespace(widen=False, cluster_by=(), routes=None, targets={"*": target})
-        self.job = SimpleNamespace(run=run, spark=SimpleNamespace(remote=None), transform=(), sink=sink)
+        self.job = SimpleNamespace(
+            run=run, spark=SimpleNamespace(remote=None), transform=(), sink=sink, source=SimpleNamespace(segments=None)
+        )
         self.progress = SimpleNamespace(event=lambda _: None)
 
     def close(self) -> None:
         pass
+
+
+class Started:
+    """In place of a server process."""
+
+    def __init__(self, *, files: bool) -> None:
+        self.files, self.closed = files, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """The processes that were started."""
+    made: list[Started] = []
+    monkeypatch.setattr("kseg.etl.executors.engine._spark_here", lambda: "none")
+
+    def start(**options: bool) -> Started:
+        made.append(Started(**options))
+        return made[-1]
+
+    monkeypatch.setattr(server_process, "ServerProcess", start)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -65,34 +91,14 @@ class Unused:
     ],
 )
 def test_a_small_read_is_local_if_the_job_may_use_processes(
-    engine: str, size: int | None, executor: type | None, monkeypatch: pytest.MonkeyPatch
+    engine: str, size: int | None, executor: type | None, started: list[Started]
 ) -> None:
-    monkeypatch.setattr("kseg.etl.executors.engine._spark_here", lambda: "none")
-    monkeypatch.setattr(LocalExecutor, "start", lambda self: None)
     session: Any = Unused(engine)
     of_job = Engine(session)
     found = of_job.local(size=size)
     assert (None if found is None else type(found)) is executor
     if found is not None:
         assert of_job.local(size=size) is found is of_job.executor(), "reads share the processes"
-
-
-class Started:
-    """In place of a server process."""
-
-    closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
-    """The processes that were started."""
-    made: list[Started] = []
-    monkeypatch.setattr("kseg.etl.executors.engine._spark_here", lambda: "none")
-    monkeypatch.setattr(server_process, "ServerProcess", lambda: made.append(Started()) or made[-1])
-    return made
 
 
 @pytest.mark.parametrize(
@@ -148,3 +154,14 @@ def test_a_process_that_the_run_does_not_use_is_ended(started: list[Started]) ->
     of_job.expect(0)
     of_job.choose(size=0, needs_spark="the table has to be written by Spark")
     assert [process.closed for process in started] == [True]
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_worker_processes_load_readers_of_files_only_for_a_job_that_reads_files(
+    files: bool, started: list[Started]
+) -> None:
+    session: Any = Unused("local")
+    session.job.source.segments = object() if files else None
+    Engine(session).expect(1)
+    Engine(session).local(size=1)
+    assert [process.files for process in started] == [files, files]

@@ -108,9 +108,9 @@ FIRST = """
 import sys
 from kseg.etl.executors.local import server_process
 class Observed(server_process.ServerProcess):
-    def __init__(self):
+    def __init__(self, **options):
         loaded.extend({"kseg.etl.run.land", "kseg.etl.tasks.packs"} & set(sys.modules))
-        super().__init__()
+        super().__init__(**options)
 loaded, server_process.ServerProcess = [], Observed
 from kseg.jobs.cli import cli
 code = cli.main(["ingest", sys.argv[1]], prog_name="kseg", standalone_mode=False)
