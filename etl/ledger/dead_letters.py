@@ -3,7 +3,7 @@
 A dead letter is an address and the run that could not decode its record. Its state is
 
     open       the record has not landed since
-    expired    open, but retention has deleted the dead letter
+    expired    open or unknown, but retention has deleted the dead letter
     redriven   a later redrive has landed the record (`kseg redrive`)
     replaced   a later replacement has read the record again: it is a row now, or a dead letter of that run; or the
                replacement was abandoned after its commit, and the next run that plans the offset reads it again
@@ -111,8 +111,9 @@ class LetterStates:
             return "kept"
         lost = foreign is not None
         generation = (generation_of_lost if lost else generation_read)(state, letter.run_id, tp)
+        gone = has_expired(state.expired_letters, letter.run_id, tp, letter.offset)
         if generation is None:
-            return "unknown"
+            return "expired" if gone else "unknown"
         is_current = letter.offset < state.current_below(tp, generation)
         if not is_current:  # whatever has become of it: the offset has another record now, and maybe its own letter
             return "stale"
@@ -123,11 +124,9 @@ class LetterStates:
                 again = MODES[by.mode].letters
                 assert again is not None
                 return again
-        if lost:
-            return "unknown"
-        if letter.offset not in state.landed(tp):
+        if not lost and letter.offset not in state.landed(tp):
             return "pending"
-        return "expired" if has_expired(state.expired_letters, letter.run_id, tp, letter.offset) else "open"
+        return "expired" if gone else "unknown" if lost else "open"
 
     def has_run(self, letter: Letter) -> bool:
         """Whether it is known which job and ledger the letter's run is of, and so which generation it has read: by the

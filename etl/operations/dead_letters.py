@@ -34,7 +34,7 @@ class DeadLetters:
         self._state = state
         states = LetterStates(state)
         self._by_table: dict[str, Counter[str]] = {}
-        self._expired = Counter(letter.run_id for letter in states.expired())
+        self._expired = Counter(one.run_id for one in states.expired() if not states.is_of_lost(one.run_id))
         by_run: dict[str, list[Letter]] = {}
         open_ones: list[Letter] = []
         of_lost: list[Letter] = []

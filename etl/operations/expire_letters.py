@@ -119,7 +119,7 @@ def _event(state: JobState, table: str, letters: Iterable[Letter], before: datet
         assert before is not None
         planned = any(one.offset in reserved.get(one.tp, EMPTY) for one in of_run)
         ended = _ended_before(state.runs[run_id], before) if run_id in state.runs else dropped < before
-        if planned or not ended or not states.is_own(run_id):
+        if planned or not ended or not (states.is_own(run_id) or states.is_of_lost(run_id)):
             continue
         new = [one for one in of_run if not has_expired(state.expired_letters, run_id, one.tp, one.offset)]
         if new:
@@ -139,7 +139,7 @@ def _ended_before(run: RunState, before: datetime) -> bool:
 
 
 def _dropped_until(state: JobState) -> datetime:
-    """A time before which all runs ended that a summary has dropped.
+    """A time before which all runs ended that a summary has dropped, and those of lost ledgers.
 
     Only incremental runs are dropped, the oldest first, and each ends before the next one is planned. Runs of other
     chains stay in the ledger for ever: they may be older than a dropped run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from confluent_kafka import Producer
 from kseg.etl.errors import Refused
 from kseg.etl.ledger import maintenance
 from kseg.etl.operations.maintain import MaintenanceReport, MaintenanceRequest, maintain_job
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
 from kseg.etl.operations.status import status
 from kseg.etl.operations.verify import verify
 
@@ -67,6 +69,11 @@ def letters(job: Any) -> list[int]:
     return sorted(job.table("dead").to_pyarrow_table()["offset"].to_pylist())
 
 
+def rows(job: Any) -> list[int]:
+    (table,) = (name for name in job.tables if name != "dead")
+    return sorted(job.table(table).to_pyarrow_table()["_kseg_offset"].to_pylist())
+
+
 def assert_accounted(job: Any, rows: int, **counts: int) -> None:
     found = verify(job.job)
     assert found.findings == []
@@ -106,6 +113,40 @@ def test_expired_letters_are_deleted_and_stay_accounted_for(job: Any, monkeypatc
     assert letters(job) == [3], "read again from Kafka, where the record still is"
     assert status(job.job).dead_letters["open"] == 1
     assert verify(job.job).ok
+
+
+def produce(job: Any, *values: bytes) -> None:
+    producer = Producer(job.records.settings)
+    for value in values:
+        producer.produce(job.topics[0], value=value)
+    assert producer.flush(60) == 0
+
+
+def test_letters_of_a_lost_ledger_have_a_way_out_where_kafka_has_lost_their_records(job: Any) -> None:
+    """They stayed `unknown` for ever, whatever the retention of dead letters."""
+    job.ingest()
+    mend(job).redrive(where='"offset" = 1')
+    shutil.rmtree(job.folder / "ledger")
+    rebuild_ledger(job.job)
+    job.records.delete_records(job.topics[0], 0, 6)
+    produce(job, GOOD)
+    job.ingest()
+    assert status(job.job).dead_letters == {"unknown": 3}
+    with pytest.raises(Refused) as refused:
+        job.backfill(mode="replace", from_=[f"{job.topics[0]}:0:4"], to=[f"{job.topics[0]}:0:5"])
+    assert refused.value.code == "data-lost"
+    landed = rows(job)
+    kept = job.table("dead").to_pyarrow_table().sort_by("offset").to_pylist()
+    produce(job, *[row["value"] for row in kept if row["offset"] not in landed])
+    job.ingest()
+    assert rows(job) == [0, 1, 2, 5, 6, 8]
+    assert status(job.job).dead_letters == {"open": 1, "unknown": 3}
+    (found,) = expire(job).letters
+    assert (found.expired, found.deleted, letters(job)) == ({"open": 1, "unknown": 3}, 4, [])
+    assert status(job.job).dead_letters == {"expired": 4}
+    assert job.redrive().status == "nothing-to-do"
+    checked = verify(job.job)
+    assert checked.ok, checked.findings
 
 
 def test_letters_of_a_restored_table_do_not_expire(job: Any) -> None:

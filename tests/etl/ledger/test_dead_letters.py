@@ -182,6 +182,14 @@ def test_a_letter_of_a_lost_ledger_is_known_once_a_run_of_this_one_has_read_its_
     assert not any(states.is_of_lost(run_id) for run_id in ("r1", "again", ""))
 
 
+@pytest.mark.parametrize("runs", [None, LostRuns({}, {})])
+def test_a_letter_of_a_lost_ledger_that_has_expired_is_no_longer_unknown(landed: Any, runs: LostRuns | None) -> None:
+    run_id = incremental_run_id("lost", "orders", 1)
+    gone = {run_id: {TP: OffsetSet.single(2, 3)}}
+    state = replace(landed.state, lost_ledgers=("lost",), lost_runs=runs, expired_letters=gone)
+    assert LetterStates(state).count([letter(2, run_id), letter(3, run_id)]) == {"expired": 1, "unknown": 1}
+
+
 def test_a_letter_of_a_lost_ledger_is_stale_where_its_offset_is_known_to_be_another_record_s(landed: Any) -> None:
     """A rebuilt ledger knows since which run the newest generation was read, or only that there was an older one."""
     old, new = (incremental_run_id("lost", "orders", number) for number in (1, 7))

@@ -54,6 +54,16 @@ def test_letters_of_a_run_that_a_summary_has_dropped_stay_for_their_retention(la
     assert expired(known, NOW + timedelta(days=8)) == {DROPPED}
 
 
+def test_letters_of_a_lost_ledger_expire_by_the_runs_since_it_was_rebuilt() -> None:
+    """They were `unknown` for ever: no run of this ledger shows when theirs ended."""
+    of_lost, of_another = (incremental_run_id(*of, 1) for of in (("lost", "orders"), ("lost", "invoices")))
+    letters = [Letter(*TP, 5, run_id) for run_id in (of_lost, of_another)]
+    for age, gone in ((8, {of_lost}), (6, set())):
+        known = replace(state(run("r2", "incremental", NOW - timedelta(days=age))), lost_ledgers=("lost",))
+        event = _event(known, "dead", letters, NOW - timedelta(days=7))
+        assert (set(event.runs), event.counts) == (gone, {"unknown": 1} if gone else {})
+
+
 def test_letters_of_a_dropped_run_expire_by_the_incremental_run_after_it() -> None:
     following = run("r2", "incremental", NOW - timedelta(days=8))
     assert expired(state(OLD, following)) == {DROPPED}
