@@ -83,7 +83,7 @@ def accept_table(
         if not report.incident:
             return report
         if access is not None and now is not None:
-            refuse_unknown_runs(state, name, access.transactions(state.job_app, now))
+            refuse_unknown_runs(state, context.targets, name, access.transactions(state.job_app, now))
         _refuse_unfinished(context, state, name, access)
         if verify_rows:
             _verify(job, report, progress)

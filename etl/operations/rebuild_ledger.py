@@ -16,15 +16,16 @@ twice; but rows that were deleted land again, if no history shows them. This inf
 boundaries of intervals, offsets given up, the list of backfills, unfinished runs, and topic ids. So a topic that was
 created again is not detected.
 
-Drivers of the lost ledger are fenced first: by its transactional id, and by an app transaction that closes each table
-to the lost ledger, which every commit checks.
+Drivers of the lost ledger are fenced, by its transactional id, and by an app transaction that closes each table to the
+lost ledger, which every commit checks. What they have landed until then is read as well. All that is refused is refused
+before: a lost ledger that is found again would be of no use behind the fence.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,9 +41,9 @@ from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import EMPTY, Interval, OffsetSet, union_of
 from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
-from kseg.etl.ledger.values import APP_ROOT, app_owners, closed_app_id
+from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners, closed_app_id
 from kseg.etl.operations.set_aside import set_aside
-from kseg.etl.operations.table_history import TableHistory
+from kseg.etl.operations.table_history import TableHistory, has_only
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import OPTION, first_offsets
@@ -56,6 +57,7 @@ from kseg.etl.tables.values import RunCommit
 from kseg.etl.telemetry.progress import Progress
 
 LOST: Final = "--lost-ledger"
+_FENCE: Final = "ledger-rebuilt"
 _UNMARKED: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -122,10 +124,9 @@ def rebuild_ledger(
             return found.report("dry-run")
         with context.run_lease(ev.INCREMENTAL, take_over=take_over) as lease:
             before = _Rebuilding.of(context, lost, accepted)
+            before.read_rows()
             before.fence_lost_drivers(lease)
-            # Read again: until the fence a lost driver may have landed, and committed the group's offsets.
-            found = _Rebuilding.of(context, before.lost, accepted)
-            found.read_rows()
+            found = before.read_behind_fence(accepted)
             events = found.events()
             lease.transition(lambda _: events)
         return found.report("rebuilt")
@@ -143,8 +144,9 @@ class _Rebuilding:
 
     named: ledgers in the tables. asked: the changes to accept. began: first offsets of runs that may not have landed in
     all of their tables. accepted: by partition, the offset from which on the log differs from the tables' rows. beside:
-    existing tables of dead letters and quarantined bytes. of_unknown: landed offsets of runs of which nothing else is
-    known: where they began is not, so no run starts with these. lost_runs: the generations that runs have read."""
+    existing tables of dead letters and quarantined bytes. states: of all tables, before they were read. of_unknown:
+    landed offsets of runs of which nothing else is known: where they began is not, so no run starts with these.
+    lost_runs: the generations that runs have read."""
 
     context: JobContext
     snapshot: SourceSnapshot
@@ -154,6 +156,7 @@ class _Rebuilding:
     named: tuple[str, ...]
     lost: tuple[str, ...]
     asked: tuple[str, ...]
+    states: Mapping[str, TableState] = field(default_factory=dict)
     landed: dict[TopicPartition, OffsetSet] = field(default_factory=dict)
     reopened: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     began: dict[TopicPartition, int] = field(default_factory=dict)
@@ -169,19 +172,21 @@ class _Rebuilding:
         job, snapshot = context.job, context.inputs.snapshot()
         tables: dict[str, TableAccess] = {}
         found: dict[str, Mapping[str, int]] = {}
+        states: dict[str, TableState] = {}
         beside = [table for _, table in side_tables_of(job)]
         for table in [*sorted(job.sink.tables_of(snapshot.topics)), *beside]:
             access = context.targets.access(table)
             now = access.state() if access is not None else None
             if access is not None and now is not None:
                 tables[table], found[table] = access, access.transactions(APP_ROOT, now)
+                states[table] = now
         there = {table: tables.pop(table) for table in beside if table in tables}
         group = context.inputs.group_view(snapshot.partitions)
         owners = {owner for of_table in found.values() for owner in app_owners(of_table)}
         named = tuple(sorted(ledger for ledger, name in owners if name == job.name))
-        firsts = first_offsets(snapshot, accepted)
-        asked = tuple(accepted)
-        rebuilding = cls(context, snapshot, group, tables, found, named, (), asked, accepted=firsts, beside=there)
+        asked, firsts = tuple(accepted), first_offsets(snapshot, accepted)
+        read = (context, snapshot, group, tables, found, named)
+        rebuilding = cls(*read, lost=(), asked=asked, states=states, accepted=firsts, beside=there)
         rebuilding.lost = rebuilding._lost_ledgers(lost)
         return rebuilding
 
@@ -222,9 +227,18 @@ class _Rebuilding:
             for table in self.found:
                 target = self._target(table)
                 with target.exclusively(lease, wait=context.deadline.left()):
-                    target.remove_run(RunCommit("ledger-rebuilt", closed_app_id(app_id), 1))
+                    target.remove_run(RunCommit(_FENCE, closed_app_id(app_id), 1))
                     last = max(newest, context.targets.transaction_version(table, app_id))
-                    target.remove_run(RunCommit("ledger-rebuilt", app_id, last + 1))
+                    target.remove_run(RunCommit(_FENCE, app_id, last + 1))
+
+    def read_behind_fence(self, accepted: Sequence[str]) -> _Rebuilding:
+        """The same once no lost driver lands any more, nor commits the group's offsets: the tables are read again only
+        where anyone has committed since they were read."""
+        found = _Rebuilding.of(self.context, self.lost, accepted)
+        if has_only({**found.tables, **found.beside}, _FENCE, self.states):
+            return replace(self, group=found.group)
+        found.read_rows()
+        return found
 
     def _target(self, table: str) -> Target:
         targets = self.context.targets

@@ -10,6 +10,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.ledger.lost_runs import LostRuns
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import parse_run_id
+from kseg.etl.ledger.values import TableState
 from kseg.etl.tables.protocol import TableAccess
 from kseg.etl.tables.values import CommitRecord
 
@@ -142,6 +143,22 @@ class TableHistory:
                 end = min(end, self.changes[tp].first)
             if offsets := OffsetSet.single(start, end):
                 yield tp, offsets
+
+
+def has_only(tables: Mapping[str, TableAccess], run: str, since: Mapping[str, TableState]) -> bool:
+    """Whether all commits to these tables since their states are in the histories, and are of this run; False where
+    there is another table than those with a state."""
+    return tables.keys() == since.keys() and all(_has_only(tables[name], run, since[name]) for name in tables)
+
+
+def _has_only(access: TableAccess, run: str, since: TableState) -> bool:
+    now = access.state()
+    if now is None or now.id != since.id:
+        return False
+    commits = list(access.history(since))
+    return len(commits) == now.version - since.version and all(
+        commit.details.get("run", commit.details.get("kseg")) == run for commit in commits
+    )
 
 
 def _rows(commit: CommitRecord) -> int | None:

@@ -44,6 +44,9 @@ class TargetTables(Protocol):
             Refused: the table is not what the ledger last recorded.
         """
 
+    def transaction_version(self, table: str, app_id: str) -> int:
+        """The version of an app's last transaction in the table, 0 where it has none."""
+
     def refuse_other_ledger(self, table: str, known: Collection[str]) -> None:
         """Raises Refused (`ledger-lost`) if the job landed rows in the table with another ledger than these."""
 

@@ -20,11 +20,11 @@ from kseg.etl.ledger.state import JobState, RunState
 from kseg.etl.ledger.table_names import current_names
 from kseg.etl.places import one_scheme
 from kseg.etl.planning.group_reconciliation import committed_epochs
-from kseg.etl.planning.inputs import InputReader
+from kseg.etl.planning.inputs import InputReader, TargetTables
 from kseg.etl.planning.plan import PlanInputs
 from kseg.etl.planning.source_identity import check_source, ends_of_epochs
 from kseg.etl.planning.table_rules import depends_on_rules, rules_of_tables
-from kseg.etl.tables.errors import name_abandoning, nested_tables, one_table
+from kseg.etl.tables.errors import name_abandoning, nested_tables, one_table, refuse_closed
 from kseg.etl.tables.parallel import parallel_map
 from kseg.etl.tables.side_kinds import side_tables_of
 from kseg.etl.tables.values import KnownTable, TableDescription
@@ -170,7 +170,7 @@ def _examined(inputs: InputReader, state: JobState, chain: str, tables: Iterable
     # Read after the tables: every run is planned in the ledger before it can land.
     newest = inputs.read_state()
     for table, now in found.items():
-        refuse_unknown_runs(newest, table, now.transactions)
+        refuse_unknown_runs(newest, inputs.tables, table, now.transactions)
     return found
 
 
@@ -201,7 +201,7 @@ def _refuse_nested(places: Mapping[str, str]) -> None:
             raise nested_tables(name, outer)
 
 
-def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, int]) -> None:
+def refuse_unknown_runs(state: JobState, tables: TargetTables, table: str, transactions: Mapping[str, int]) -> None:
     """A table that has landed runs which the ledger has never planned was landed with a later state of it.
 
     transactions: the last ones of the job's apps, by app id.
@@ -212,5 +212,6 @@ def refuse_unknown_runs(state: JobState, table: str, transactions: Mapping[str, 
     for app_id, version in transactions.items():
         known = state.planned_app_version(app_id)
         if version > known:
+            refuse_closed(table, app_id, lambda app: tables.transaction_version(table, app) or None)
             values = {"version": version, "chain": app_id, "known": known}
             raise Refused.of("ledger-older-than-table", values, case="plans", table=table)

@@ -185,7 +185,8 @@ LEDGER: Final[Mapping[str, Entry]] = {
             "rebuilding": Case(
                 "run {run} has rows in the table, and it is unknown whether it was a run of this job or of {job} "
                 "(ledger {ledger}), which has landed rows there too",
-                "restore the ledger from a copy; or start with a new ledger and another table",
+                "restore the ledger from a copy; or start with a new ledger, another table and another group (`ledger`,"
+                " `sink` and `group` in the job file), which reads the source from its start",
             ),
             "dead letters without runs": Case(
                 "the dead-letter table has no column {column}, so that it is not known which records its rows have",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from kseg.etl.errors import ConfigurationError, Diagnostic, KsegError, Refused, RetriableFailure
 
@@ -177,12 +177,6 @@ def side_table_by_spark(table: str, setting: str, reasons: Iterable[str]) -> Con
     )
 
 
-def ledger_older_than_table(table: str, app_id: str, done: int, asked: int) -> Refused:
-    """The table has landed what the ledger does not know of yet. done, asked: app transactions."""
-    values = {"done": done, "asked": asked}
-    return Refused.of("ledger-older-than-table", values, case="run", table=table, app_id=app_id)
-
-
 def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], int | None]) -> None:
     """Refuse a commit to a table out of which another ledger was made in the place of the run's.
 
@@ -195,6 +189,20 @@ def refuse_closed(table: str, app_id: str, transaction_version: Callable[[str], 
 
     if transaction_version(closed_app_id(app_id)) is not None:
         raise Refused.of("ledger-older-than-table", case="closed", table=table, app_id=app_id)
+
+
+def refuse_older_ledger(
+    table: str, app_id: str, done: int, asked: int, transaction_version: Callable[[str], int | None]
+) -> NoReturn:
+    """The table has landed what the ledger does not know of. done, asked: app transactions. transaction_version: as of
+    `refuse_closed`.
+
+    Raises:
+        Refused: `ledger-older-than-table`.
+    """
+    refuse_closed(table, app_id, transaction_version)
+    values = {"done": done, "asked": asked}
+    raise Refused.of("ledger-older-than-table", values, case="run", table=table, app_id=app_id)
 
 
 def table_older_than_ledger(table: str, app_id: str, found: int, landed: int) -> Refused:
@@ -234,15 +242,19 @@ def vacuum_of_nested(table: str, inside: Sequence[str]) -> VacuumOfNested:
     )
 
 
-def refuse_other_run(table: str, run_id: str, app_id: str, found: str | None) -> None:
-    """Refuse a run whose app transaction another one has taken: there are two copies of the ledger, and each plans.
+def refuse_other_run(
+    table: str, run_id: str, app_id: str, found: str | None, transaction_version: Callable[[str], int | None]
+) -> None:
+    """Refuse a run whose app transaction another one has taken: there are two copies of the ledger, and each plans; or
+    a ledger was made from the table, which takes the next one of the run's ledger.
 
-    found: the run whose commit has the app transaction; None: not known.
+    found: the run whose commit has the app transaction; None: not known. transaction_version: as of `refuse_closed`.
 
     Raises:
         Refused: `ledger-older-than-table`.
     """
     if found is not None and found != run_id:
+        refuse_closed(table, app_id, transaction_version)
         address = {"table": table, "run": run_id, "app_id": app_id}
         raise Refused.of("ledger-older-than-table", {"other": found}, case="other run", **address)
 

@@ -6,7 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from remedy_state import State, put, run_of, state
+import pytest
+from deltalake import DeltaTable
+
+from kseg.etl.decoding.rules import NEWEST, PROPERTY
+from kseg.etl.ledger import maintenance
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from remedy_state import State, landed, put, run_of, state
 
 # --- decoding
 
@@ -113,4 +119,43 @@ def two_runs_with_dead_letters(home: Any, records: Any, folder: Path) -> State:
     first, second = job.state.runs
     made.values |= {"MARK": first.partition("-")[0], "RUN": first, "OTHER": second}
     made.person.pop("decode is corrected")()
+    return made
+
+
+@state
+def two_runs_with_dead_letters_that_a_summary_dropped(home: Any, records: Any, folder: Path) -> State:
+    made = two_runs_with_dead_letters(home, records, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maintenance, "RUNS_KEPT", 0)
+        assert maintenance.summarise(made.job.ledger, made.job.document["name"], after=0)
+    assert not made.job.state.runs
+    return made
+
+
+@state
+def dead_letters_that_go_during_their_redrive(home: Any, records: Any, folder: Path) -> State:
+    """When the run has looked for the table, and before it reads it: there it gives the rows' table a column."""
+    made = two_runs_with_dead_letters(home, records, folder)
+    made.job.change(decode={"value": {"as": "text"}})
+    table = made.job.folder / "lake" / "dead"
+    made.during = ("shape:first:before", lambda: shutil.move(table, folder / "dead"))
+    made.learn = lambda: made.values.update(RUN=run_of(made.job))
+    made.person["the table is restored"] = lambda: shutil.move(folder / "dead", table)
+    return made
+
+
+@state
+def rows_that_a_later_release_decoded(home: Any, records: Any, folder: Path) -> State:
+    """Their ledger was rebuilt: the table alone has the rules that they were decoded by."""
+    made = landed(home, records, decode={"value": {"format": "string", "as": "at"}})
+    records.write(made.values["TOPIC"], 0, 5)
+    shutil.rmtree(made.job.folder / "ledger")
+    rebuild_ledger(made.job.job)
+
+    def decoded_by(rules: int) -> None:
+        table = DeltaTable(made.job.folder / "lake" / "first")
+        table.alter.set_table_properties({PROPERTY: str(rules)}, raise_if_not_exists=False)
+
+    decoded_by(NEWEST.version + 1)
+    made.person["that release is used"] = lambda: decoded_by(NEWEST.version)  # its rules are known then
     return made

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.ledger.store import Ledger
-from remedy_state import State, died, landed, put, state, state_with_s3
+from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.planning import plan
+from remedy_state import State, died, first_table, landed, put, state, state_with_s3
 
 UNSAFE = "AWS_S3_ALLOW_UNSAFE_RENAME"
 
@@ -151,6 +155,83 @@ def a_job_that_has_not_run(home: Any, records: Any, folder: Path) -> State:
     topic = records.topic(1)
     records.write(topic, 0, 6)
     return State(home(topic), records, {"TOPIC": topic})
+
+
+def _other_copy(made: State, ledger: str) -> Any:
+    """The same job with its ledger elsewhere, as another machine may run it."""
+    other = copy.copy(made.job)
+    other.folder = made.job.folder / "other"
+    other.folder.mkdir()
+    other.document = {**made.job.document, "ledger": ledger, "sink": {"path": made.values["TABLE"]}}
+    return other.change()
+
+
+@state
+def a_table_out_of_which_a_ledger_is_made_during_a_run(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    records.write(made.values["TOPIC"], 0, 5)
+    anew = made.values["LEDGER"] = str(made.job.folder / "anew")
+    made.during = ("land:first:before", lambda: rebuild_ledger(_other_copy(made, anew).job))
+    return made
+
+
+@state
+def a_ledger_that_a_new_one_was_made_in_place_of(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    records.write(made.values["TOPIC"], 0, 5)
+    anew = made.values["LEDGER"] = str(made.job.folder / "anew")
+    rebuild_ledger(_other_copy(made, anew).job)
+    return made
+
+
+@state
+def a_table_that_a_copy_of_the_ledger_lands_in_during_a_run(home: Any, records: Any, folder: Path) -> State:
+    made = landed(home, records)
+    ledger = made.job.folder / "ledger"
+    shutil.copytree(ledger, folder / "copy")
+    records.write(made.values["TOPIC"], 0, 5)
+    made.job.change(group=None)
+
+    def land_twice() -> None:
+        other = _other_copy(made, str(folder / "copy"))
+        other.ingest()
+        records.write(made.values["TOPIC"], 0, 2)
+        other.ingest()
+
+    made.during = ("land:first:before", land_twice)
+    made.person["the ledger's newest copy is restored"] = put(folder / "copy", ledger)
+    made.person["the ledger is moved away"] = lambda: shutil.move(ledger, folder / "away")
+    return made
+
+
+@state
+def rows_of_two_jobs_and_runs_that_no_log_has(home: Any, records: Any, folder: Path) -> State:
+    """Run ids as release 0.1.0 gave them, which name no job, in a table whose log was cleaned since."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(plan, "incremental_run_id", lambda *_: uuid.uuid4().hex)
+    made = landed(home, records)
+    made.at_end.append(patch.undo)
+    second = records.topic(1)
+    records.write(second, 0, 3)
+    home(second, sink={"path": made.values["TABLE"]}).ingest()
+    made.job.table("first").create_checkpoint()
+    for version in range(made.job.table("first").version()):
+        (first_table(made.job) / "_delta_log" / f"{version:020d}.json").unlink()
+    ledger = made.job.folder / "ledger"
+    shutil.copytree(ledger, folder / "newest")
+    shutil.rmtree(ledger)
+    there = [row[:3] for row in records.rows(made.values["TOPIC"], second)]
+    made.expected = lambda: there  # type: ignore[method-assign]
+    made.person["the ledger's newest copy is restored"] = put(folder / "newest", ledger)
+
+    def start_anew() -> None:
+        changes = {"ledger": "./anew", "sink": {"path": "./lake/second"}, "group": f"{made.job.group}-anew"}
+        made.job.change(**changes)
+        again = [row[:3] for row in records.rows(made.values["TOPIC"])]
+        made.expected = lambda: sorted(there + again)  # type: ignore[method-assign]
+
+    made.person["a new ledger, another table and another group are named"] = start_anew
+    return made
 
 
 # --- its events

@@ -88,6 +88,15 @@ def a_table_that_is_gone(home: Any, records: Any, folder: Path) -> State:
 
 
 @state
+def a_table_that_goes_while_it_is_accepted(home: Any, records: Any, folder: Path) -> State:
+    made = a_table_that_was_made_anew(home, records, folder)
+    table = first_table(made.job)
+    made.during = ("lease:after", lambda: shutil.move(table, folder / "away"))
+    made.person["the table is restored"] = lambda: shutil.move(folder / "away", table)
+    return made
+
+
+@state
 def a_table_that_differs(home: Any, records: Any, folder: Path) -> State:
     made = a_table_that_was_made_anew(home, records, folder)
     made.job.table("first").delete("offset = 3")

@@ -46,8 +46,8 @@ from kseg.etl.tables.errors import (
     NeedsSparkWriter,
     changed_table,
     gone_before_commit,
-    ledger_older_than_table,
     refuse_closed,
+    refuse_older_ledger,
     refuse_other_ranges,
     refuse_other_run,
 )
@@ -133,7 +133,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
             table = call.table()
             done = table.transaction_version(run.app_id)
             if done is not None and done > run.app_version:
-                raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+                refuse_older_ledger(self.name, run.app_id, done, run.app_version, table.transaction_version)
             if done == run.app_version:
                 return self._found(table, run, call.expected, call.attempt_id)
             refuse_closed(self.name, run.app_id, table.transaction_version)
@@ -155,7 +155,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
                 return None
             refuse_retention(self.name, table_properties(table))
             if done > run.app_version:
-                raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+                refuse_older_ledger(self.name, run.app_id, done, run.app_version, table.transaction_version)
             return FoundCommit(self._found(table, run, None, "").commit)
 
         return self.until_deadline(attempt)
@@ -241,7 +241,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         if there is None:
             now = table.state()
             return FoundCommit(TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=now, found=True))
-        refuse_other_run(self.name, run.run_id, run.app_id, there.run)
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run, table.transaction_version)
         details = there.details
         refuse_other_ranges(self.name, run.run_id, run.facts, details)
         mine = details.get("attempt") == attempt_id

@@ -32,7 +32,7 @@ from kseg.etl.tables.delta.log import commits_back, find_transaction, incidents_
 from kseg.etl.tables.delta.lost_files import lost_file
 from kseg.etl.tables.delta.readable import is_readable
 from kseg.etl.tables.delta.snapshots import Snapshot, Snapshots
-from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy, ledger_older_than_table, refuse_other_run
+from kseg.etl.tables.errors import NeedsSparkWriter, TableBusy, refuse_older_ledger, refuse_other_run
 from kseg.etl.tables.file_names import FileOwner
 from kseg.etl.tables.parquet.storage import TableLocation
 from kseg.etl.tables.protocol import NO_VALUES, TableAccess
@@ -344,9 +344,10 @@ class DeltaAccess(TableAccess):
             Refused: `ledger-older-than-table`.
         """
         if run.repeats and done > run.app_version:
-            raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+            refuse_older_ledger(self.name, run.app_id, done, run.app_version, table.transaction_version)
         there = find_transaction(self.log, run.app_id, run.app_version, table.version())
-        refuse_other_run(self.name, run.run_id, run.app_id, there.run if there is not None else None)
+        other = there.run if there is not None else None
+        refuse_other_run(self.name, run.run_id, run.app_id, other, table.transaction_version)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 

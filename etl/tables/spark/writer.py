@@ -31,8 +31,8 @@ from kseg.etl.tables.delta.table import DeltaAccess, table_properties, table_sch
 from kseg.etl.tables.errors import (
     changed_table,
     gone_before_commit,
-    ledger_older_than_table,
     refuse_closed,
+    refuse_older_ledger,
     refuse_other_ranges,
     refuse_other_run,
 )
@@ -404,14 +404,14 @@ class SparkTarget(FrameTarget):
         if done is None or done < run.app_version:
             return None
         if done > run.app_version:
-            raise ledger_older_than_table(self.name, run.app_id, done, run.app_version)
+            refuse_older_ledger(self.name, run.app_id, done, run.app_version, table.transaction_version)
         oldest = 0 if expected is None else expected.version + 1
         there = find_transaction(access.log, run.app_id, run.app_version, table.version(), oldest)
         if there is None:
             return FoundCommit(
                 TableCommit(UNKNOWN_VERSION, self.rows_of_run(run.run_id), after=table.state(), found=True)
             )
-        refuse_other_run(self.name, run.run_id, run.app_id, there.run)
+        refuse_other_run(self.name, run.run_id, run.app_id, there.run, table.transaction_version)
         refuse_other_ranges(self.name, run.run_id, run.facts, there.details)
         written = _metric(there, "numOutputRows")
         mine = bool(attempt_id) and there.details.get("attempt") == attempt_id
