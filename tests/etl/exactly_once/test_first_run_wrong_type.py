@@ -226,7 +226,9 @@ def test_a_table_of_another_job_keeps_its_columns(failed, local_home, topic):
 # --- a schema that is corrected in a registry
 
 
-def test_a_schema_that_is_corrected_before_any_row_has_landed_gives_the_table_its_columns(records, local_home, registered):
+def test_a_schema_that_is_corrected_before_any_row_has_landed_gives_the_table_its_columns(
+    records, local_home, registered
+):
     """The wrong schema's record, and one of the corrected schema that the first run meets on its way."""
     topic = records.topic(1)
     write = registered(topic)
