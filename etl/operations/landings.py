@@ -66,7 +66,7 @@ class TableLandings:
     older: offsets landed by runs whose ranges a summary has dropped, or by a lost ledger's, and not replaced since;
     of_older: all that they landed. older_replaced, older_superseded: offsets at which rows of those runs may be left.
     older_once: whether none of those runs was of mode `append`, so that an offset has one row.
-    unknown: number of offsets that cannot be compared, because a summary has dropped in which table they landed.
+    unknown: offsets that cannot be compared, because a summary has dropped in which table they landed.
     doubtful: offsets of `older` whose records a lost ledger's run may have left out, so that a row may be missing.
     routes: by run id, for runs that had rows of one range for several tables: the routes that lead to this table
     (`sink.routes`). Records with other routes have no row here.
@@ -83,7 +83,7 @@ class TableLandings:
     older_once: bool = True
     older_replaced: ByPartition = field(default_factory=dict)
     older_superseded: ByPartition = field(default_factory=dict)
-    unknown: int = 0
+    unknown: ByPartition = field(default_factory=dict)
     doubtful: ByPartition = field(default_factory=dict)
     open_runs: list[str] = field(default_factory=list)
     routes: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -208,7 +208,7 @@ def _older(
         if job.sink.routed:
             for name in names.tables:  # a run's routes are dropped with its ranges
                 of_table = found.setdefault(name, TableLandings(name))
-                of_table.unknown += older.length
+                of_table.unknown[tp] = older
                 of_table.of_older[tp] = older
             continue
         table = names.current.get(tp.topic)
@@ -218,7 +218,7 @@ def _older(
         of_table.older_once = once
         of_table.of_older[tp] = older
         if moved:
-            of_table.unknown += older.length
+            of_table.unknown[tp] = older
         else:
             replaced = of_table.older_replaced.get(tp, EMPTY)
             of_table.older[tp] = older = older.subtract(replaced)

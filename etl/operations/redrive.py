@@ -55,10 +55,11 @@ def run_redrive(
     progress: Progress | None = None,
     observe: Observer | None = None,
 ) -> RunReport:
-    """Land the open dead letters that can be decoded now; an unfinished redrive is finished first.
+    """Land the open dead letters that can be decoded now; an unfinished redrive is finished first, and then nothing
+    else is done.
 
     where: an SQL condition on the columns of the dead-letter table. run_id: only those of this run; may be a unique
-    prefix.
+    prefix. Neither is looked at where an unfinished redrive is finished, which has its own.
 
     Raises:
         ConfigurationError: the job file names no dead-letter table, and no redrive is unfinished; or `where` is not a
@@ -73,9 +74,6 @@ def run_redrive(
         access = context.targets.access(job.dead_letters) if job.dead_letters is not None else None
         if access is not None and job.dead_letters is not None:
             _refuse_without_runs(access, job.dead_letters)
-        if where is not None and access is not None:
-            next(access.scan(ADDRESS, where=where), None)  # raises before anything else if the condition is invalid
-        only = _run_of(context, access, run_id) if run_id is not None else None
         if left is not None:
             report = pursue(context, left.chain, _nothing, take_over=take_over)
             if report.status == "done":
@@ -83,6 +81,9 @@ def run_redrive(
                 return report
             if job.dead_letters is None:
                 raise _without_letters(job)
+        if where is not None and access is not None:
+            next(access.scan(ADDRESS, where=where), None)  # raises before anything else if the condition is invalid
+        only = _run_of(context, access, run_id) if run_id is not None else None
         chain = request_run_id(state.ledger_id, job.name, secrets.token_hex(10))
         found = _decodable(context, access, chain, where, only)
         notes = list(found.notes)

@@ -22,7 +22,7 @@ from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.config.job import Job
 from kseg.etl.config.sections import Segments
 from kseg.etl.errors import listed
-from kseg.etl.ledger.ranges import EMPTY, OffsetSet
+from kseg.etl.ledger.ranges import EMPTY, OffsetSet, union_of
 from kseg.etl.ledger.run_ids import mark_of
 from kseg.etl.ledger.state import JobState
 from kseg.etl.ledger.values import APP_ROOT, app_owners
@@ -59,12 +59,16 @@ class TableResult:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """The result of `kseg verify`. findings: the first hundred of each kind and table; tables count all."""
+    """The result of `kseg verify`. findings: the first hundred of each kind and table; tables count all.
+
+    not_compared: number of offsets that were not compared in all tables which may have rows of them; each counts once.
+    """
 
     job: str
     tables: list[TableResult] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    not_compared: int = 0
 
     @property
     def ok(self) -> bool:
@@ -84,7 +88,7 @@ class VerifyReport:
             return "no rows were compared: Kafka no longer has their records"
         if not rows:
             return "there are no rows of finished runs to compare"
-        left = sum(table.unreadable + table.unknown for table in self.tables)
+        left = self.not_compared
         return self._agreement(rows, "all rows that were compared" if left else "all rows") + (
             f"; {left} offsets were not compared" if left else ""
         )
@@ -132,6 +136,7 @@ def verify(
     with JobContext.open(job, progress, ledger="required", copy=bool(segments)) as context:
         state = context.clients.read_state()
         report = VerifyReport(job.name)
+        left_out: list[Mapping[TopicPartition, OffsetSet]] = []
         snapshot = context.inputs.snapshot()
         letters = DeadLetters.read(context, state)
         compared = _compared(job, letters, state)
@@ -158,10 +163,11 @@ def verify(
             absent = letters.excused(landed)
             others = _others(access, state)
             checker = TableCheck(context, state, landed, readable, others, absent, reference, in_spark)
-            offsets = sum(o.length for o in readable.values())
             with context.spark.typed_errors():
                 found = checker.counts() if compared == "counts" else checker.rows(compared)
-            unreadable = sum(o.length for o in landed.compared.values()) - offsets
+            unread = {tp: all_of.subtract(readable.get(tp, EMPTY)) for tp, all_of in landed.compared.items()}
+            unreadable, unknown = _length(unread), _length(landed.unknown)
+            left_out += unread, landed.unknown
             report.tables.append(
                 TableResult(
                     table,
@@ -169,7 +175,7 @@ def verify(
                     *(checker.compared_rows, unreadable, found.total),
                     by_address=checker.by_address if compared == "decoded" else 0,
                     by_reference=checker.sampled,
-                    unknown=landed.unknown,
+                    unknown=unknown,
                 )
             )
             if report.tables[-1].by_address:
@@ -183,6 +189,7 @@ def verify(
                 f"{tp}: {offsets} have landed and lie above the log's end: `kseg ingest` shows whether it was truncated"
                 for tp, offsets in above.items()
             ]
+        report.not_compared = _length(union_of(left_out))
         quarantined = sum(run.accounted.counts.dead_lettered for run in state.runs.values() if run.accounted)
         if quarantined:
             where = job.quarantine or "the quarantine table"
@@ -231,6 +238,10 @@ def _others(access: TableAccess, state: JobState) -> frozenset[str]:
     return frozenset(mark_of(ledger, job) for ledger, job in app_owners(apps) if job != state.job)
 
 
+def _length(offsets: Mapping[TopicPartition, OffsetSet]) -> int:
+    return sum(of_one.length for of_one in offsets.values())
+
+
 def _files(table: str, missing: Sequence[str]) -> Iterator[Finding]:
     for path in missing[:MAX_FINDINGS]:
         yield Finding("file", table, None, None, None, f"the table's data file {path} is not in the store")
@@ -252,14 +263,14 @@ def _left_out(landed: TableLandings, unreadable: int, compared: Compared) -> Ite
         )
     if any(landed.older.values()) and not landed.older_once and compared != "counts":
         yield "runs of mode append may be among them: rows of several runs at one offset were not counted"
-    if doubtful := sum(offsets.length for offsets in landed.doubtful.values()):
+    if doubtful := _length(landed.doubtful):
         yield (
             f"{doubtful} offsets of a lost ledger may have no row (tombstones that were dropped, dead letters of which "
             "it is not known whether they have landed since): a row that is missing there is no finding"
         )
-    if landed.unknown:
+    if unknown := _length(landed.unknown):
         yield (
-            f"{landed.unknown} offsets were landed by runs that are older than the ledger's summary, and into which "
+            f"{unknown} offsets were landed by runs that are older than the ledger's summary, and into which "
             "table is not known any more: not compared"
         )
     if landed.open_runs:

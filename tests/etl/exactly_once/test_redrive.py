@@ -303,17 +303,29 @@ def test_people_see_open_dead_letters(job: Any) -> None:
     assert "open 3" in shown
 
 
-def test_a_condition_that_is_none_is_refused_before_anything_else_and_shown_once(job: Any) -> None:
+def test_a_condition_that_is_none_is_refused_before_anything_is_planned_and_shown_once(job: Any) -> None:
     job.ingest()
-    mend(job).die_redriving("plan:after")
+    mend(job)
     for condition in ("no_such = 1", "error = ", "topic = 5"):
         done = CliRunner().invoke(cli, ["redrive", str(job.file), "--where", condition, "--progress", "none"])
         assert done.exit_code == ExitCode.BAD_CONFIGURATION
         assert done.stderr.count("rror: ") <= 2, done.stderr
-        assert offsets(job) == [0, 2, 4, 6], "the redrive that was not finished has not gone on"
+        assert offsets(job) == [0, 2, 4, 6]
     (fault,) = kseg(job, "redrive", "--where", "no_such = 1")[1]["error"]["faults"]
     assert fault["message"] == "Schema error: No field named no_such."
-    assert job.redrive(take_over=True, where="error = 'WRONG_TYPE' -- all").status == "done"
+    assert job.redrive(where="error = 'WRONG_TYPE' -- all").status == "done"
+
+
+@pytest.mark.parametrize("asked", [{"where": "no_such = 1"}, {"run_id": "nobody"}])
+def test_an_unfinished_redrive_is_finished_whatever_the_command_asks_for(asked: dict[str, str], job: Any) -> None:
+    """It has its own condition and run: those of the command are not used, so they are not refused."""
+    job.ingest()
+    mend(job).die_redriving("plan:after")
+    report = job.redrive(take_over=True, **asked)
+    assert (report.status, offsets(job)) == ("done", [0, 1, 2, 3, 4, 5, 6])
+    assert "repeat the command" in report.notes[-1]
+    with pytest.raises((ConfigurationError, Refused)):
+        job.redrive(**asked)
 
 
 def test_dead_letters_of_a_run_that_the_ledger_has_dropped_are_found_by_its_id(
