@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kseg.client.protocol.partition import TopicPartition
 from kseg.etl.errors import ConfigurationError, Refused
 from kseg.etl.ledger.errors import LeaseLost
-from kseg.etl.operations.rebuild_ledger import rebuild_ledger
+from kseg.etl.operations.rebuild_ledger import _Rebuilding, rebuild_ledger
 from kseg.etl.operations.verify import verify
 from kseg.etl.planning import plan
 from kseg.etl.run.pipeline import run_ingest
@@ -105,6 +105,26 @@ def test_a_driver_of_the_lost_ledger_cannot_land_any_more(topic, any_home):
     lose_ledger(job)
     rebuild_ledger(job.job)
     assert job.table("first").transaction_version(app_id) == following
+
+
+def test_what_a_driver_of_the_lost_ledger_lands_before_the_fence_is_read_as_well(
+    topic, local_home, records, monkeypatch
+):
+    job = local_home(topic)
+    job.ingest()
+    late = local_home(topic, name=job.document["name"], group=job.group, sink={"path": str(job.folder / "lake/first")})
+    shutil.move(job.folder / "ledger", late.folder / "ledger")
+    fence = _Rebuilding.fence_lost_drivers
+
+    def land_and_fence(rebuilding: _Rebuilding, lease: Any) -> None:
+        records.write(topic, 0, 5)
+        assert late.ingest().status == "done"
+        fence(rebuilding, lease)
+
+    monkeypatch.setattr(_Rebuilding, "fence_lost_drivers", land_and_fence)
+    assert rebuild_ledger(job.job).rows == len(records.rows(topic))
+    assert job.ingest().status == "nothing-to-do"
+    assert job.rows() == records.rows(topic)
 
 
 @pytest.mark.parametrize("request_", [{}, {"mode": "missing"}], ids=["incremental", "backfill"])
