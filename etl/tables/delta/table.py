@@ -345,9 +345,8 @@ class DeltaAccess(TableAccess):
         """
         if run.repeats and done > run.app_version:
             refuse_older_ledger(self.name, run.app_id, done, run.app_version, table.transaction_version)
-        there = find_transaction(self.log, run.app_id, run.app_version, table.version())
-        other = there.run if there is not None else None
-        refuse_other_run(self.name, run.run_id, run.app_id, other, table.transaction_version)
+        found = find_transaction(self.log, run.app_id, run.app_version, table.version())
+        refuse_other_run(self.name, run.run_id, run.app_id, found.run if found else None, table.transaction_version)
 
     # --- trying ------------------------------------------------------------------------------------------------------
 
