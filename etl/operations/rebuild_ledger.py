@@ -28,7 +28,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,11 +42,12 @@ from kseg.etl.ledger.run_ids import mark_of, parse_run_id
 from kseg.etl.ledger.state import NO_END
 from kseg.etl.ledger.values import APP_ROOT, TableState, app_owners, closed_app_id
 from kseg.etl.operations.set_aside import set_aside
+from kseg.etl.operations.table_addresses import address_columns, offsets_of_column
 from kseg.etl.operations.table_history import TableHistory, has_only
 from kseg.etl.planning.group_reconciliation import GroupView, ledger_of
 from kseg.etl.planning.snapshot import SourceSnapshot
 from kseg.etl.planning.source_acceptance import OPTION, first_offsets
-from kseg.etl.rows.names import KSEG_ADDRESS, OWN_ADDRESS, RUN_COLUMN, AddressColumns
+from kseg.etl.rows.names import RUN_COLUMN
 from kseg.etl.rows.types import ADDRESS_TYPES
 from kseg.etl.run.context import JobContext
 from kseg.etl.run.group_commit import fence
@@ -329,7 +329,7 @@ class _Rebuilding:
     def _rows(
         self, table: str, access: TableAccess, history: TableHistory
     ) -> Iterator[tuple[TopicPartition, OffsetSet, set[str], int]]:
-        address = _address(table, access)
+        address = address_columns(table, access)
         owned: dict[str | None, bool] = {}
         for batch in self.context.targets.scan(table, [*address, RUN_COLUMN]):
             topics, partitions, offsets = (
@@ -355,7 +355,7 @@ class _Rebuilding:
                     of_older = pc.is_in(here["run"], pa.array(older, pa.string()))
                     here = here.filter(pc.invert(pc.and_(of_older, pc.greater_equal(here["offset"], change.first))))
                 if len(here):
-                    yield tp, _as_set(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
+                    yield tp, offsets_of_column(here["offset"]), set(pc.unique(here["run"]).to_pylist()), len(here)
 
     def _is_ours(self, table: str, run_id: str | None, history: TableHistory) -> bool:
         name = self.context.job.name
@@ -437,21 +437,3 @@ class _Rebuilding:
         if self.accepted:
             report.notes.append("rows of reopened offsets stay in their tables, as rows of the older generation")
         return report
-
-
-def _address(table: str, access: TableAccess) -> AddressColumns:
-    there = set(access.column_names())
-    for address in (KSEG_ADDRESS, OWN_ADDRESS):
-        if {*address, RUN_COLUMN} <= there:
-            return address
-    raise ConfigurationError.of(
-        "sink", f"{table} has no address columns", "a ledger is rebuilt from the topic, partition and offset of rows"
-    )
-
-
-def _as_set(offsets: pa.ChunkedArray) -> OffsetSet:
-    numbers = np.unique(offsets.to_numpy())
-    breaks = np.flatnonzero(np.diff(numbers) != 1)
-    starts = numbers[np.concatenate(([0], breaks + 1))]
-    ends = numbers[np.concatenate((breaks, [len(numbers) - 1]))] + 1
-    return OffsetSet.of(zip(starts.tolist(), ends.tolist(), strict=True))
