@@ -130,6 +130,7 @@ def context_of(world: World) -> Any:
         job=world.job,
         inputs=SimpleNamespace(copy=False),
         targets=targets,
+        engine=SimpleNamespace(expect=lambda offsets: None),
         clients=SimpleNamespace(read_state=lambda: world.state),
         progress=NULL_PROGRESS,
         stopwatch=Stopwatch(),

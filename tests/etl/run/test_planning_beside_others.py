@@ -111,7 +111,8 @@ def sibling_lands(lease: Any, start: int, end: int) -> None:
 
 
 def plan(ledger: Ledger, planner: Callable[[Draft], Any] = plan_incremental) -> ev.RunPlan:
-    context = SimpleNamespace(inputs=None, observe=lambda step: None)
+    engine = SimpleNamespace(expect=lambda offsets: None)
+    context = SimpleNamespace(inputs=None, observe=lambda step: None, engine=engine)
     with acquire(ledger, "job", duration=LONG) as lease:
         state, _ = pipeline._plan(context, lease, ledger.read("job"), planner, None, False)  # type: ignore[arg-type]
         run = state.unfinished()
