@@ -136,6 +136,8 @@ class Targets:
         try:
             return self._by_spark.target(table).frame()
         except NoFileSystem:
+            if resolve(table).location is None:  # Spark alone knows where it is
+                raise
             frame = frame_of_files(self._spark(), self._by_files.access(table), columns, within)
             if frame is None:
                 raise

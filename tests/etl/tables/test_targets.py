@@ -12,8 +12,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from kseg.etl.config.load import load_job
 from kseg.etl.errors import ConfigurationError
+from kseg.etl.tables.errors import NoFileSystem
 from kseg.etl.tables.parquet.schema import sink_schema
 from kseg.etl.tables.protocol import FileTarget, FrameTarget
+from kseg.etl.tables.spark.writer import SparkTarget
 from kseg.etl.tables.targets import Targets
 
 ROWS = sink_schema(pa.schema([("id", pa.int64()), ("at", pa.struct([("place", pa.string())]))]), addresses=False)
@@ -103,3 +105,16 @@ def test_rows_are_ordered_by_spark_alone(targets: Callable[..., Targets], tmp_pa
     plain, ordering = targets().maintenance(table), targets().maintenance(table, z_order=True)
     assert (plain.by, plain.because, ordering.by) == ("delta-rs", "", "spark")
     assert "Z-order" in ordering.because
+
+
+def test_a_table_of_a_catalog_in_a_store_that_spark_does_not_reach_is_refused(
+    targets: Callable[..., Targets], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are not read in Spark's place: where they are is known to Spark alone."""
+
+    def unreachable(_: SparkTarget) -> NoReturn:
+        raise NoFileSystem.of("sink", "Spark has no file system for s3a://")
+
+    monkeypatch.setattr(SparkTarget, "frame", unreachable)
+    with pytest.raises(NoFileSystem):
+        targets().frame("lake.orders")
