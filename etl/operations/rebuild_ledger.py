@@ -219,13 +219,13 @@ class _Rebuilding:
         newest of all tables.
         """
         context, job = self.context, self.context.job
+        targets = {table: self._target(table) for table in self.found}  # one that is refused is, before any is closed
         for ledger in self.lost:
             if job.commits_offsets and job.group_commit == "transactional":
                 fence(context.clients.cluster, job, ledger)
             app_id = f"{APP_ROOT}/{ledger}/{job.name}"
             newest = max(versions.get(app_id, 0) for versions in self.found.values())
-            for table in self.found:
-                target = self._target(table)
+            for table, target in targets.items():
                 with target.exclusively(lease, wait=context.deadline.left()):
                     target.remove_run(RunCommit(_FENCE, closed_app_id(app_id), 1))
                     last = max(newest, context.targets.transaction_version(table, app_id))

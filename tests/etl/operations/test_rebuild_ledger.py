@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.client.protocol.partition import TopicPartition
+from kseg.etl.errors import ConfigurationError
 from kseg.etl.ledger.lease import Lease
 from kseg.etl.ledger.ranges import OffsetSet
 from kseg.etl.ledger.run_ids import incremental_run_id, request_run_id
@@ -60,6 +61,25 @@ def test_lost_drivers_are_fenced_with_the_tables_lease() -> None:
             (RunCommit("ledger-rebuilt", "kseg-closed/lost/job", 1), lease),
             (RunCommit("ledger-rebuilt", "kseg/lost/job", 8), lease),
         ]
+
+
+def test_no_table_is_closed_if_one_of_them_cannot_be() -> None:
+    """A side table with features of Spark's own writer is refused; the lost ledger is of use until then."""
+    rows = Target()
+
+    def refused(table: str, *, setting: str) -> Target:
+        raise ConfigurationError.of(setting, f"{table} has features that only Spark's own writer can honour")
+
+    job = SimpleNamespace(name="job", commits_offsets=False, quarantine=None, dead_letters="letters")
+    targets = SimpleNamespace(target=lambda _: rows, side_target=refused, transaction_version=lambda *_: 0)
+    context: Any = SimpleNamespace(job=job, targets=targets, deadline=SimpleNamespace(left=lambda: timedelta(0)))
+    found: dict[str, Any] = {"t": {"kseg/lost/job": 7}, "letters": {}}
+    unused = cast("Any", None)
+    beside = {"letters": unused}
+    rebuilding = _Rebuilding(context, unused, None, {}, found, ("lost",), ("lost",), (), beside=beside)
+    with pytest.raises(ConfigurationError, match=r"sink\.dead_letters: letters has features"):
+        rebuilding.fence_lost_drivers(cast("Any", object()))
+    assert rows.done == []
 
 
 class Table:
