@@ -53,7 +53,7 @@ def measure(effort: Effort, sections: Collection[str], progress: Progress) -> di
 
     Raises:
         WrongCount: a run returned another number of rows than the topic has.
-        JarsUnavailable, BrokerError: jars cannot be downloaded, or the broker does not start.
+        JarsUnavailable, StartFailed: jars cannot be downloaded, or the broker does not start.
     """
     document: dict[str, Any] = {"machine": _machine(), "versions": _versions()}
     if "decode" in sections:

@@ -1,6 +1,6 @@
 """A TCP relay that adds latency, so that servers on this machine behave like remote ones.
 
-    with Relay([Link("127.0.0.3", 9092, "127.0.0.1", 9092, there=0.025, back=0.025)]) as relay:
+    with Relay([RelayedLink("127.0.0.3", 9092, "127.0.0.1", 9092, there=0.025, back=0.025)]) as relay:
         ...
         relay.take()                        # the traffic since the last call
         relay.hold(there=0.1, back=0.1)     # the latency from now on

@@ -17,7 +17,7 @@ _TIMEOUT = 60.0
 def make_archive() -> Path:
     """Start a broker and stop it, and keep the classes that it loaded: 40 MB, once.
 
-    Raises BrokerError, subprocess.SubprocessError or OSError where that does not work; brokers then start without it.
+    Raises LocalServerError, subprocess.SubprocessError or OSError where that fails; brokers then start without it.
     """
     java = find_java()
     path = archive_path(java)
