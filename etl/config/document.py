@@ -264,8 +264,9 @@ class _Builder:
             return node.value
         try:
             value = self._loader.construct_object(node)
-        except (yaml.constructor.ConstructorError, ValueError, OverflowError):
-            # Own words: the constructor's name the tag, and Python's quote the value.
+        except (yaml.constructor.ConstructorError, ValueError, OverflowError, LookupError):
+            # Own words: the constructor's name the tag, and Python's quote the value. LookupError: PyYAML looks up the
+            # words of `!!bool`, and the sign of `!!int` and `!!float`, without a check.
             self._fault(path, "has a YAML tag that is not supported", "write text, a number, true or false", node)
             return None
         return as_written(value, node.value) if node.tag in _NUMBERS else value

@@ -56,6 +56,13 @@ def test_any_text_is_read_as_yaml_reads_it_or_is_a_fault(text: str) -> None:
         assert document.faults or document.value == plain
 
 
+@pytest.mark.parametrize("scalar", ["!!bool x", '!!int ""', '!!int "-"', '!!float ""'])
+@pytest.mark.parametrize("place", ["a: {}", "{}: a"])
+def test_a_tag_that_the_text_is_no_value_of_is_a_fault(scalar: str, place: str) -> None:
+    messages = [fault.message for fault in parse_document(place.format(scalar)).faults]
+    assert messages[0] == "has a YAML tag that is not supported"
+
+
 def test_numbers_with_colons_are_text() -> None:
     long = "1" + ":59" * 60_000  # in base 60: seconds
     for text in ("1:30", "-12:30:45", "190:20:30.15", long):
