@@ -26,6 +26,7 @@ class ServerProcess:
     """A running process that forks workers, see `etl.executors.local.server`. files: tasks may read log files."""
 
     def __init__(self, *, files: bool = True) -> None:
+        self._forked = False
         self._control, other = socket.socketpair()
         with other:
             # Unbuffered: what a step has printed is not lost when its process is ended.
@@ -43,10 +44,13 @@ class ServerProcess:
         mine, its = socket.socketpair()
         with mine, its:
             socket.send_fds(self._control, [_FORK], [its.fileno()])
+            self._forked = True
             return Connection(mine.detach())
 
     def close(self) -> None:
         """End the process, and wait until it has ended."""
+        if not self._forked:  # it has no workers to wait for, and may still load what nobody will use
+            self._process.kill()
         self._control.close()
         try:
             self._process.wait(_END_SECONDS)
