@@ -45,8 +45,8 @@ def main(fileno: int, *, files: bool) -> NoReturn:
         message, received, _, _ = socket.recv_fds(control, _MESSAGE, 1)
         if not message:
             _wait_for_workers(0)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):  # a driver without them has none to hand on
+                stream.flush()
             os._exit(0)
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
