@@ -1,13 +1,22 @@
 """A blocking Kafka client: protocol, sockets, routing and retries; record sets go through it as opaque bytes.
 
-config, errors                        what everything else names
-protocol/                             values to bytes and back
-security/                             TLS, SASL, where credentials come from
-wire/                                 one connection: sans-IO core, the one file with sockets, versions of a broker
-cluster/                              many brokers as one: bootstrap, metadata, routing, retries, the error policy
-fetch/ offsets groups/ transactions/  what a user calls
-producer/ membership/ admin/          the same, imported by their own names
+config, errors, retry                   what everything else names
+protocol/                               values to bytes and back
+security/                               TLS, SASL, where credentials come from
+wire/                                   one connection: sans-IO core, the one file with sockets, versions of a broker
+cluster/                                many brokers as one: bootstrap, metadata, routing, retries, the error policy
+fetch/ offsets groups/ transactions/    what a user calls
+producer/ membership/ admin/ registry/  the same, imported by their own names
 
+    used by                        folders
+    -----------------------------  ------------------------------------------------------------------------------------
+    a task, which reads records    protocol, security, wire, cluster, fetch, offsets
+    the driver of a job            the same, groups, transactions; registry, if schemas are in one; of admin the topics'
+                                   settings and the sizes of logs (configs, log_dirs); for `kseg check`, describe
+    a query that writes to Kafka   producer, too (`etl/kafka_writer`)
+    no job, but other programs     membership, and the rest of admin (`kseg topics` and `kseg produce` use topics)
+
+`kseg api` can call every API of `protocol`.
 Importing this package loads none of them: a name is loaded when it is first used.
 """
 
