@@ -72,7 +72,7 @@ def literal(place: str) -> str:
 
 
 def _path_start(place: str) -> int:
-    """Where the path of a URL begins; 0 for a path."""
+    """The index at which the path of a URL begins; 0 for a path."""
     _, separator, rest = place.partition("://")
     return len(place) - len(rest) + len(rest.partition("/")[0]) if separator else 0
 

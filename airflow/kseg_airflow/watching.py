@@ -73,5 +73,5 @@ def show_rest(handle: Handle, shown: int, log: Any) -> None:
 
 
 def where(handle: Handle) -> str:
-    """Where a driver is, for a log."""
+    """The place of a driver, for a log."""
     return ", ".join(f"{key} {value}" for key, value in handle.to_json().items() if key not in ("place", "began"))

@@ -33,7 +33,7 @@ from kseg.client.retry import Deadline, RetryPolicy
 GLUE: Final = "glue"
 NAMES: Final = frozenset({"type", "region", "endpoint", "registry.name", *TIMES})
 _DEFAULT_REGISTRY: Final = "default-registry"
-"""Where AWS' serializers register schemas if they are told no other name."""
+"""The registry in which AWS' serializers register schemas, unless another one is set."""
 _EXTRA: Final = "pip install 'kafka-segment-etl[glue]'"
 _THROTTLED: Final = frozenset(
     {"ThrottlingException", "Throttling", "ThrottledException", "RequestLimitExceeded", "TooManyRequestsException"}

@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Continuation(Enum):
-    """Where `--finish` takes a field from."""
+    """The source from which `--finish` takes a field."""
 
     AS_PLANNED = "the run's plan"
     AT_CONTINUATION = "today's job file"

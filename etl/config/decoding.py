@@ -193,7 +193,7 @@ class Payload(Section):
         return (self.subject or ("{topic}" if self.frame == "glue" else f"{{topic}}-{source}"),)
 
     def subjects_of(self, topic: str, source: str) -> tuple[str, ...]:
-        """Where the registry has the schemas of a topic's keys or values."""
+        """The registry's subjects that have the schemas of a topic's keys or values."""
         return tuple(one.replace("{topic}", topic) for one in self.subject_templates(source))
 
 
@@ -386,7 +386,7 @@ def _payload_findings(payload: Payload, place: tuple[str, ...], registry: str) -
 
 
 def _messages_findings(payload: Payload, place: tuple[str, ...]) -> Iterator[Finding]:
-    """Of topics with several kinds of messages: each is told by the message's name, and has a table of its own."""
+    """Faults of topics with several kinds of messages, which differ by message name and need a table each."""
     if place[-1] == "key":
         message = "has several subjects, and keys of several messages have no columns in common"
         yield Finding((*place, "subject"), message, "give keys one subject")

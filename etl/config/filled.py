@@ -31,7 +31,7 @@ def taken(text: str, kinds: Kinds) -> Any:
 
 
 def below(kinds: Kinds, key: str | int) -> Kinds:
-    """Of the value at a key of a mapping, or at an index of a list."""
+    """The kinds of the value at a key of a mapping, or at an index of a list."""
     return tuple(found for kind in kinds for found in _below(kind, key))
 
 

@@ -230,7 +230,7 @@ class Job(Section):
         self._secrets.update(sections)
 
     def environment(self) -> dict[str, str]:
-        """Where this job's references lead: the process's environment, and what was laid over the file."""
+        """The values for this job's references: the process's environment, and what was laid over the file."""
         return {**os.environ, **self._laid_over}
 
     def _resolved(self, section: str, properties: Mapping[str, str]) -> SecretProperties:

@@ -195,14 +195,14 @@ class _Loading:
     def _rules_within(
         self, name: str, kind: Any, rules: Callable[[S], Iterator[Finding]], filled: Mapping[str, Any]
     ) -> list[Finding]:
-        """Of a section whose values are sound, each for itself. kind: the section's type."""
+        """Findings of rules in a section whose values are sound, each for itself. kind: the section's type."""
         if name not in filled or any(finding.path[:1] == (name,) for finding in self.findings):
             return []
         section: S = TypeAdapter(kind).validate_python(filled[name], context=self.context)
         return list(rules(section))
 
     def _lenient(self, model: type[M], data: Any) -> M:
-        """As much of a section as is sound: faulty keys have their defaults."""
+        """A section whose faulty keys have their defaults."""
         data = dict(data) if isinstance(data, dict) else {}
         while data:
             try:

@@ -1,4 +1,4 @@
-"""Where tables and the ledger lie: one absolute spelling for each place, and which place lies within which.
+"""Paths of tables and the ledger: one absolute spelling for each place, and which place lies within which.
 
 Local paths become absolute and normal (`./lake/../lake/x`, `file:///…`); other stores keep their URL. Nothing here
 touches a disk or a network.
@@ -50,8 +50,8 @@ def normal_path(text: str, folder: Path) -> str:
 
 
 def location(text: str, folder: Path) -> str:
-    """Where log files are: an absolute local path, or a URL unchanged, since it may have options of the store after
-    its path (`s3://bucket/folder?endpoint_override=…`). Raises ValueError."""
+    """The location of log files: an absolute local path, or a URL unchanged, since it may have options of the store
+    after its path (`s3://bucket/folder?endpoint_override=…`). Raises ValueError."""
     text = text.strip()
     match = _SCHEME.match(text)
     if match is None or scheme_of(text) == "file":

@@ -12,7 +12,7 @@ from kseg.etl.config.written_numbers import NOT_DECIMAL, WrittenInt, key_as_read
 from kseg.segment_reader.payload.schema_names import without_kind
 
 RouteKind = Literal["topic", "schema", "header", "key", "value"]
-"""Of what of a record: its topic, the value's schema, a header, or a field of its decoded key or value."""
+"""The part of a record that routes it: its topic, the value's schema, a header, or a field of its key or value."""
 
 BY_TOPIC: Final = "topic"
 _ALONE: Final = ("topic", "schema")

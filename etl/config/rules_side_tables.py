@@ -55,13 +55,13 @@ def dead_letters_have_their_table(view: View) -> Iterator[Finding]:
 
 
 def _dead_letter_keys(view: View, decode: Mapping[str, Any]) -> list[PathKey]:
-    """Where a sound section sets records aside, or has done so before (see `Job.dead_letters`)."""
+    """The keys by which a sound section sets records aside, or has done so before (see `Job.dead_letters`)."""
     names_table = view.sink.dead_letters is not None and view.sink.dead_letters_path is not None
     return _keys_of(decode, "dead_letter") or (_keys_of(decode, "set_null") if names_table else [])
 
 
 def _keys_of(decode: Mapping[str, Any], on_error: str) -> list[PathKey]:
-    """Where a sound section does this with records that cannot be decoded."""
+    """The keys by which a sound section does this with records that cannot be decoded."""
     by_topic = decodes_by_topic(decode)
     sections = {("decode", topic): part for topic, part in decode.items()} if by_topic else {("decode",): decode}
     return [(*place, "on_error") for place, part in sections.items() if part.get("on_error") == on_error]

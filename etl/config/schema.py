@@ -39,7 +39,7 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms"
 
 
 def job_schema() -> Schema:
-    """As a document of JSON Schema 2020-12."""
+    """The job file as a document of JSON Schema 2020-12."""
     job = Job.model_json_schema()
     documents: dict[str, Schema] = {"Job": job, **job.pop("$defs")}
     named: dict[str, Schema] = {"Properties": _PROPERTIES, "Reference": _REFERENCE}

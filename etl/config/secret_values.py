@@ -33,7 +33,8 @@ _OPTION_BEFORE: Final = re.compile(r"""([\w.]+)\s*=\s*["']?$""")
 
 
 def secret_values(written: Mapping[str, str], resolved: Mapping[str, str], env: Mapping[str, str]) -> Iterator[str]:
-    """Of one section of properties. written: with references, their files by absolute paths. env: what these refer to.
+    """The secrets of one section of properties. written: with references, their files by absolute paths. env: what they
+    refer to.
 
     A value may be yielded more than once.
     """

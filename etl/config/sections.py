@@ -123,7 +123,10 @@ class Segments(Section):
 
     @classmethod
     def named(cls, words: Sequence[str], option: str = "--segments") -> Segments:
-        """Of a command line, where relative paths start where the command runs. Raises ConfigurationError."""
+        """The section for words of a command line, whose relative paths start in the working folder.
+
+        Raises ConfigurationError.
+        """
         try:
             return cls(paths=tuple(dict.fromkeys(location(word, Path.cwd()) for word in words)))
         except ValueError as error:
@@ -316,7 +319,7 @@ class Sink(Section):
 
     @property
     def dead_letters_path(self) -> str | None:
-        """As given, else beside the one table; None where there are several, or names in a catalog."""
+        """The path that is given, else one beside the one table; None for several tables, or names in a catalog."""
         if self.dead_letters is not None and self.dead_letters.path is not None:
             return self.dead_letters.path
         if self.path is None or TOPIC_PLACEHOLDER in self.path:

@@ -56,7 +56,7 @@ RECORD_COLUMNS: Final = (
 """The columns of a dead letter that come from its record."""
 
 _MOST_ID: Final = 2**31 - 1
-"""Of the column `schema_id`."""
+"""The largest value of the column `schema_id`."""
 
 MAX_EXAMPLES: Final = 3
 """Errors that a task lists, for messages."""

@@ -38,7 +38,7 @@ _COMPARE: Final[dict[str, Callable[..., Any]]] = {
 }
 _LONGEST_VALUE: Final = 80
 _BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-"""As YAML 1.1 writes them."""
+"""Booleans as YAML 1.1 writes them."""
 
 _SPECIAL: Final = (".inf", ".nan")
 """Numbers that YAML writes in another way than other languages."""

@@ -14,7 +14,7 @@ from kseg.segment_reader.payload.framing import APICURIO_FRAME, KEY_HEADER, VALU
 from kseg.segment_reader.payload.glue import has_glue_frame
 
 _SCHEMAS: Final = {"confluent": "registry", "apicurio": "registry", "glue": "{file: …}"}
-"""Where each serializer's schemas can come from."""
+"""The `schema:` by which each serializer's schemas can be given."""
 
 
 def other_frame(payload: bytes | None, headers: pa.ListArray | None, frame: str) -> str:

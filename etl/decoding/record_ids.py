@@ -38,7 +38,7 @@ class RecordIds:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> RecordIds:
-        """Of records, or of rows that were decoded: a payload's own field `offset` is none of an identity."""
+        """The identities of records, or of decoded rows, in which a payload's own field `offset` is no identity."""
         names = KSEG_ADDRESS if KSEG_ADDRESS.offset in rows.schema.names else OWN_ADDRESS
         return cls(*(rows.column(name) for name in names))
 

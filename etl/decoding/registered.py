@@ -19,7 +19,7 @@ from kseg.segment_reader.payload.decoder import PayloadDecoder
 from kseg.segment_reader.payload.errors import UnsupportedSchema
 
 FIRST_MESSAGE = (0,)
-"""Of a Protobuf file, as frames name it."""
+"""The first message of a Protobuf file, as frames name it."""
 
 
 def registered_type(schema: Resolved, message: tuple[int, ...] = FIRST_MESSAGE) -> pa.DataType:
@@ -50,7 +50,7 @@ class Differences:
 
 
 def differences(before: pa.DataType, after: pa.DataType) -> Differences:
-    """Of two landed types. Fields are compared by name, at any depth: `items[].price`."""
+    """The differences of two landed types. Fields are compared by name, at any depth: `items[].price`."""
     found = list(_differences(before, after, ""))
     return Differences(
         tuple((path, new) for path, old, new in found if old is None and new is not None),

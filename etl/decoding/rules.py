@@ -92,7 +92,7 @@ FIRST: Final = DecodingRules(
     global_ids=False,
     judges_row_states=False,
 )
-"""Of all plans and tables that do not name a version."""
+"""The rules of all plans and tables that do not name a version."""
 
 NEWEST: Final = DecodingRules(
     2,
@@ -105,7 +105,7 @@ NEWEST: Final = DecodingRules(
     global_ids=True,
     judges_row_states=True,
 )
-"""Of new tables."""
+"""The rules of new tables."""
 
 _BY_VERSION: Final = {rules.version: rules for rules in (FIRST, NEWEST)}
 

@@ -196,7 +196,7 @@ class DomainMetadata(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInfo(Action):
-    """Who committed what ("Commit Provenance Information"). content: any JSON; empty where it is no object."""
+    """The author and content of a commit ("Commit Provenance Information"). content: any JSON; empty if no object."""
 
     KIND = "commitInfo"
     content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Key = tuple[str, str | None]
-"""Of a logical file: its path and the unique id of its deletion vector."""
+"""A logical file: its path and the unique id of its deletion vector."""
 
 _ROWS: Final = r'^\{"numRecords":(?P<rows>\d{1,18})[,}]'
 """How statistics begin with most writers; others are parsed."""
@@ -121,7 +121,7 @@ class ArrowBatch(FileBatch):
 
 
 def _sum(numbers: Any) -> int:
-    """Of 64-bit integers, without overflow; nulls count as 0."""
+    """The sum of 64-bit integers, without overflow; nulls count as 0."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -164,7 +164,7 @@ class CheckpointReader:
             raise self._damaged(file, str(error).partition("\n")[0]) from error
 
     def _missing(self, file: LogFile) -> KsegError:
-        """Of a file that is not there: cleaning a log deletes a checkpoint's files only behind a newer checkpoint."""
+        """The error for a file that is missing: a log is cleaned of a checkpoint only behind a newer checkpoint."""
         newest = newest_checkpoint(self.folder.list_from(self.checkpoint.version))
         if newest is not None and newest > self.checkpoint.version:
             return LogChanged("a checkpoint was deleted while it was read", table=self.folder.table)

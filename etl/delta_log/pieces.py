@@ -24,7 +24,7 @@ GAP: Final = 1 << 20
 """Ranges with less than this between them are read with one request."""
 
 Range = tuple[int, int]
-"""Where it begins, and where it ends."""
+"""The positions of a begin and an end."""
 
 
 class Pieces:

@@ -72,7 +72,7 @@ class DeltaLog:
             last, number = first - 1, min(AT_ONCE, 2 * number)
 
     def _contents(self, names: Sequence[str]) -> list[bytes]:
-        """Of files, up to the first that is not there."""
+        """The contents of files, up to the first that is missing."""
         try:
             return self.folder.read_all(names)
         except FileNotFoundError:

@@ -52,7 +52,7 @@ class Asked:
 
     @classmethod
     def of(cls, plan: ev.RunPlan) -> Asked:
-        """Of the request that a run was planned for."""
+        """The part of the request that a replacement needs, from the run's plan."""
         asked = json.loads(plan.asked)
         return cls(
             asked.get("drop_compacted", False),

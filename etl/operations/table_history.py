@@ -28,7 +28,7 @@ class Change:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def beside(self, other: Change | None) -> Change:
-        """Of the same partition, by the histories of two tables."""
+        """The change of one partition by the histories of two tables."""
         if other is None or other.generation != self.generation:
             return self if other is None or other.generation < self.generation else other
         numbers = {

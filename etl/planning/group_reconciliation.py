@@ -47,11 +47,11 @@ def ledger_of(metadata: str | None) -> str | None:
 
 
 Origin = Literal["this job", "another job", "another ledger", "another client"]
-"""Who committed an offset. Another job: of the same ledger."""
+"""The author of a committed offset. Another job: of the same ledger."""
 
 
 def origin_of(metadata: str | None, state: JobState) -> Origin:
-    """Who committed an offset with this metadata. Run ids without a mark count as this job's (`ledger.run_ids`)."""
+    """The author of an offset with this metadata. Run ids without a mark count as this job's (`ledger.run_ids`)."""
     ledger = ledger_of(metadata)
     if ledger != state.ledger_id:
         return "another client" if ledger is None else "another ledger"

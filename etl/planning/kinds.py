@@ -150,7 +150,7 @@ class Readers:
                 self._at(name, number)
 
     def add(self, name: str, text: SchemaText) -> None:
-        """As of `Growing.add`. A schema whose records no table takes adds nothing."""
+        """Calls `Growing.add` of the kinds in the schema. A schema whose records no table takes adds nothing."""
         for growing in self._of(text):
             growing.add(name, text)
 
@@ -165,7 +165,7 @@ class Readers:
         self.widen(usable)
 
     def widen(self, texts: Iterable[SchemaText]) -> None:
-        """As of `Growing.widen`, of kinds that have begun."""
+        """Calls `Growing.widen` of the kinds that have begun."""
         for text in texts:
             for growing in self._of(text) if not text.unusable else ():
                 growing.widen([text])
@@ -175,13 +175,13 @@ class Readers:
         return not text.unusable and all(growing.begun and growing.covers(text) for growing in self._of(text))
 
     def rejects(self, text: SchemaText) -> bool:
-        """As of `Growing.rejects`."""
+        """Whether all kinds in the schema have begun and reject it (`Growing.rejects`)."""
         found = self._of(text)
         return bool(found) and all(growing.begun and growing.rejects(text) for growing in found)
 
     @property
     def version(self) -> int:
-        """Of the one for all records; 0 where kinds have their own."""
+        """The version of the reader's schema for all records; 0 if each kind has its own."""
         return self._growing[self._lineage].version if self._kinds is None else 0
 
     @property

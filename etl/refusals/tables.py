@@ -28,7 +28,7 @@ _INCIDENT: Final = {
     "found": Case("{what}", ACCEPT_TABLE),
     "while accepting": Case("{what}", "repeat the command"),
 }
-"""Of what other writers have done to a table: `incidents_since` describes it."""
+"""Cases of what other writers have done to a table: `incidents_since` describes it."""
 
 TABLES: Final[Mapping[str, Entry]] = {
     "commit-of-other-ranges": Entry(

@@ -99,7 +99,7 @@ def abandon_run(context: JobContext, lease: Lease, run: RunState, reason: str) -
 
 
 def _tables_of(context: JobContext, run: RunState) -> list[str]:
-    """Where rows of the run may be. A run that was planned without side tables uses the job's."""
+    """The tables that may have rows of the run. A run that was planned without side tables uses the job's."""
     job, plan = context.job, run.plan
     beside = run.quarantine or job.quarantine, plan.dead_letters or job.dead_letters
     return list(dict.fromkeys([*plan.tables, *run.landed, *(table for table in beside if table is not None)]))

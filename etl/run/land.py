@@ -116,7 +116,7 @@ class _Landing:
         self.todo = attempt.rows_tables()
 
     def _choose_targets(self) -> TargetsByWriter:
-        """Who writes each table; and start the executor that reads the ranges."""
+        """Choose the writer of each table, and start the executor that reads the ranges."""
         attempt, context = self.attempt, self.attempt.context
         with context.stopwatch.phase("land"):
             targets = self._targets()

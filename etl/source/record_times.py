@@ -27,7 +27,7 @@ from kseg.segment_reader.log.scan.positions import TimedOffset
 # The reader is imported where records are read: most questions about an interval are answered without, and loading the
 # decoder takes longer than the answer.
 _BYTES_AT_ONCE = 64 * 1024
-"""Of each partition, where a single record is asked for: an answer has its whole batch, however large that is."""
+"""Most bytes to fetch of each partition for a single record. A response has its whole batch, however large it is."""
 
 
 class RecordAddress(NamedTuple):

@@ -66,7 +66,7 @@ def refuse_forgetful(job: Job, settings: Settings) -> None:
 
 
 def refuse_before_start(job: Job, environment: Mapping[str, str] = os.environ) -> None:
-    """As `refuse_forgetful`, of the Spark that this process would start; nothing, where that does not show before.
+    """Does the same as `refuse_forgetful` before this process starts Spark, if the settings already show it.
 
     Raises:
         ConfigurationError: as `refuse_forgetful`.

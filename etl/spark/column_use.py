@@ -55,7 +55,8 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """Of a query that reads the records once. Columns are positions: of the records, and of the query's result.
+    """The use of columns in a query that reads the records once. Columns are positions: of the records, and of the
+    query's result.
 
     path: the plan's nodes from the root to the one that reads the records.
     """

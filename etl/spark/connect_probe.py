@@ -30,8 +30,8 @@ def digest(packages: tuple[str, ...]) -> str | None:
 
 
 def _find(name: str) -> ModuleSpec | None:
-    """As `importlib.util.find_spec`, which imports the packages above: a worker that had imported an installed `kseg`
-    would search its parts there, also after others were sent to it."""
+    """Does the same as `importlib.util.find_spec`, without importing the packages above: a worker that had imported an
+    installed `kseg` would search its parts there, also after others were sent to it."""
     parts = name.split(".")
     path: Sequence[str] | None = None
     spec = None

@@ -37,8 +37,8 @@ def light_options() -> list[str]:
 
 
 def archive_path() -> Path:
-    """Where this Java's classes of this Spark are kept, whether or not they are there yet: by what Java compares, so
-    that Spark installed anew in the same place has an archive of its own (`archives_of_place`)."""
+    """The path of the archive of this Spark's classes for this Java, which need not exist. It is named by what Java
+    compares, so that Spark installed anew in the same place has an archive of its own (`archives_of_place`)."""
     packages = _packages()
     files = [Path(os.path.realpath(java_program())), *sorted(Path(packages, "pyspark", "jars").glob("*.jar"))]
     state = " ".join(f"{file.name} {_size_and_time(file)}" for file in files)

@@ -10,8 +10,10 @@ from kseg.etl.errors import ConfigurationError, Diagnostic, KsegError, Refused, 
 
 
 def name_abandoning(refused: Refused, run_id: str, why: str = "has landed there") -> None:
-    """Where a refusal's remedy is to accept the table: a run that has not ended, and needs it as it was, is abandoned
-    first. why: what the run has to do with the table."""
+    """Add to a remedy that accepts a table: first abandon the run that has not ended and needs the table as it was.
+
+    why: what the run has to do with the table.
+    """
     from kseg.etl.refusals.tables import IN_ITS_PLACE, NEW_TABLE
 
     remedy = refused.remedy or ""

@@ -18,7 +18,7 @@ _FILE_NAME = re.compile(
 
 
 class FileOwner(NamedTuple):
-    """Whose data file it is: a run, and the app version of the plan that it was written for.
+    """The owner of a data file: a run, and the app version of the plan that it was written for.
 
     A backfill that is abandoned and repeated has the same run id as before, and the next app version: a process that
     still abandons the first plan must not delete the files of the second. app_version: None where the name has none;

@@ -71,7 +71,7 @@ class RunCommit:
 
     @property
     def owner(self) -> FileOwner:
-        """Whose files the run's tasks write."""
+        """The owner of the files that the run's tasks write."""
         return FileOwner(self.run_id, self.app_version)
 
     @property

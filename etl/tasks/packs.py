@@ -76,7 +76,7 @@ OpenReader = Callable[[RangeTask, "Keep | None"], "RangeReader | HeldReader"]
 """Makes the reader of one task's records."""
 
 OpenKeep = Callable[[RangeTask, int], "Keep"]
-"""Where one attempt (the executor's id of it) at a task puts the bytes of damage. Picklable; called in the worker."""
+"""Opens the place for the bytes of damage of one attempt (by its id) at a task. Picklable; called in the worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class RangeResults:
         return self.transport.opening()
 
     def progress(self) -> ReadProgress:
-        """As of the tasks that have ended; each is in `ended` or `repeated` once. For one thread at a time."""
+        """The progress by the tasks that have ended, each in `ended` or `repeated` once. For one thread at a time."""
         # Copied in one step of the interpreter, since results go on coming in while this is called from a thread.
         results = self._accumulator.value.copy()
         ended, repeated = [], []

@@ -199,7 +199,7 @@ class DecodeStep(BatchStep):
         return out
 
     def _enough(self, plan: PayloadPlan, bad_records: BadRecords) -> int | None:
-        """Of this plan's payloads, how many errors are enough to refuse the run; None: all have to be judged."""
+        """The number of errors in this plan's payloads that refuses the run; None: all payloads have to be judged."""
         if self.on_error == "set_null" and any(other.drop_nulls for other in self.payloads if other is not plan):
             return None  # records that are left out have no nulls
         return bad_records.enough(self.on_error)

@@ -149,7 +149,7 @@ class _Import:
 
 
 def _find(name: str, path: Sequence[str]) -> ModuleSpec | None:
-    """As `importlib.util.find_spec`, on another path, without importing parent packages or asking `sys.modules`."""
+    """`importlib.util.find_spec` on another path, without importing parent packages or asking `sys.modules`."""
     spec = PathFinder.find_spec(name, path)
     if spec is not None and (spec.origin is not None or "." in name):
         return spec

@@ -83,7 +83,7 @@ class RouteStep(BatchStep):
 
     @property
     def route_by(self) -> str:
-        """As in the job file."""
+        """The value of `route_by` in the job file."""
         return f"{self.kind}.{self.name}" if self.name else self.kind
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:

@@ -35,7 +35,7 @@ SHOWN: Final = 200
 
 BARS: Final = 60
 _HEAD_BYTES: Final = 8_000
-"""Of a file, within which its own meta element is: a run's takes at most some 3 KB, with an error all of escapes."""
+"""Bytes of a file that have its own meta element: a run's takes at most some 3 KB, with an error all of escapes."""
 
 _OWN_MARKS: Final = (b'<meta name="kseg-index" ', b'<title>Runs</title>\n<link rel="icon" href="data:,">\n<style>')
 """In the head of an index: that of now, and what those have that were written before there was such an element."""

@@ -63,7 +63,7 @@ class RepeatedStart:
 
 
 def repeated_start(payload: bytes, skip: int, members: tuple[str, str], max_depth: int) -> RepeatedStart | None:
-    """Of a document that begins with these two members."""
+    """The repeated start of a document that begins with these two members; None for any other document."""
     try:
         found = parse(payload, skip, max_depth).members
     except BadPayload:

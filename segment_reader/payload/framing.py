@@ -39,7 +39,7 @@ from kseg.segment_reader.payload.schema_names import CONTENT_ID, GLOBAL_ID, id_o
 KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
 FrameForm = Literal["confluent", "apicurio", "glue"]
-"""Whose serializers wrote the frames."""
+"""The serializers that wrote the frames."""
 
 IdKind = Literal["content", "global"]
 """Which of its two kinds of ids Apicurio's serializer wrote."""

@@ -47,9 +47,9 @@ _HINTS = {
 }
 _MOST_FIELDS = 100_000
 _MOST_MEMBERS = 10_000
-"""Of choices, in the whole schema, as members of members double too; choices beyond are text."""
+"""Most members of choices in the whole schema, as members of members double too; choices beyond are text."""
 _MOST_PARTS = 100_000
-"""Of `allOf`, in the whole schema: one that names the same schema twice at each level doubles them with each."""
+"""Most parts of `allOf` in the whole schema: naming the same schema twice at each level doubles them with each."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final, Literal
 
 GLOBAL_ID: Final = "global/"
-"""Of a global id in Apicurio, `global/7`: other ids are those of its API in Confluent's form."""
+"""Prefix of a global id in Apicurio, `global/7`: other ids are those of its API in Confluent's form."""
 
 CONTENT_ID: Final = "content/"
-"""Of a content id in Apicurio, `content/7`, where the job file says which kind of ids serializers wrote."""
+"""Prefix of a content id in Apicurio, `content/7`, if the job file says which kind of ids serializers wrote."""
 
 
 def without_kind(name: str) -> str:

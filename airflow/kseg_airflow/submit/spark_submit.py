@@ -162,7 +162,7 @@ def _environment(submission: Submission, master: str, given: dict[str, Any] | No
 
 
 def _yarn_user(hook: Any, options: dict[str, Any], env: dict[str, str]) -> str | None:
-    """Whose application it is; None where Kerberos says that."""
+    """The user of the application; None if Kerberos determines it."""
     if hook._connection.get("keytab") and hook._connection.get("principal"):
         if find_spec("requests_kerberos") is None:
             raise AirflowFailException(

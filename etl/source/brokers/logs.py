@@ -31,7 +31,7 @@ from kseg.segment_reader.log.scan.positions import TimedOffset
 ENOUGH_FOR_A_HEADER = 4096
 
 _UNREADABLE = (AuthorizationFailed, UnsupportedVersion)
-"""Of a topic's settings: the user may not read them, or the broker is too old."""
+"""Reasons why a topic's settings are unknown: no permission to read them, or a broker that is too old."""
 
 
 class BrokerLogs:

@@ -125,7 +125,7 @@ class DeltaTarget(DeltaAccess, FileTarget):
         holds: Callable[[], object] | None = None,
         options: WriterOptions | None = None,
     ) -> NewCommit | FoundCommit:
-        """As `FileTarget.commit`. options: how files that are hit by `remove` in part are rewritten."""
+        """See `FileTarget.commit`. options: how files that are hit by `remove` in part are rewritten."""
         self._check_store()
         call = _Call(self, run, expected, None if remove is None else self._rewriter(remove, run, options), holds)
 

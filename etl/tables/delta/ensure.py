@@ -44,7 +44,7 @@ def ensure(
     properties: Mapping[str, str] = NO_PROPERTIES,
     reshape: Callable[[], None] | None,
 ) -> ReadyTable:
-    """As `etl.tables.protocol.FileTarget.ensure`."""
+    """See `etl.tables.protocol.FileTarget.ensure`."""
 
     def attempt() -> ReadyTable:
         table = access.look()

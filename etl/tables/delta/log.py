@@ -35,7 +35,7 @@ APP_PREFIX = f"{APP_ROOT}/"
 
 # What puts other rows in the place of the ones that were there. Names as Delta on Spark and delta-rs write them.
 FENCE: Final = "fence"
-"""Of a commit's details: another process has taken over from those that prepared a commit before."""
+"""Key in a commit's details: another process has taken over from those that prepared a commit before."""
 
 FENCE_PROPERTY: Final = "kseg.fence"
 """A table property that a fence by Spark sets."""

@@ -290,7 +290,7 @@ def _bucket_faults(column: pa.Field, there: pa.Field, hashed: Mapping[str, pa.Fi
 
 
 def other_partitions(partition_by: Sequence[str], asked: Sequence[str]) -> list[Found]:
-    """Where a table's partition columns are not those that the job asks for; of a job that asks for none, never."""
+    """Findings if a table's partition columns are not those of the job; none for a job without partition columns."""
     if not asked or [name.lower() for name in asked] == [name.lower() for name in partition_by]:
         return []
     message = f"asked for {', '.join(asked)}, the table is partitioned by {', '.join(partition_by) or 'nothing'}"

@@ -17,8 +17,8 @@ from kseg.etl.tables.parquet.storage import Opened
 from kseg.etl.tables.parquet.task_output import WrittenFile
 
 BATCH_BYTES, COLUMN_BYTES = 512, 512
-"""Of a batch and of each of its columns, besides their values: objects, and buffers that are rounded up. Measured with
-batches of one row and of 2 to 30 columns."""
+"""Memory of a batch and of each of its columns besides their values: objects, and buffers that are rounded up. Measured
+with batches of one row and of 2 to 30 columns."""
 _WRITING: Final = "cannot write a data file"
 
 

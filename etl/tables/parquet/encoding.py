@@ -24,7 +24,7 @@ SAMPLE: Final = 16_384
 """Rows that are read of the row group, in RUNS."""
 RUNS: Final = 16
 MOSTLY_DISTINCT: Final = 0.9
-"""Of a sample's values. That many differ if there are more than 80,000 values, in any order."""
+"""Share of a sample's values. That many differ if there are more than 80,000 values, in any order."""
 SMALL: Final = 1_000
 """Rows of which a dictionary costs nothing worth a sample."""
 

@@ -44,7 +44,7 @@ def quarantine_schema() -> SinkSchema:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Where a run's tasks put what they cannot read. Picklable."""
+    """The table into which a run's tasks write the bytes that they cannot read. Picklable."""
 
     plan: LandingPlan
 

@@ -42,7 +42,7 @@ class TaskFiles:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTable:
-    """Where a run's tasks put dead letters. Picklable.
+    """The table into which a run's tasks write dead letters. Picklable.
 
     plan: None where the table has landed: they are counted alone. most: how many the run may have, at most.
     """

@@ -106,7 +106,7 @@ class TableLocation:
 
     @classmethod
     def of_table(cls, table: str) -> TableLocation | None:
-        """Of a target of the job file; None if only a Spark session knows it. Raises as `of`."""
+        """The location of a target of the job file; None if only a Spark session knows it. Raises as `of`."""
         found = resolve(table)
         return None if found.location is None else cls.of(found.location, found.credentials)
 

@@ -52,7 +52,7 @@ _INDEXES: Final[Mapping[str, File]] = {
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """Whose key wraps the data key, the wrapped key, and what is authenticated beside each chunk."""
+    """The id of the key that wraps the data key, the wrapped key, and what is authenticated beside each chunk."""
 
     key_id: str
     wrapped_key: bytes

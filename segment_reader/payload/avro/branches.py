@@ -9,13 +9,13 @@ import pyarrow as pa
 from kseg.segment_reader.payload.buffers import byte_buffers
 
 MOST_BRANCHES = 1 << 13
-"""As many as two bytes can tell apart."""
+"""The number of branches that two bytes can tell apart."""
 
 
 def union_branches(
     payloads: pa.BinaryArray, skip: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Of n payloads the number of the branch, -1 where there is none, and where the branch's value begins.
+    """The number of the branch of each of n payloads, -1 where there is none, and where the branch's value begins.
 
     skip: n numbers of bytes before the number.
     """

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 MOST_DIGITS: Final = 38
-"""Of a decimal that a column can have."""
+"""Most digits of a decimal that a column can have."""
 
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 

@@ -31,7 +31,7 @@ _USUAL: Final = (
 )
 _INSTANTS: Final = pa.struct([pa.field("at", _INSTANT)])
 Nanoseconds = Literal["fail", "truncate"]
-"""Of digits below a microsecond: an error, or left out."""
+"""Digits below a microsecond are an error, or left out."""
 
 _SHAPES: Final = {
     (how, far): shape_of(_INSTANTS, JsonOptions(nanoseconds=how, out_of_range_times=far)).by_name["at"]

@@ -128,7 +128,7 @@ class _Members:
         return pa.StructArray.from_arrays(columns, fields=list(self._type), mask=mask), status
 
     def _chosen(self, rows: pa.StructArray, payloads: pa.BinaryArray, skip: int) -> Numbers:
-        """Of n objects the member's number, or _UNDECIDED. rows: the properties that decide."""
+        """The number of the member of each of n objects, or _UNDECIDED. rows: the properties that decide."""
         members = self._choice.members
         columns = dict(zip(self._choice.names, rows.flatten(), strict=True))
         left = np.stack([_has_values(each, columns, len(rows)) for each in members])

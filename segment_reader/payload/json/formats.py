@@ -209,7 +209,7 @@ Reason = Literal["format", "no zone", "zone", "gap", "fraction", "range"]
 
 
 INFINITIES = ("infinity", "-infinity")
-"""As PostgreSQL writes times that are later or earlier than all others."""
+"""Times that are later or earlier than all others, as PostgreSQL writes them."""
 
 _FAR_YEAR = re.compile(r"([+-]?\d{4,9})(?=-\d\d-\d\d(?!\d))", re.ASCII)
 

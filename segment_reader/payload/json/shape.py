@@ -126,7 +126,7 @@ def row_type(declared: pa.StructType, options: JsonOptions) -> pa.StructType:
 
 
 def formats_of(declared: pa.StructType, formats: Mapping[str, str]) -> dict[str, str]:
-    """Of formats by path those whose fields are declared."""
+    """Those of the formats by path whose fields are declared."""
     declared_paths = set(_scalars(declared, ""))
     return {path: name for path, name in formats.items() if path in declared_paths}
 
