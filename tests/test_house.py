@@ -1,9 +1,12 @@
-"""The layout of the source: which folders there are, what lies in their roots, no import circle, no file too long."""
+"""The layout of the source: which folders there are, what lies in their roots, no import circle, no file too long; and
+its words: one name for one thing, docstrings that say what a thing is. What is left to mend is listed here, and the
+lists only become shorter."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -151,6 +154,92 @@ def circles() -> list[list[str]]:
 def test_no_modules_import_one_another() -> None:
     """A circle is two files that want a third one, or an argument."""
     assert circles() == []
+
+
+#: What implements a port, beside the modules through which it is selected.
+IMPLEMENTATIONS = (
+    "etl.executors.connect",
+    "etl.executors.driver",
+    "etl.executors.local",
+    "etl.executors.spark",
+    "etl.source.brokers",
+    "etl.source.files",
+    "etl.spark.",
+    "etl.tables.delta",
+    "etl.tables.spark.",
+)
+LEFT_IMPORTS = {
+    "operations.recover": {"source.files.log_directories"},
+    "operations.spark_comparison": {"spark.dataframe"},
+    "run.check_job": {"spark.catalogs"},
+    "run.check_transform": {"spark.dataframe", "spark.job_session"},
+    "run.context": {"spark.job_session"},
+    "run.engine_choice": {"executors.driver", "spark.submission"},
+    "run.range_jobs": {
+        "spark.column_use",
+        "spark.dataframe",
+        "spark.narrowing",
+        "spark.range_result_files",
+        "spark.selection",
+        "spark.task_entry",
+    },
+    "run.redrive_jobs": {"executors.driver", "spark.dataframe", "spark.narrowing"},
+}
+
+
+def test_run_and_operations_import_ports() -> None:
+    """Imports inside of functions and for types alone count as well."""
+    found: dict[str, set[str]] = {}
+    for name in modules():
+        if name.startswith(("kseg.etl.run.", "kseg.etl.operations.")):
+            used = {other.removeprefix("kseg.") for other in imported(name)}
+            if behind := {other for other in used if f"{other}.".startswith(IMPLEMENTATIONS)}:
+                found[name.removeprefix("kseg.etl.")] = {other.removeprefix("etl.") for other in behind}
+    assert found == LEFT_IMPORTS
+
+
+# --- words
+
+
+#: Public classes of this name are defined in several modules. Messages of the protocol have Kafka's names.
+LEFT_TWICE = {
+    *("AccountFailed", "AtTime", "Columns", "DeadLetters", "Engine", "Entry", "Event", "Finding", "Frame", "Kind"),
+    *("Layout", "OffsetsGivenUp", "Problem", "Read", "Replica", "Resolved", "Rules", "Sink", "TaskWriter"),
+    *("Unconfirmed", "View"),
+}
+#: Docstrings that begin with a word which makes no sentence, by part of the source. Those of `etl` with "Where"
+#: describe sections in the job file's schema. All of `segment_reader` but "What" are in modules that numba compiles.
+LEFT_OPENINGS = {
+    "client": {"What": 1},
+    "etl": {"What": 105, "Where": 4},
+    "jobs": {"What": 1},
+    "segment_reader": {"What": 16, "Where": 2, "As": 2, "Of": 1},
+}
+
+
+@cache
+def lines_of(part: str) -> tuple[tuple[str, str], ...]:
+    """Each line of a part's modules with its module's path."""
+    paths = sorted((ROOT / part).rglob("*.py"))
+    return tuple((str(path.relative_to(ROOT)), line) for path in paths for line in path.read_text().splitlines())
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found: dict[str, set[str]] = {}
+    for part in PARTS:
+        for path, line in lines_of(part):
+            match = re.match(r"class ([A-Z]\w*)", line)
+            if match and not path.startswith("client/protocol/"):
+                found.setdefault(match[1], set()).add(path)
+    assert {name for name, paths in found.items() if len(paths) > 1} == LEFT_TWICE
+
+
+def test_docstrings_say_what_a_thing_is() -> None:
+    found: dict[str, Counter[str]] = {}
+    for part in PARTS:
+        words = (re.match(r'\s*"""(Of|What|Where|As|Whose|Who)\b', line) for _, line in lines_of(part))
+        found[part] = Counter(word[1] for word in words if word)
+    assert {part: dict(counted) for part, counted in found.items() if counted} == LEFT_OPENINGS
 
 
 # --- formats of payloads
