@@ -50,7 +50,7 @@ AIRFLOW_PACKAGES := apache-airflow apache-airflow-providers-apache-kafka apache-
   pytest-timeout pytest-xdist types-psutil types-PyYAML "pgserver; python_version < '3.13'" \
   $(if $(AIRFLOW),,apache-airflow-providers-celery apache-airflow-providers-openlineage redis)
 
-.PHONY: help setup install setup-airflow check check-types check-airflow check-code format test test-main test-others test-airflow test-pythons test-full faults fuzz demo bench docs clean
+.PHONY: help setup install setup-airflow check check-types check-airflow check-code format test test-main test-airflow test-pythons test-full faults fuzz demo bench docs clean
 
 help: ## Tell what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,9 +93,12 @@ $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) $(wildcard airflow/pyproject.toml)
 	  $(AIRFLOW_PACKAGES) $(if $(wildcard airflow/pyproject.toml),--editable ./airflow)
 	@touch $@
 
+# Make 3.81 has no such option.
+OUTPUT_SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
 check: ## Check formatting, lint, types, the layers' imports and the docs' links
 	@$(MAKE) --no-print-directory --jobs 2 setup setup-airflow
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target --keep-going check-types check-airflow check-code docs
+	@$(MAKE) --no-print-directory --jobs 2 $(OUTPUT_SYNC) --keep-going check-types check-airflow check-code docs
 
 check-types: setup
 	$(BIN)/mypy
@@ -114,7 +117,7 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 test: ## Run all tests, with reduced counts; then those in Airflow's environment and on other Pythons
-	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-others)
+	@$(MAKE) --no-print-directory --keep-going test-main $(if $(ARGS),,test-airflow test-pythons)
 
 test-main: setup ## Run all tests but those in Airflow's environment
 	@$(BIN)/python tests/harness/second_try.py $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -122,10 +125,6 @@ test-main: setup ## Run all tests but those in Airflow's environment
 test-airflow: setup setup-airflow ## Run what needs Airflow, on a real one (AIRFLOW=2.11: what runs on that, too)
 	@$(AIRFLOW_VENV)/bin/python tests/harness/second_try.py $(AIRFLOW_VENV)/bin/pytest tests/airflow --numprocesses $(AIRFLOW_WORKERS) \
 	  --dist loadfile --no-loadscope-reorder $(AIRFLOW_ARGS)
-
-# Beside each other: Airflow's tests leave a processor idle now and then.
-test-others: setup setup-airflow
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-airflow test-pythons
 
 test-pythons: setup ## Import all modules, and run tests without servers, on Python 3.12 and 3.13
 	@$(BIN)/python tests/harness/other_pythons.py $(PYTHONS)
